@@ -1,0 +1,44 @@
+# Every target first builds .venv from nothing: pip, the constraints file, and the CPU build of torch.
+PYTHON ?= python3
+BIN := .venv/bin
+# Real data for tests and benchmarks; what needs it is skipped, with a reason, where the folder is absent.
+export SEPARATRIX_DATA ?= $(abspath $(wildcard ../shared/data))
+# Parallelism is over processes here; threads inside them only contend for the same cores.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: setup demo test test-spark check format bench clean
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,engines,dev]'
+	touch $@
+
+demo: setup  ## audit a logistic regression on the embedded Adult data
+	$(BIN)/python examples/demo.py
+
+test: setup
+	$(BIN)/python -m pytest -n 2 -m 'not spark'
+
+test-spark: setup  ## downloads the [spark] extra (450 MB); needs Java 17
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
+	$(BIN)/python -m pytest -m spark
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q --doctest-modules --doctest-continue-on-failure src/separatrix
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv .ruff_cache .mypy_cache .import_linter_cache build dist

@@ -1,0 +1,49 @@
+"""What a prediction still says about a person's group once the true outcome is known, and what removing it costs.
+
+Public names are imported on first use, so that ``import separatrix`` needs neither torch nor pandas nor matplotlib.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from separatrix.counts import CountTable, soft_counts
+    from separatrix.errors import InputError, MissingExtraError, SeparatrixError
+    from separatrix.information import conditional_mutual_information, mutual_information
+
+__version__ = "0.1.0"
+
+_ROOM = {
+    "CountTable": "counts",
+    "InputError": "errors",
+    "MissingExtraError": "errors",
+    "SeparatrixError": "errors",
+    "conditional_mutual_information": "information",
+    "mutual_information": "information",
+    "soft_counts": "counts",
+}
+_ROOMS = ()
+
+__all__ = [
+    "CountTable",
+    "InputError",
+    "MissingExtraError",
+    "SeparatrixError",
+    "conditional_mutual_information",
+    "mutual_information",
+    "soft_counts",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOM:
+        return getattr(import_module(f"separatrix.{_ROOM[name]}"), name)
+    if name in _ROOMS:
+        return import_module(f"separatrix.{name}")
+    raise AttributeError(f"module 'separatrix' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,308 @@
+"""CountTable: the counts N[y, z, u] of labels, groups and predictions, with their names.
+
+All that separatrix measures is read off this small table, so data of any size reduces to it once: chunks, files and
+workers each make a table and the tables add. Predictions are hard labels or posteriors; rows may carry weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns import (
+    Codes,
+    Levels,
+    check_lengths,
+    check_levels,
+    check_posteriors,
+    check_weight,
+    compact,
+    encode,
+    in_order,
+    listed,
+)
+from separatrix.errors import InputError
+
+__all__ = ["CountTable", "soft_counts"]
+
+Array = NDArray[np.float64]
+_CHUNK = 1 << 19  # rows at a time: the code bytes of a chunk stay in the second-level cache
+_THREADS = 2  # numpy's casts and shifts release the GIL; more threads than this only fight for memory bandwidth
+
+
+@dataclass(frozen=True, eq=False)
+class CountTable:
+    r"""Counts N[y, z, u] with their names, and the second moments that the sampling error needs.
+
+    Args:
+        counts: float64 array (y, z, u); sums of (weighted) posteriors, or of one-hot vectors for hard predictions.
+        labels, groups, predictions: what the three axes stand for.
+        rows: how many rows were counted, whatever they weigh.
+        moments: :math:`S[y,z] = \sum_i w_i^2 q_i q_i^\top`, array (y, z, u, u). None for hard labels of weight one,
+            where it is the diagonal matrix of the counts.
+
+    >>> a = CountTable.from_labels([0, 1], ["f", "m"], [0, 0])
+    >>> b = CountTable.from_labels([1, 1], ["f", "m"], [1, 1])
+    >>> (a + b).counts[1]                       # label 1: groups down, predictions across
+    array([[0., 1.],
+           [1., 1.]])
+    """
+
+    counts: Array
+    labels: Levels
+    groups: Levels
+    predictions: Levels
+    rows: int
+    moments: Array | None = None
+
+    @classmethod
+    def from_labels(
+        cls,
+        y: ArrayLike,
+        z: ArrayLike,
+        prediction: ArrayLike,
+        *,
+        labels: Sequence[Hashable] | None = None,
+        sample_weight: ArrayLike | None = None,
+        names: tuple[str, str, str] = ("y", "z", "prediction"),
+    ) -> CountTable:
+        """Count hard predictions. `labels` fixes the label axis; otherwise it is every label and prediction seen."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            coded = list(pool.map(encode, (y, z, prediction), names))
+        n = check_lengths({name: codes for name, (codes, _) in zip(names, coded, strict=True)})
+        shape = tuple(len(levels) for _, levels in coded)
+        weight = None if sample_weight is None else check_weight(sample_weight, n)
+        counts = _count([codes for codes, _ in coded], shape, weight)
+        seen = [np.flatnonzero(counts.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
+        if weight is not None:  # a level whose rows all weigh nothing is still a level
+            rows = _count([codes for codes, _ in coded], shape, None)
+            seen = [np.flatnonzero(rows.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
+        y_levels, z_levels, u_levels = (
+            tuple(levels[i] for i in index) for (_, levels), index in zip(coded, seen, strict=True)
+        )
+        axis = _label_axis(labels, y_levels, u_levels, names)
+        moments = None
+        if weight is not None:
+            squares = _count([codes for codes, _ in coded], shape, weight**2)[np.ix_(*seen)]
+            moments = _diagonal(_place(squares, (y_levels, z_levels, u_levels), (axis, z_levels, axis)))
+        table = _place(counts[np.ix_(*seen)], (y_levels, z_levels, u_levels), (axis, z_levels, axis))
+        return cls(table, axis, z_levels, axis, rows=n, moments=moments)
+
+    @classmethod
+    def from_posteriors(
+        cls,
+        q: ArrayLike,
+        y: ArrayLike,
+        z: ArrayLike,
+        *,
+        labels: Sequence[Hashable] | None = None,
+        sample_weight: ArrayLike | None = None,
+        names: tuple[str, str, str] = ("y", "z", "q"),
+    ) -> CountTable:
+        """Count posteriors q (n, K). The columns are the labels: `labels` in that order, or the sorted labels of y."""
+        posterior = check_posteriors(q, names[2])
+        (y_codes, y_seen), (z_codes, groups) = compact(y, names[0]), compact(z, names[1])
+        n = check_lengths({names[0]: y_codes, names[1]: z_codes, names[2]: posterior})
+        axis = _posterior_axis(labels, y_seen, posterior.shape[1], names)
+        y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.intp)[y_codes]
+        weight = None if sample_weight is None else check_weight(sample_weight, n)
+        counts, moments = _soft_sums(posterior, y_codes, z_codes, (len(axis), len(groups)), weight)
+        return cls(counts, axis, groups, axis, rows=n, moments=moments)
+
+    @property
+    def second_moments(self) -> Array:
+        """S[y, z, u, u'], also where it is the diagonal of the counts."""
+        return _diagonal(self.counts) if self.moments is None else self.moments
+
+    @property
+    def weight_squares(self) -> Array:
+        """Sum of the squared weights of each cell (y, z)."""
+        return self.counts.sum(-1) if self.moments is None else self.moments.sum((-2, -1))
+
+    def law(self) -> Array:
+        """The empirical joint law of (Y, Z, U)."""
+        return self.counts / self.counts.sum()
+
+    def __add__(self, other: CountTable) -> CountTable:
+        """The table of both sets of rows; the axes become the union of both."""
+        if not isinstance(other, CountTable):
+            return NotImplemented
+        old = [(t.labels, t.groups, t.predictions) for t in (self, other)]
+        new = tuple(_union(a, b) for a, b in zip(*old, strict=True))
+        counts = _place(self.counts, old[0], new) + _place(other.counts, old[1], new)
+        moments = None
+        if self.moments is not None or other.moments is not None:
+            a, b = (
+                _place(t.second_moments, (*axes, axes[2]), (*new, new[2]))
+                for t, axes in zip((self, other), old, strict=True)
+            )
+            moments = a + b
+        labels, groups, predictions = new
+        return CountTable(counts, labels, groups, predictions, rows=self.rows + other.rows, moments=moments)
+
+    @staticmethod
+    def merge(tables: Sequence[CountTable]) -> CountTable:
+        """The table of all rows of all tables."""
+        if not tables:
+            raise InputError("`tables` is empty: pass at least one CountTable to merge.")
+        return reduce(CountTable.__add__, tables)
+
+
+def soft_counts(q: ArrayLike, y: ArrayLike, z: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+    r"""Sum the posteriors of each (label, group): the table of the randomised policy.
+
+    .. math:: N[y,z,u] = \sum_i w_i\, q_i(u)\, 1\{y_i = y, z_i = z\}
+
+    Args:
+        q: posteriors (n, K), rows summing to one.
+        y, z: labels and groups. Non-negative integers are taken as codes (the label axis then has at least K places);
+            anything else is coded in sorted order.
+
+    Returns:
+        Array (labels, groups, K).
+
+    >>> soft_counts([[0.9, 0.1], [0.4, 0.6]], [0, 1], [0, 0])[:, 0]
+    array([[0.9, 0.1],
+           [0.4, 0.6]])
+    """
+    posterior = check_posteriors(q, "q")
+    (y_codes, y_levels), (z_codes, z_levels) = encode(y, "y"), encode(z, "z")
+    n = check_lengths({"q": posterior, "y": y_codes, "z": z_codes})
+    shape = (max(len(y_levels), posterior.shape[1]), len(z_levels))
+    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    return _soft_sums(posterior, y_codes, z_codes, shape, weight, want_moments=False)[0]
+
+
+def _union(a: Levels, b: Levels) -> Levels:
+    return a if set(b) <= set(a) else tuple(in_order(list(dict.fromkeys((*a, *b)))))
+
+
+def _label_axis(labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: tuple[str, str, str]) -> Levels:
+    if labels is None:
+        for levels, name in ((y, names[0]), (u, names[2])):
+            check_levels(levels, name)
+        if not set(y) & set(u):
+            raise InputError(
+                f"No value of `{names[2]}` ({listed(u)}) is a value of `{names[0]}` ({listed(y)}). "
+                "Predictions must be coded like the labels."
+            )
+        return _union(y, u)
+    axis = tuple(labels)
+    for levels, name in ((y, names[0]), (u, names[2])):
+        unknown = [level for level in levels if level not in axis]
+        if unknown:
+            raise InputError(f"`{name}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
+    return axis
+
+
+def _posterior_axis(labels: Sequence[Hashable] | None, y: Levels, columns: int, names: tuple[str, str, str]) -> Levels:
+    axis = y if labels is None else tuple(labels)
+    unknown = [level for level in y if level not in axis]
+    if unknown:
+        raise InputError(f"`{names[0]}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
+    if len(axis) != columns:
+        raise InputError(
+            f"`{names[2]}` has {columns} columns for {len(axis)} labels ({listed(axis)}). "
+            "Pass one column per label, and `labels=` if a label does not occur in the data."
+        )
+    return axis
+
+
+def _place(table: Array, old: tuple[Levels, ...], new: tuple[Levels, ...]) -> Array:
+    """The same table on longer or reordered axes."""
+    if old == new:
+        return table
+    out = np.zeros([len(axis) for axis in new])
+    out[np.ix_(*([axis.index(level) for level in levels] for levels, axis in zip(old, new, strict=True)))] = table
+    return out
+
+
+def _diagonal(counts: Array) -> Array:
+    out = np.zeros((*counts.shape, counts.shape[-1]))
+    index = np.arange(counts.shape[-1])
+    out[..., index, index] = counts
+    return out
+
+
+def _count(codes: list[Codes], shape: tuple[int, ...], weight: Array | None) -> Array:
+    """Rows (or weight) of every combination of codes, in chunks that stay in the cache, on two threads."""
+    n, cells = len(codes[0]), int(np.prod(shape))
+    if cells > 100_000_000:
+        raise InputError(
+            f"The table of labels × groups × predictions would have {' × '.join(f'{k:,}' for k in shape)} cells. "
+            "Is one of the columns an identifier?"
+        )
+    edges = [n * part // _THREADS for part in range(_THREADS + 1)]
+    if n < _CHUNK:
+        edges = [0, n]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = pool.map(lambda a, b: _count_range(codes, shape, weight, a, b), edges[:-1], edges[1:])
+        return sum(parts).reshape(shape)  # type: ignore[union-attr]
+
+
+def _count_range(codes: list[Codes], shape: tuple[int, ...], weight: Array | None, start: int, stop: int) -> Array:
+    cells = int(np.prod(shape))
+    kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
+    size = min(_CHUNK, stop - start)
+    fused, part = np.empty(size, kind), np.empty(size, kind)
+    total = np.zeros(cells)
+    for a in range(start, stop, _CHUNK):
+        b = min(a + _CHUNK, stop)
+        code, one = fused[: b - a], part[: b - a]
+        np.copyto(code, codes[0][a:b], casting="unsafe")
+        for column, levels in zip(codes[1:], shape[1:], strict=True):
+            np.copyto(one, column[a:b], casting="unsafe")
+            code *= kind(levels)
+            code += one
+        if weight is not None:
+            total += np.bincount(code, weight[a:b], minlength=cells)
+        elif cells <= 16:
+            total += _count_nibbles(code, one, cells)
+        else:
+            total += np.bincount(code, minlength=cells)
+    return total
+
+
+def _count_nibbles(code: NDArray[np.uint8], spare: NDArray[np.uint8], cells: int) -> Array:
+    """Count codes below 16 four at a time: four rows are one 16-bit word, and the words are counted."""
+    whole = len(code) // 4 * 4
+    rest = np.bincount(code[whole:], minlength=16).astype(np.float64)
+    pairs, shifted = code[:whole].view(np.uint16), spare[:whole].view(np.uint16)
+    np.right_shift(pairs, 4, out=shifted)
+    shifted |= pairs  # low byte: two rows
+    np.copyto(code[: whole // 2], shifted, casting="unsafe")
+    words = np.bincount(code[: whole // 2].view(np.uint16), minlength=65_536).reshape(16, 16, 16, 16)
+    for axis in range(4):
+        rest += words.sum(tuple({0, 1, 2, 3} - {axis}))
+    return rest[:cells]
+
+
+def _soft_sums(
+    q: Array,
+    y: Codes,
+    z: Codes,
+    shape: tuple[int, int],
+    weight: Array | None,
+    want_moments: bool = True,
+) -> tuple[Array, Array | None]:
+    """Sums of w q and of w² q qᵀ in each cell (y, z): rows sorted by cell, then one product per cell and chunk."""
+    k, cells = q.shape[1], shape[0] * shape[1]
+    counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
+    for a in range(0, len(q), _CHUNK):
+        rows = slice(a, a + _CHUNK)
+        cell = y[rows].astype(np.intp) * shape[1] + z[rows]
+        order = np.argsort(cell, kind="stable")
+        block = q[rows][order] if weight is None else q[rows][order] * weight[rows][order][:, None]
+        ends = np.cumsum(np.bincount(cell, minlength=cells))
+        for index, (start, stop) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
+            if stop > start:
+                counts[index] += block[start:stop].sum(0)
+                if moments is not None:
+                    moments[index] += block[start:stop].T @ block[start:stop]
+    return counts.reshape(*shape, k), None if moments is None else moments.reshape(*shape, k, k)
