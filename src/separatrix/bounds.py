@@ -45,18 +45,20 @@ def upper_bound(table: CountTable, confidence: float = 0.95) -> float:
     return float(min((share[:, :, None] * worst).sum(), violation_ceiling(table.counts)))
 
 
-def rate_intervals(table: CountTable, confidence: float = 0.95) -> tuple[Array, Array]:
-    """Simultaneous finite-sample intervals for all P(u | y, z), each array (y, z, u); NaN in cells without rows.
+def rate_intervals(table: CountTable, confidence: float = 0.95, simultaneous: bool = True) -> tuple[Array, Array]:
+    """Finite-sample intervals for all P(u | y, z), each array (y, z, u); NaN in cells without rows.
 
     Hard labels of weight one: Clopper–Pearson. Posteriors of weight one: the intersection of the empirical Bernstein bound
     (Maurer and Pontil, 2009) and the Chernoff bound for means of variables in [0, 1], at half the error each. Weighted
-    rows: Hoeffding at the effective number of rows. The error is shared equally by all rates that are free.
+    rows: Hoeffding at the effective number of rows. If simultaneous, the error is shared
+    equally by all rates that are free; otherwise each interval holds on its own.
     """
     check_confidence(confidence)
     counts = table.counts
     mass = counts.sum(2, keepdims=True)
     free = 1 if counts.shape[2] == 2 else counts.shape[2]  # two rates that sum to one share one interval
-    error = (1.0 - confidence) / (2.0 * max(int((mass > 0).sum()) * free, 1))  # one side of one rate
+    shared = max(int((mass > 0).sum()) * free, 1) if simultaneous else 1
+    error = (1.0 - confidence) / (2.0 * shared)  # one side of one rate
     seen = np.broadcast_to(mass > 0, counts.shape)
     n = np.where(seen, mass, 1.0)
     mean = np.clip(counts / n, 0.0, 1.0)
