@@ -44,6 +44,7 @@ class Noise:
     Args:
         violation: the plug-in v̂ itself.
         bias: expected excess of the plug-in v̂ over v, in nats.
+        null_bias: the same if v were 0; larger where the data show that some predictions never meet some groups.
         freedom: degrees of freedom of the quadratic form under v = 0 (Satterthwaite); 0 where nothing can vary.
         variance: variance of the pointwise information of one row, σ².
         weight: effective number of rows, (Σ w)² / Σ w².
@@ -52,15 +53,21 @@ class Noise:
 
     violation: float
     bias: float
+    null_bias: float
     freedom: float
     variance: float
     weight: float
     expected: float
 
     @property
+    def varies(self) -> bool:
+        """Whether v̂ can vary at all; not so with one prediction or one group in every label."""
+        return self.freedom > 0 and self.null_bias > 0
+
+    @property
     def estimable(self) -> bool:
         """Whether the cells are filled well enough for the bias, the interval and the corrected v to mean anything."""
-        return self.freedom > 0 and self.expected >= MIN_EXPECTED
+        return self.varies and self.expected >= MIN_EXPECTED
 
 
 def noise(table: CountTable) -> Noise:
@@ -74,7 +81,8 @@ def noise(table: CountTable) -> Noise:
     counts, total = table.counts, table.counts.sum()
     p = law(counts)
     v = float(conditional_mutual_information(p))
-    bias, expected = _bias(table, 0.0)
+    null_bias, expected = _bias(table, 0.0)
+    bias = null_bias
     for _ in range(3):  # the cell means are shrunk towards separation by the share of v̂ that is bias
         signal = max(v - bias, 0.0) / v if v > 0 else 0.0
         bias, _ = _bias(table, signal)
@@ -84,6 +92,7 @@ def noise(table: CountTable) -> Noise:
     return Noise(
         violation=v,
         bias=max(bias, 0.0),
+        null_bias=max(null_bias, 0.0),
         freedom=_freedom(table),
         variance=max(float(squares - means**2), 0.0),
         weight=float(total**2 / table.weight_squares.sum()),
@@ -114,7 +123,7 @@ def corrected(table: CountTable) -> tuple[float, float]:
 def standard_error(table: CountTable) -> float:
     """Standard deviation of v̂ at the estimated v."""
     error = noise(table)
-    if error.freedom == 0:
+    if not error.varies:
         return 0.0
     return float(np.sqrt(_moments(max(error.violation - error.bias, 0.0), error)[1]) / (2.0 * error.weight))
 
@@ -129,7 +138,7 @@ def interval(table: CountTable, confidence: float = 0.95) -> tuple[float, float]
     check_confidence(confidence)
     error = noise(table)
     top = float(violation_ceiling(table.counts))
-    if error.freedom == 0:
+    if not error.varies:
         return 0.0, top
     level = 1.0 - confidence
 
@@ -158,7 +167,7 @@ def p_value(table: CountTable, random_state: int = 0) -> float:
     biggest = table.counts.sum((1, 2)).max()
     if table.moments is not None or biggest > _EXACT_ROWS:
         error = noise(table)
-        return 1.0 if error.freedom == 0 else float(_tails(0.0, error)[0])
+        return float(_tails(0.0, error)[0]) if error.varies else 1.0
     draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
     rng = np.random.default_rng(random_state)
     statistic, observed = np.zeros(draws), 0.0
@@ -176,8 +185,11 @@ def _moments(x: float, error: Noise) -> tuple[float, float]:
     """Mean and variance of 2 n v̂ when the true violation is x."""
     # σ² is proportional to v near 0, where it equals 2 v for hard counts; the observed ratio carries over.
     ratio = error.variance / (2.0 * error.violation) if error.violation > 0 else 1.0
-    shift = 2.0 * error.weight * error.bias
-    return 2.0 * error.weight * x + shift, 8.0 * error.weight * ratio * x + 2.0 * shift**2 / error.freedom
+    estimate = max(error.violation - error.bias, 0.0)
+    nearer = min(x / estimate, 1.0) if estimate > 0 else 0.0  # the bias moves from its value at 0 to that at the estimate
+    bias = error.null_bias + nearer * (error.bias - error.null_bias)
+    quadratic = 2.0 * (2.0 * error.weight * error.null_bias) ** 2 / error.freedom
+    return 2.0 * error.weight * (x + bias), 8.0 * error.weight * ratio * x + quadratic
 
 
 def _tails(x: float, error: Noise) -> tuple[float, float]:

@@ -277,7 +277,7 @@ def _notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     if not noise.estimable:
         why = (
             "every label has a single prediction or a single group"
-            if noise.freedom == 0
+            if not noise.varies
             else f"a cell (label, group, prediction) holds {noise.expected:.2g} rows on average, fewer than "
             f"{inference.MIN_EXPECTED:.0f}"
         )
