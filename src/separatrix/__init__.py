@@ -9,14 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from separatrix import datasets
     from separatrix.counts import CountTable, soft_counts
-    from separatrix.errors import InputError, MissingExtraError, SeparatrixError
+    from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
 
 __version__ = "0.1.0"
 
 _ROOM = {
     "CountTable": "counts",
+    "DataError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "SeparatrixError": "errors",
@@ -24,14 +26,16 @@ _ROOM = {
     "mutual_information": "information",
     "soft_counts": "counts",
 }
-_ROOMS = ()
+_ROOMS: tuple[str, ...] = ("datasets",)
 
 __all__ = [
     "CountTable",
+    "DataError",
     "InputError",
     "MissingExtraError",
     "SeparatrixError",
     "conditional_mutual_information",
+    "datasets",
     "mutual_information",
     "soft_counts",
 ]

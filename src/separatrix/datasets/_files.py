@@ -1,0 +1,180 @@
+"""Where the bytes of a dataset come from: the package, the folder SEPARATRIX_DATA, the cache, the publisher.
+
+The first place that has the file wins. Its content is checked against the sha256 that the dataset declares, whatever it
+is packed in (plain, .gz, .xz), so a truncated or changed copy is an error and never a result. A download goes to a
+temporary name, is checked, and is renamed into the cache only then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from separatrix.errors import DataError, MissingExtraError
+
+__all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read"]
+
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
+
+
+@dataclass(frozen=True)
+class File:
+    """One file that a dataset needs.
+
+    Args:
+        paths: where it may lie in a data folder, packed or not: ``("compas/compas-scores-two-years.csv",)``.
+        sha256: of the unpacked content; any of these is right. The first one is that of `url`. Empty where the
+            publisher states none: the reader then checks the content itself.
+        embedded: its name in the package, if it is there.
+        url: the publisher's address.
+    """
+
+    paths: tuple[str, ...]
+    sha256: tuple[str, ...] = ()
+    embedded: str | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Blob:
+    """The unpacked content of a file, where it was found, and its hash."""
+
+    content: bytes
+    origin: str
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Where downloads and computed embeddings are kept: SEPARATRIX_CACHE, or the user's cache folder."""
+    if chosen := os.environ.get("SEPARATRIX_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "separatrix"
+
+
+def data_folders() -> list[Path]:
+    """The folders that are searched for files: SEPARATRIX_DATA if set, then the cache."""
+    chosen = os.environ.get("SEPARATRIX_DATA")
+    return [*([Path(chosen)] if chosen else []), cache_folder()]
+
+
+def find(file: File) -> str | None:
+    """Where the file is, without reading it: "embedded", its path, or None."""
+    if file.embedded is not None:
+        return "embedded"
+    found = _candidates(file)
+    return str(found[0]) if found else None
+
+
+def read(file: File) -> Blob:
+    """The checked content of a file from the first place that has it; downloaded if no place has.
+
+    Raises:
+        DataError: the file is nowhere, or not the one that was declared; says which file to put where.
+    """
+    if file.embedded is not None:
+        packed = resources(__package__).joinpath("data", file.embedded).read_bytes()
+        return _checked(packed, Path(file.embedded), file, "embedded")
+    damaged: DataError | None = None
+    for path in _candidates(file):
+        try:
+            return _checked(path.read_bytes(), path, file, str(path))
+        except DataError as error:
+            if not (file.url and path.is_relative_to(cache_folder())):
+                raise  # the user's own copy: say so instead of quietly taking another
+            damaged = error  # a damaged copy in the cache is replaced by a fresh download
+    if file.url is None:
+        raise DataError(_absent(file)) from damaged
+    path = _download(file)
+    return _checked(path.read_bytes(), path, file, str(path))
+
+
+def _candidates(file: File) -> list[Path]:
+    places = [folder / (path + end) for folder in data_folders() for path in file.paths for end in _UNPACK]
+    return [place for place in places if place.is_file()]
+
+
+def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
+    try:
+        content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 and digest not in file.sha256:
+        raise DataError(
+            f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
+            f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a changed copy: "
+            f"delete it and get the original{f' from {file.url}' if file.url else ''}."
+        )
+    return Blob(content, origin, digest)
+
+
+def _absent(file: File) -> str:
+    chosen = os.environ.get("SEPARATRIX_DATA")
+    folder = Path(chosen) if chosen else cache_folder()
+    hint = "" if chosen else " (or set SEPARATRIX_DATA to the folder that holds it)"
+    source = f", from {file.url}" if file.url else ""
+    return f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
+
+
+def _download(file: File) -> Path:
+    assert file.url is not None
+    try:
+        import pooch
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{_absent(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
+        ) from error
+    target = cache_folder() / file.paths[0]
+    with _Bar(target.name) as bar:
+        try:
+            got = pooch.retrieve(
+                file.url,
+                known_hash=f"sha256:{file.sha256[0]}" if file.sha256 else None,
+                fname=target.name,
+                path=target.parent,
+                downloader=pooch.HTTPDownloader(progressbar=bar, timeout=30),
+            )
+        except OSError as error:  # requests' errors are OSErrors: no network, no such host, 404, …
+            raise DataError(f"{_absent(file)} Its download failed: {type(error).__name__}.") from error
+        except ValueError as error:  # pooch's word for a wrong hash; it has removed what it downloaded
+            raise DataError(
+                f"{file.url} no longer holds the expected file (its sha256 is wrong, or the download was cut short); "
+                f"nothing was kept. Try again, or put the original at {target}."
+            ) from error
+    return Path(got)
+
+
+class _Bar:
+    """What pooch asks of a progress bar, drawn by rich."""
+
+    def __init__(self, label: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(label, total=None)
+        self.total = 0
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def update(self, size: int) -> None:
+        self._progress.update(self._task, total=self.total or None, advance=size)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._progress.refresh()

@@ -1,0 +1,276 @@
+"""Raw columns to a float32 matrix: numbers scaled, categories one-hot, numbers in bands; missing is a level of its own.
+
+A `Preprocessing` is fitted on training rows only and then applied to any raw rows by column name, where it was trained
+or in the deployed predictor; it is plain JSON on disk. `refit` gives every cross-validation fold its own statistics in
+the same layout, so that all folds have the same columns: a level that the fold's training rows do not hold is treated
+as the deployed predictor treats an unseen level, and its column stays zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.datasets._columns import Coded, Columns, Values, as_coded, as_numbers, take
+from separatrix.errors import InputError
+
+__all__ = ["Band", "Category", "Feature", "Number", "Preprocessing"]
+
+Matrix = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number: (x - mean) / scale, with a 0/1 column for missing where the fitted rows had missing values.
+
+    A missing value takes the mean, so it adds nothing but its own column.
+    """
+
+    column: str
+    missing: bool = False
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.column, f"{self.column}=missing") if self.missing else (self.column,)
+
+    def fit(self, values: Values) -> Number:
+        return replace(self, missing=bool(np.isnan(as_numbers(values, self.column)).any())).refit(values)
+
+    def refit(self, values: Values) -> Number:
+        x = as_numbers(values, self.column)
+        x = x[~np.isnan(x)]
+        if not len(x):
+            return replace(self, mean=0.0, scale=1.0)
+        mean, spread = float(x.mean()), float(x.std())
+        # A constant column has only rounding for a spread; dividing by that would blow up the first other value.
+        return replace(self, mean=mean, scale=spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0)
+
+    def fill(self, values: Values, out: Matrix) -> None:
+        x = as_numbers(values, self.column)
+        gone = np.isnan(x)
+        out[:, 0] = np.where(gone, 0.0, (x - self.mean) / self.scale)
+        if self.missing:
+            out[:, 1] = gone
+
+
+@dataclass(frozen=True)
+class Category:
+    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "other", missing a level.
+
+    Args:
+        column: its name in the raw rows.
+        levels: the levels with a column, in order; learnt by `fit` where empty.
+        cap: how many levels `fit` gives a column: the most frequent ones.
+        other, missing: whether there are columns for the joined rarer levels and for missing values.
+        absent: levels of `levels` that the fitted rows did not hold; they count as unseen.
+
+    An unseen level is "other" where that column exists; otherwise the row has zeros.
+    """
+
+    column: str
+    levels: tuple[str, ...] = ()
+    cap: int = 50
+    other: bool = False
+    missing: bool = False
+    absent: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        ends = (*self.levels, *(["other"] if self.other else []), *(["missing"] if self.missing else []))
+        return tuple(f"{self.column}={level}" for level in ends)
+
+    def fit(self, values: Values) -> Category:
+        x = as_coded(values, self.column)
+        counts = x.counts()
+        levels, other = self.levels, self.other
+        if not levels:
+            ranked = sorted(np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code]))
+            levels = tuple(x.levels[code] for code in sorted(ranked[: self.cap]))
+            other = len(ranked) > self.cap
+        missing = self.missing or bool((x.codes < 0).any())
+        return replace(self, levels=levels, other=other, missing=missing).refit(x)
+
+    def refit(self, values: Values) -> Category:
+        x = as_coded(values, self.column)
+        here = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
+        return replace(self, absent=tuple(level for level in self.levels if level not in here))
+
+    def fill(self, values: Values, out: Matrix) -> None:
+        x = as_coded(values, self.column)
+        unseen = len(self.levels) if self.other else -1
+        place = {level: index for index, level in enumerate(self.levels) if level not in self.absent}
+        gone = len(self.levels) + self.other if self.missing else unseen
+        # One row of the table per level of the data, and the last one for code -1.
+        index = np.array([*(place.get(level, unseen) for level in x.levels), gone])[x.codes]
+        rows = np.flatnonzero(index >= 0)
+        out[:] = 0
+        out[rows, index[rows]] = 1
+
+
+@dataclass(frozen=True)
+class Band:
+    """A number in bands: one 0/1 column per band, band i for edges[i-1] ≤ x < edges[i]; missing is its own band."""
+
+    column: str
+    edges: tuple[float, ...]
+    bands: tuple[str, ...]
+    missing: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f"{self.column}={band}" for band in (*self.bands, *(["missing"] if self.missing else [])))
+
+    def fit(self, values: Values) -> Band:
+        if len(self.bands) != len(self.edges) + 1:
+            raise InputError(f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its edges.")
+        return replace(self, missing=self.missing or bool(np.isnan(as_numbers(values, self.column)).any()))
+
+    def refit(self, values: Values) -> Band:
+        return self
+
+    def fill(self, values: Values, out: Matrix) -> None:
+        x = as_numbers(values, self.column)
+        index = np.where(np.isnan(x), len(self.bands) if self.missing else -1, np.searchsorted(self.edges, x, "right"))
+        rows = np.flatnonzero(index >= 0)
+        out[:] = 0
+        out[rows, index[rows]] = 1
+
+
+Feature = Number | Category | Band
+_KINDS: dict[str, Any] = {"number": Number, "category": Category, "band": Band}
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """A fitted map from raw rows to a matrix.
+
+    >>> raw = {"age": [20.0, 40.0, None], "job": ["cook", "nurse", "cook"]}
+    >>> fitted = Preprocessing((Number("age"), Category("job"))).fit(raw)
+    >>> fitted.names
+    ('age', 'age=missing', 'job=cook', 'job=nurse')
+    >>> fitted.transform({"job": ["pilot", "nurse"], "age": [30, 50]})          # a job that was not seen: zeros
+    array([[0., 0., 0., 0.],
+           [2., 0., 0., 1.]], dtype=float32)
+    >>> Preprocessing.from_dict(fitted.to_dict()) == fitted
+    True
+    """
+
+    features: tuple[Feature, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The raw columns that rows must have."""
+        return tuple(dict.fromkeys(feature.column for feature in self.features))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the matrix's columns."""
+        return tuple(name for feature in self.features for name in feature.names)
+
+    def fit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
+        """Learn layout (levels, missing columns) and statistics from these rows of raw data, or from all."""
+        return self._fitted(data, rows, "fit")
+
+    def refit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
+        """Learn the statistics from these rows and keep the layout."""
+        return self._fitted(data, rows, "refit")
+
+    def _fitted(self, data: Any, rows: NDArray[Any] | None, how: str) -> Preprocessing:
+        columns = raw_columns(data, self.columns)
+        columns = columns if rows is None else take(columns, rows)
+        return Preprocessing(tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features))
+
+    def transform(self, data: Any) -> Matrix:
+        """The matrix of raw rows: a dataframe or a mapping of columns; other columns than ours are ignored."""
+        columns = raw_columns(data, self.columns)
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"The columns differ in length: {', '.join(f'{k} {n:,}' for k, n in lengths.items())}.")
+        n = next(iter(lengths.values()), 0)
+        out = np.empty((n, len(self.names)), dtype=np.float32)
+        start = 0
+        for feature in self.features:
+            width = len(feature.names)
+            feature.fill(columns[feature.column], out[:, start : start + width])
+            start += width
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        kinds = {kind: name for name, kind in _KINDS.items()}
+        return {"version": 1, "features": [{"kind": kinds[type(f)], **asdict(f)} for f in self.features]}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
+        """The inverse of `to_dict`, from JSON."""
+        if data.get("version") != 1:
+            raise InputError(
+                f"This preprocessing has version {data.get('version')!r}; this separatrix reads version 1."
+            )
+        features = []
+        for entry in data["features"]:
+            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+            kind = fields.pop("kind")
+            if kind not in _KINDS:
+                raise InputError(f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}.")
+            features.append(_KINDS[kind](**fields))
+        return cls(tuple(features))
+
+
+def raw_columns(data: Any, names: Sequence[str]) -> Columns:
+    """These columns of a mapping or of anything that narwhals takes."""
+    if isinstance(data, Mapping):
+        _check_present(names, list(data))
+        return {name: v if isinstance(v := data[name], Coded) else _own(v) for name in names}
+    frame = nw.from_native(data, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        raise InputError(
+            f"Raw rows must be a dataframe or a mapping of column name to values, got {type(data).__name__}. "
+            "The columns are found by name, so an array will not do."
+        )
+    _check_present(names, frame.collect_schema().names())
+    frame = frame.select(list(names))
+    table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: series_values(table[name]) for name in names}
+
+
+def series_values(series: nw.Series[Any]) -> Values:
+    """One column of a dataframe, encoded by the dataframe's own engine."""
+    kind = series.dtype
+    if kind.is_numeric():
+        return _own(series.cast(nw.Float64).to_numpy())
+    if kind.is_temporal():
+        raise InputError(
+            f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or categories that mean "
+            "something for the prediction (days since an event, month, weekday), or drop it."
+        )
+    text = series if kind in (nw.Boolean, nw.Object) else series.cast(nw.String)
+    distinct = [value for value in text.unique().to_list() if value is not None and value == value]
+    codes = text.replace_strict(distinct, list(range(len(distinct))), default=-1, return_dtype=nw.Int32)
+    found = as_coded(np.array(distinct, dtype=object), series.name)
+    return Coded(np.append(found.codes, np.int32(-1))[codes.to_numpy()], found.levels)
+
+
+def _own(values: Any) -> Values:
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(v is None or isinstance(v, int | float) for v in array.tolist()):
+        array = np.array([np.nan if v is None else v for v in array.tolist()], dtype=np.float64)
+    if array.dtype.kind in "fiu":
+        return array.astype(np.float64)
+    return as_coded(array, "column")
+
+
+def _check_present(names: Sequence[str], here: Sequence[str]) -> None:
+    absent = [name for name in names if name not in here]
+    if absent:
+        raise InputError(
+            f"The rows lack the column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent[:5]))} "
+            f"that the preprocessing was fitted on; they have {', '.join(map(str, here[:10]))}."
+        )
