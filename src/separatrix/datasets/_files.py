@@ -31,15 +31,17 @@ class File:
     Args:
         paths: where it may lie in a data folder, packed or not: ``("compas/compas-scores-two-years.csv",)``.
         sha256: of the unpacked content; any of these is right. The first one is that of `url`. Empty where the
-            publisher states none: the reader then checks the content itself.
+            publisher states none and `check` must do.
         embedded: its name in the package, if it is there.
         url: the publisher's address.
+        check: raises ValueError if the content cannot be right.
     """
 
     paths: tuple[str, ...]
     sha256: tuple[str, ...] = ()
     embedded: str | None = None
     url: str | None = None
+    check: Callable[[bytes], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,7 @@ def read(file: File) -> Blob:
             damaged = error  # a damaged copy in the cache is replaced by a fresh download
     if file.url is None:
         raise DataError(_absent(file)) from damaged
-    path = _download(file)
-    return _checked(path.read_bytes(), path, file, str(path))
+    return _download(file)
 
 
 def _candidates(file: File) -> list[Path]:
@@ -112,6 +113,11 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
             f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a changed copy: "
             f"delete it and get the original{f' from {file.url}' if file.url else ''}."
         )
+    if file.check is not None:
+        try:
+            file.check(content)
+        except ValueError as error:
+            raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     return Blob(content, origin, digest)
 
 
@@ -123,7 +129,8 @@ def _absent(file: File) -> str:
     return f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
 
 
-def _download(file: File) -> Path:
+def _download(file: File) -> Blob:
+    """Fetch under a temporary name, check, rename into the cache: the cache never holds half a file or a wrong one."""
     assert file.url is not None
     try:
         import pooch
@@ -131,24 +138,26 @@ def _download(file: File) -> Path:
         raise MissingExtraError(
             f"{_absent(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
         ) from error
+    pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
-    with _Bar(target.name) as bar:
-        try:
-            got = pooch.retrieve(
-                file.url,
-                known_hash=f"sha256:{file.sha256[0]}" if file.sha256 else None,
-                fname=target.name,
-                path=target.parent,
-                downloader=pooch.HTTPDownloader(progressbar=bar, timeout=30),
-            )
-        except OSError as error:  # requests' errors are OSErrors: no network, no such host, 404, …
-            raise DataError(f"{_absent(file)} Its download failed: {type(error).__name__}.") from error
-        except ValueError as error:  # pooch's word for a wrong hash; it has removed what it downloaded
-            raise DataError(
-                f"{file.url} no longer holds the expected file (its sha256 is wrong, or the download was cut short); "
-                f"nothing was kept. Try again, or put the original at {target}."
-            ) from error
-    return Path(got)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _Bar(target.name) as bar:
+            fetch = pooch.HTTPDownloader(progressbar=bar, timeout=30)
+            pooch.retrieve(file.url, known_hash=None, fname=part.name, path=part.parent, downloader=fetch)
+        blob = _checked(part.read_bytes(), target, file, str(target))
+        os.replace(part, target)
+    except DataError as error:
+        raise DataError(
+            f"{file.url} did not give the expected file (another sha256, or cut short); nothing was kept. "
+            f"Try again, or put the original at {target}."
+        ) from error
+    except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
+        raise DataError(f"{_absent(file)} Its download failed ({type(error).__name__}).") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return blob
 
 
 class _Bar:
