@@ -11,22 +11,27 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
+from separatrix.datasets._dataset import Card, Data, Dataset, Truth
+from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._folds import folds
+from separatrix.datasets._frames import from_file, from_frame
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
-from separatrix.datasets._sample import Card, Dataset, Sample, Truth
 from separatrix.errors import InputError
 
 __all__ = [
     "Band",
     "Card",
     "Category",
+    "Data",
     "Dataset",
     "Number",
     "Preprocessing",
-    "Sample",
     "Truth",
     "dataset",
     "folds",
+    "from_file",
+    "from_frame",
+    "listing",
     "load",
     "names",
 ]
@@ -51,7 +56,7 @@ def dataset(name: str) -> Dataset:
     return declared
 
 
-def load(name: str, **options: Any) -> Sample:
+def load(name: str, **options: Any) -> Data:
     """Read a dataset.
 
     Args:
@@ -76,3 +81,30 @@ def load(name: str, **options: Any) -> Sample:
             takes = f"it takes {', '.join(known)}" if known else "it takes none"
             raise InputError(f"Dataset {name!r} has no option {option!r}; {takes}.")
     return reader(**options)
+
+
+def listing() -> list[dict[str, Any]]:
+    """One row per dataset for a table: its sizes, its licence, whether it is here and where, or what to put where.
+
+    >>> row = next(row for row in listing() if row["name"] == "adult")
+    >>> row["rows"], row["features"], row["labels"], row["groups"], row["available"], row["where"]
+    (32561, 16, 2, 2, True, 'embedded')
+    """
+    rows = []
+    for name in names():
+        declared = dataset(name)
+        found = declared.where()
+        rows.append(
+            {
+                "name": name,
+                "title": declared.title,
+                "rows": declared.rows,
+                "features": declared.features,
+                "labels": declared.labels,
+                "groups": declared.groups,
+                "available": found is not None,
+                "where": found or " ".join(where_to_put(file) for file in declared.files if find(file) is None),
+                "licence": declared.licence,
+            }
+        )
+    return rows

@@ -124,7 +124,7 @@ def plan(kind: str) -> Preprocessing:
 
 
 def names_of(occupations: NDArray[np.float64], races: NDArray[np.float64]) -> dict[str, Any]:
-    """The arguments y, z, labels and groups of a Sample; only occupations and groups that occur."""
+    """The arguments y, z, labels and groups of a Data; only occupations and groups that occur."""
     labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
     groups, z = np.unique(races.astype(np.int64), return_inverse=True)
     return {

@@ -6,24 +6,21 @@ level of a category is a text, the same one from a CSV file, a dataframe or an a
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.errors import DataError, InputError
+from separatrix.errors import InputError
 
-__all__ = ["MISSING_TEXT", "Coded", "Columns", "Values", "as_coded", "as_numbers", "level_text", "read_csv", "take"]
+__all__ = ["Coded", "Columns", "Values", "as_coded", "as_numbers", "from_codes", "parsed", "raw_columns", "take"]
 
-MISSING_TEXT = frozenset({"", "NA", "N/A", "NaN", "nan", "null", "NULL"})
 _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # 007 is a code, not a number
-_CHUNK = 100_000  # rows of text in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,7 @@ def level_text(value: Any) -> str:
 def as_numbers(values: Values | Any, name: str) -> NDArray[np.float64]:
     """A column as float64 with NaN for missing; text is refused."""
     if isinstance(values, Coded):
-        numbers = _numbers(values.levels)
+        numbers = parsed(values.levels)
         if numbers is None:
             text = next(level for level in values.levels if not _NUMBER.fullmatch(level))
             raise InputError(f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop its row.")
@@ -114,7 +111,7 @@ def as_coded(values: Values | Any, name: str) -> Coded:
         codes = np.fromiter(map(places.__getitem__, array.tolist()), dtype=np.int32, count=len(array))
     except TypeError as error:
         raise InputError(f"Column `{name}` holds values that cannot be categories ({error}).") from error
-    return _coded(codes.astype(np.int32), [None if _is_missing(value) else level_text(value) for value in places])
+    return from_codes(codes.astype(np.int32), [None if _is_missing(value) else level_text(value) for value in places])
 
 
 def _is_missing(value: Any) -> bool:
@@ -122,7 +119,7 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or bool(value != value)
 
 
-def _coded(codes: NDArray[np.int32], texts: Sequence[str | None]) -> Coded:
+def from_codes(codes: NDArray[np.int32], texts: Sequence[str | None]) -> Coded:
     """Levels in sorted order, each once; None is missing."""
     levels = sorted({text for text in texts if text is not None})
     place = {text: code for code, text in enumerate(levels)}
@@ -130,89 +127,73 @@ def _coded(codes: NDArray[np.int32], texts: Sequence[str | None]) -> Coded:
     return Coded(renumber[codes] if len(renumber) else codes, tuple(levels))
 
 
-def _numbers(levels: Sequence[str]) -> NDArray[np.float64] | None:
+def parsed(levels: Sequence[str]) -> NDArray[np.float64] | None:
     """The levels as numbers, if all of them are."""
     if not all(map(_NUMBER.fullmatch, levels)):
         return None
     return np.array(list(map(float, levels)), dtype=np.float64)
 
 
-def read_csv(
-    lines: Iterable[str],
-    *,
-    source: str,
-    delimiter: str = ",",
-    header: Sequence[str] | None = None,
-    only: Sequence[str] | None = None,
-    missing: frozenset[str] = MISSING_TEXT,
-) -> dict[str, Values]:
-    """Columns of delimited text: numbers where every value is one, else categories. One pass, chunks of rows.
-
-    Args:
-        lines: the text, line by line.
-        source: what to call it in an error.
-        header: the names, where the first line does not hold them.
-        only: the columns to keep; the others never leave this function.
-        missing: texts that stand for a missing value.
-
-    Raises:
-        DataError: a column of `only` is not there, or a row has another number of fields than the header.
-
-    >>> read_csv(["age,job", "41,cook", "NA,nurse"], source="example")["age"]
-    array([41., nan])
-    """
-    rows = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-    names = _distinct(next(rows, []) if header is None else header)
-    wanted = names if only is None else list(only)
-    absent = [name for name in wanted if name not in names]
-    if absent or not names:
-        raise DataError(
-            f"{source} has no column {absent[0]!r}: its columns are {', '.join(names[:20])}. Is it the right file?"
-            if absent
-            else f"{source} is empty."
+def raw_columns(data: Any, names: Sequence[str]) -> Columns:
+    """These columns of a mapping or of anything that narwhals takes."""
+    if isinstance(data, Mapping):
+        _check_present(names, list(data))
+        return {name: _own(data[name], name) for name in names}
+    frame = nw.from_native(data, pass_through=True)
+    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        raise InputError(
+            f"Raw rows must be a dataframe or a mapping of column name to values, got {type(data).__name__}. "
+            "The columns are found by name, so an array will not do."
         )
-    index = {name: names.index(name) for name in wanted}
-    places: dict[str, defaultdict[str, int]] = {name: defaultdict() for name in wanted}
-    codes: dict[str, list[NDArray[np.int32]]] = {name: [] for name in wanted}
-    for place in places.values():
-        place.default_factory = place.__len__
-    try:
-        while block := list(islice(rows, _CHUNK)):
-            chunk = [row for row in block if row]  # blank lines
-            if not chunk:
-                continue
-            if set(map(len, chunk)) != {len(names)}:
-                bad = next(row for row in chunk if len(row) != len(names))
-                raise DataError(
-                    f"{source}, near line {rows.line_num:,}: a row has {len(bad)} fields ({', '.join(bad)[:60]}), the "
-                    f"header {len(names)}. The file is truncated or damaged, or its delimiter is not {delimiter!r}."
-                )
-            table = list(zip(*chunk, strict=True))
-            for name in wanted:
-                column = map(places[name].__getitem__, table[index[name]])
-                codes[name].append(np.fromiter(column, dtype=np.int32, count=len(chunk)))
-    except csv.Error as error:
-        raise DataError(f"{source}, line {rows.line_num:,}: {error}.") from error
-    return {
-        name: _typed(np.concatenate(codes[name] or [np.empty(0, np.int32)]), places[name], missing) for name in wanted
-    }
+    _check_present(names, frame.collect_schema().names())
+    frame = frame.select(list(names))
+    table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: series_values(table[name]) for name in names}
 
 
-def _typed(codes: NDArray[np.int32], places: Mapping[str, int], missing: frozenset[str]) -> Values:
-    texts = [None if text.strip() in missing else text.strip() for text in places]
-    numbers = _numbers([text for text in texts if text is not None])
-    if numbers is None or not len(numbers):
-        return _coded(codes, texts)
-    values = np.full(len(texts), np.nan)
-    values[[place for place, text in enumerate(texts) if text is not None]] = numbers
-    return values[codes]
+def series_values(series: nw.Series[Any]) -> Values:
+    """One column of a dataframe, encoded by the dataframe's own engine."""
+    kind = series.dtype
+    if kind.is_numeric():
+        return _own(series.cast(nw.Float64).to_numpy(), series.name)
+    if kind.is_temporal():
+        raise InputError(
+            f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or categories that mean "
+            "something for the prediction (days since an event, month, weekday), or drop it."
+        )
+    known = ~series.is_null().to_numpy()
+    if not known.any():
+        return np.full(len(known), np.nan)
+    text = series.filter(~series.is_null())
+    text = text if kind in (nw.Boolean, nw.Object) else text.cast(nw.String)
+    distinct = text.unique().to_list()
+    found = as_coded(np.array([*distinct, None], dtype=object)[:-1], series.name)  # None: never an array of texts
+    codes = np.full(len(known), -1, dtype=np.int32)
+    places = text.replace_strict(distinct, list(range(len(distinct))), return_dtype=nw.Int32).to_numpy()
+    codes[known] = found.codes[places]
+    return Coded(codes, found.levels)
 
 
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Column names, a repeated one with a number behind it, as pandas writes them."""
-    seen: dict[str, int] = {}
-    out = []
-    for name in (name.strip().removeprefix("\ufeff") for name in names):
-        out.append(f"{name}.{seen[name]}" if name in seen else name)
-        seen[name] = seen.get(name, 0) + 1
-    return out
+def _own(values: Any, name: str) -> Values:
+    """Plain values: numbers where all are numbers (None is missing), else categories."""
+    if isinstance(values, Coded):
+        return values
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"Column `{name}` must be one value per row, got shape {array.shape}.")
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array.tolist()}
+        if kinds <= {int, float, type(None)} and kinds != {type(None)}:
+            array = np.array([np.nan if value is None else value for value in array.tolist()], dtype=np.float64)
+    if array.dtype.kind in "fiu":
+        return array.astype(np.float64)
+    return as_coded(array, name)
+
+
+def _check_present(names: Sequence[str], here: Sequence[str]) -> None:
+    absent = [name for name in names if name not in here]
+    if absent:
+        raise InputError(
+            f"The rows lack the column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent[:5]))} "
+            f"that the preprocessing was fitted on; they have {', '.join(map(str, here[:10]))}."
+        )

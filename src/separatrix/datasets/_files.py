@@ -19,7 +19,7 @@ from typing import Any
 
 from separatrix.errors import DataError, MissingExtraError
 
-__all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read"]
+__all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read", "where_to_put"]
 
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
 
@@ -92,7 +92,7 @@ def read(file: File) -> Blob:
                 raise  # the user's own copy: say so instead of quietly taking another
             damaged = error  # a damaged copy in the cache is replaced by a fresh download
     if file.url is None:
-        raise DataError(_absent(file)) from damaged
+        raise DataError(where_to_put(file)) from damaged
     return _download(file)
 
 
@@ -121,7 +121,8 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
     return Blob(content, origin, digest)
 
 
-def _absent(file: File) -> str:
+def where_to_put(file: File) -> str:
+    """The sentence that says which file belongs where."""
     chosen = os.environ.get("SEPARATRIX_DATA")
     folder = Path(chosen) if chosen else cache_folder()
     hint = "" if chosen else " (or set SEPARATRIX_DATA to the folder that holds it)"
@@ -136,7 +137,7 @@ def _download(file: File) -> Blob:
         import pooch
     except ImportError as error:
         raise MissingExtraError(
-            f"{_absent(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
+            f"{where_to_put(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
         ) from error
     pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
@@ -154,7 +155,7 @@ def _download(file: File) -> Blob:
             f"Try again, or put the original at {target}."
         ) from error
     except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
-        raise DataError(f"{_absent(file)} Its download failed ({type(error).__name__}).") from error
+        raise DataError(f"{where_to_put(file)} Its download failed ({type(error).__name__}).") from error
     finally:
         part.unlink(missing_ok=True)
     return blob

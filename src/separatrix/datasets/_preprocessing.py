@@ -8,15 +8,14 @@ as the deployed predictor treats an unseen level, and its column stays zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.datasets._columns import Coded, Columns, Values, as_coded, as_numbers, take
+from separatrix.datasets._columns import Values, as_coded, as_numbers, raw_columns, take
 from separatrix.errors import InputError
 
 __all__ = ["Band", "Category", "Feature", "Number", "Preprocessing"]
@@ -38,7 +37,7 @@ class Number:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (self.column, f"{self.column}=missing") if self.missing else (self.column,)
+        return (self.column, f"{self.column}=(missing)") if self.missing else (self.column,)
 
     def fit(self, values: Values) -> Number:
         return replace(self, missing=bool(np.isnan(as_numbers(values, self.column)).any())).refit(values)
@@ -62,7 +61,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "other", missing a level.
+    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "(other)", missing a level.
 
     Args:
         column: its name in the raw rows.
@@ -71,7 +70,7 @@ class Category:
         other, missing: whether there are columns for the joined rarer levels and for missing values.
         absent: levels of `levels` that the fitted rows did not hold; they count as unseen.
 
-    An unseen level is "other" where that column exists; otherwise the row has zeros.
+    An unseen level is "(other)" where that column exists; otherwise the row has zeros.
     """
 
     column: str
@@ -83,7 +82,7 @@ class Category:
 
     @property
     def names(self) -> tuple[str, ...]:
-        ends = (*self.levels, *(["other"] if self.other else []), *(["missing"] if self.missing else []))
+        ends = (*self.levels, *(["(other)"] if self.other else []), *(["(missing)"] if self.missing else []))
         return tuple(f"{self.column}={level}" for level in ends)
 
     def fit(self, values: Values) -> Category:
@@ -125,7 +124,7 @@ class Band:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}={band}" for band in (*self.bands, *(["missing"] if self.missing else [])))
+        return tuple(f"{self.column}={band}" for band in (*self.bands, *(["(missing)"] if self.missing else [])))
 
     def fit(self, values: Values) -> Band:
         if len(self.bands) != len(self.edges) + 1:
@@ -154,7 +153,7 @@ class Preprocessing:
     >>> raw = {"age": [20.0, 40.0, None], "job": ["cook", "nurse", "cook"]}
     >>> fitted = Preprocessing((Number("age"), Category("job"))).fit(raw)
     >>> fitted.names
-    ('age', 'age=missing', 'job=cook', 'job=nurse')
+    ('age', 'age=(missing)', 'job=cook', 'job=nurse')
     >>> fitted.transform({"job": ["pilot", "nurse"], "age": [30, 50]})          # a job that was not seen: zeros
     array([[0., 0., 0., 0.],
            [2., 0., 0., 1.]], dtype=float32)
@@ -222,55 +221,3 @@ class Preprocessing:
                 raise InputError(f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}.")
             features.append(_KINDS[kind](**fields))
         return cls(tuple(features))
-
-
-def raw_columns(data: Any, names: Sequence[str]) -> Columns:
-    """These columns of a mapping or of anything that narwhals takes."""
-    if isinstance(data, Mapping):
-        _check_present(names, list(data))
-        return {name: v if isinstance(v := data[name], Coded) else _own(v) for name in names}
-    frame = nw.from_native(data, pass_through=True)
-    if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
-        raise InputError(
-            f"Raw rows must be a dataframe or a mapping of column name to values, got {type(data).__name__}. "
-            "The columns are found by name, so an array will not do."
-        )
-    _check_present(names, frame.collect_schema().names())
-    frame = frame.select(list(names))
-    table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
-    return {name: series_values(table[name]) for name in names}
-
-
-def series_values(series: nw.Series[Any]) -> Values:
-    """One column of a dataframe, encoded by the dataframe's own engine."""
-    kind = series.dtype
-    if kind.is_numeric():
-        return _own(series.cast(nw.Float64).to_numpy())
-    if kind.is_temporal():
-        raise InputError(
-            f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or categories that mean "
-            "something for the prediction (days since an event, month, weekday), or drop it."
-        )
-    text = series if kind in (nw.Boolean, nw.Object) else series.cast(nw.String)
-    distinct = [value for value in text.unique().to_list() if value is not None and value == value]
-    codes = text.replace_strict(distinct, list(range(len(distinct))), default=-1, return_dtype=nw.Int32)
-    found = as_coded(np.array(distinct, dtype=object), series.name)
-    return Coded(np.append(found.codes, np.int32(-1))[codes.to_numpy()], found.levels)
-
-
-def _own(values: Any) -> Values:
-    array = np.asarray(values)
-    if array.dtype.kind == "O" and all(v is None or isinstance(v, int | float) for v in array.tolist()):
-        array = np.array([np.nan if v is None else v for v in array.tolist()], dtype=np.float64)
-    if array.dtype.kind in "fiu":
-        return array.astype(np.float64)
-    return as_coded(array, "column")
-
-
-def _check_present(names: Sequence[str], here: Sequence[str]) -> None:
-    absent = [name for name in names if name not in here]
-    if absent:
-        raise InputError(
-            f"The rows lack the column{'s' * (len(absent) > 1)} {', '.join(map(repr, absent[:5]))} "
-            f"that the preprocessing was fitted on; they have {', '.join(map(str, here[:10]))}."
-        )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.datasets import _acs
-from separatrix.datasets._sample import Dataset, Sample
+from separatrix.datasets._dataset import Data, Dataset
 from separatrix.errors import InputError
 
 _AT_LEAST = 5  # rows of every group
@@ -23,7 +23,7 @@ def load(
     states: Sequence[str] | None = None,
     n: int = 2_576,
     random_state: int = 0,
-) -> Sample:
+) -> Data:
     """A small sample of complete rows.
 
     Args:
@@ -57,7 +57,7 @@ def load(
     table = {name: x[rows] for name, x in records.columns.items()}
     card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
     named = _acs.names_of(table.pop("OCCP"), table.pop("RAC1P"))
-    return Sample(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
+    return Data(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
 
 
 def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from separatrix.datasets import _acs
-from separatrix.datasets._sample import Dataset, Sample
+from separatrix.datasets._dataset import Data, Dataset
 
 
-def load(*, columns: _acs.Kind = "income", states: Sequence[str] | None = None) -> Sample:
+def load(*, columns: _acs.Kind = "income", states: Sequence[str] | None = None) -> Data:
     """Every record with one of the twenty occupations.
 
     Args:
@@ -22,7 +22,7 @@ def load(*, columns: _acs.Kind = "income", states: Sequence[str] | None = None) 
     dropped = (f"{records.left_out:,} rows without an occupation among the twenty most frequent.",)
     card = DATASET.card("acs_occupation_large", records.read_from, dropped, records.notes)
     named = _acs.names_of(table.pop("OCCP"), table.pop("RAC1P"))
-    return Sample(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
+    return Data(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
 
 
 DATASET = Dataset(

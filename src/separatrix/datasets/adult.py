@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded, read_csv
+from separatrix.datasets._columns import Coded
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
-from separatrix.datasets._sample import Dataset, Sample
 from separatrix.errors import InputError
 
 _COLUMNS = (
@@ -31,7 +32,7 @@ _FILE = File(
 )
 
 
-def load(*, features: Literal["paper", "full"] = "paper") -> Sample:
+def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     """Adult.
 
     Args:
@@ -50,7 +51,7 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Sample:
     notes = (
         ("`relationship` (Husband, Wife) all but names the sex that is left out of X.",) if features == "full" else ()
     )
-    return Sample(
+    return Data(
         y=income.codes.astype(np.intp),
         z=sex.codes.astype(np.intp),
         labels=income.levels,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded, read_csv
+from separatrix.datasets._columns import Coded
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Category, Number, Preprocessing
-from separatrix.datasets._sample import Dataset, Sample
 
 _NUMBERS = ("age", "balance", "day", "duration", "campaign", "pdays", "previous")
 _CATEGORIES = ("job", "marital", "education", "default", "housing", "loan", "contact", "month", "poutcome")
@@ -18,7 +19,7 @@ _FILE = File(
 )
 
 
-def load(*, marital: bool = True) -> Sample:
+def load(*, marital: bool = True) -> Data:
     """Bank: 7 numbers and 44 dummies.
 
     Args:
@@ -35,7 +36,7 @@ def load(*, marital: bool = True) -> Sample:
     if not marital:
         del columns["marital"]
     plan = Preprocessing(tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns))
-    return Sample(
+    return Data(
         y=subscribed.codes.astype(np.intp),
         z=status.is_level("married").astype(np.intp),
         labels=subscribed.levels,

@@ -10,10 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded, as_coded, as_numbers, read_csv, take
+from separatrix.datasets._columns import Coded, as_coded, as_numbers, take
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
-from separatrix.datasets._sample import Dataset, Sample
 from separatrix.errors import InputError
 
 _PAPER = (
@@ -48,7 +49,7 @@ def load(
     *,
     features: Literal["paper", "full"] = "paper",
     target: Literal["is_recid", "two_year_recid"] = "is_recid",
-) -> Sample:
+) -> Data:
     """COMPAS.
 
     Args:
@@ -76,10 +77,10 @@ def load(
     chosen_race, outcome = chosen["race"], as_numbers(chosen[target], target)
     assert isinstance(chosen_race, Coded)
     columns = {name: chosen[name] for name in plan.columns}
-    return Sample(
+    return Data(
         y=outcome.astype(np.intp),
         z=chosen_race.is_level(_RACES[1]).astype(np.intp),
-        labels=("0", "1"),
+        labels=(0, 1),
         groups=_RACES,
         card=DATASET.card(
             "compas",

@@ -1,9 +1,9 @@
-"""What a dataset declares (`Dataset`), what loading it returns (`Sample`), and what was read and dropped (`Card`)."""
+"""What a dataset declares (`Dataset`), what loading it returns (`Data`), and what was read and dropped (`Card`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from separatrix.datasets._files import File, find
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
 
-__all__ = ["Card", "Dataset", "Sample", "Truth"]
+__all__ = ["Card", "Data", "Dataset", "Truth"]
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Card:
         read_from: the files that were read and the sha256 of their content.
         dropped: what was left out, and why, one sentence each.
         notes: what a reader of a result must know.
+        counts: rows, features, and rows of each label and group; filled in by `Data`.
     """
 
     name: str
@@ -36,10 +37,11 @@ class Card:
     read_from: Mapping[str, str] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    counts: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**asdict(self), "read_from": dict(self.read_from)}
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Dataset:
     features: int
     labels: int
     groups: int
-    read: Callable[..., Sample]
+    read: Callable[..., Data]
     files: tuple[File, ...] = ()
 
     def where(self) -> str | None:
@@ -99,7 +101,7 @@ class Truth:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class Data:
     """Rows ready for training: X, y, z and their names.
 
     Args:
@@ -112,8 +114,8 @@ class Sample:
 
     y: NDArray[np.intp]
     z: NDArray[np.intp]
-    labels: tuple[str, ...]
-    groups: tuple[str, ...]
+    labels: tuple[Hashable, ...]
+    groups: tuple[Hashable, ...]
     card: Card
     columns: Columns = field(default_factory=dict, repr=False)
     preprocessing: Preprocessing | None = field(default=None, repr=False)
@@ -126,7 +128,15 @@ class Sample:
             if len(codes) and not 0 <= codes.min() <= codes.max() < len(levels):
                 raise InputError(f"`{name}` must hold codes 0 … {len(levels) - 1}, got {codes.min()} … {codes.max()}.")
         if (self.preprocessing is None) == (self.matrix is None):
-            raise InputError("A sample has either raw columns with their preprocessing or a matrix.")
+            raise InputError("Data have either raw columns with their preprocessing or a matrix.")
+        sizes = self.cells
+        counts = {
+            "rows": len(self),
+            "features": len(self.features),
+            "labels": {str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)},
+            "groups": {str(group): int(size) for group, size in zip(self.groups, sizes.sum(0), strict=True)},
+        }
+        object.__setattr__(self, "card", replace(self.card, counts=counts))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -151,7 +161,7 @@ class Sample:
         return np.bincount(self.y * shape[1] + self.z, minlength=shape[0] * shape[1]).reshape(shape)
 
     @property
-    def group_sizes(self) -> dict[str, int]:
+    def group_sizes(self) -> dict[Hashable, int]:
         """Rows of each group."""
         return dict(zip(self.groups, self.cells.sum(0).tolist(), strict=True))
 
