@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
+from separatrix.datasets._columns import take
 from separatrix.datasets._dataset import Card, Data, Dataset, Truth
 from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._folds import folds
@@ -34,6 +35,7 @@ __all__ = [
     "listing",
     "load",
     "names",
+    "take",
 ]
 
 

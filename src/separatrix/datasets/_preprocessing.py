@@ -3,7 +3,8 @@
 A `Preprocessing` is fitted on training rows only and then applied to any raw rows by column name, where it was trained
 or in the deployed predictor; it is plain JSON on disk. `refit` gives every cross-validation fold its own statistics in
 the same layout, so that all folds have the same columns: a level that the fold's training rows do not hold is treated
-as the deployed predictor treats an unseen level, and its column stays zero.
+as the deployed predictor treats an unseen level, and its column is idle: zero in every row, because the weights behind
+it were never trained.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Number:
     missing: bool = False
     mean: float = 0.0
     scale: float = 1.0
+    idle: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,19 +46,21 @@ class Number:
 
     def refit(self, values: Values) -> Number:
         x = as_numbers(values, self.column)
-        x = x[~np.isnan(x)]
-        if not len(x):
-            return replace(self, mean=0.0, scale=1.0)
-        mean, spread = float(x.mean()), float(x.std())
+        known = x[~np.isnan(x)]
+        idle = self.missing and len(known) == len(x)
+        if not len(known):
+            return replace(self, mean=0.0, scale=1.0, idle=idle)
+        mean, spread = float(known.mean()), float(known.std())
         # A constant column has only rounding for a spread; dividing by that would blow up the first other value.
-        return replace(self, mean=mean, scale=spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0)
+        scale = spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0
+        return replace(self, mean=mean, scale=scale, idle=idle)
 
     def fill(self, values: Values, out: Matrix) -> None:
         x = as_numbers(values, self.column)
         gone = np.isnan(x)
         out[:, 0] = np.where(gone, 0.0, (x - self.mean) / self.scale)
         if self.missing:
-            out[:, 1] = gone
+            out[:, 1] = gone & (not self.idle)
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ class Category:
         levels: the levels with a column, in order; learnt by `fit` where empty.
         cap: how many levels `fit` gives a column: the most frequent ones.
         other, missing: whether there are columns for the joined rarer levels and for missing values.
-        absent: levels of `levels` that the fitted rows did not hold; they count as unseen.
+        idle: levels, "(other)" and "(missing)" among them, that the fitted rows did not hold; they count as unseen.
 
-    An unseen level is "(other)" where that column exists; otherwise the row has zeros.
+    An unseen level is "(other)" where the fitted rows had such; otherwise the row has zeros.
     """
 
     column: str
@@ -78,12 +82,15 @@ class Category:
     cap: int = 50
     other: bool = False
     missing: bool = False
-    absent: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+
+    @property
+    def _places(self) -> tuple[str, ...]:
+        return (*self.levels, *(["(other)"] if self.other else []), *(["(missing)"] if self.missing else []))
 
     @property
     def names(self) -> tuple[str, ...]:
-        ends = (*self.levels, *(["(other)"] if self.other else []), *(["(missing)"] if self.missing else []))
-        return tuple(f"{self.column}={level}" for level in ends)
+        return tuple(f"{self.column}={level}" for level in self._places)
 
     def fit(self, values: Values) -> Category:
         x = as_coded(values, self.column)
@@ -99,18 +106,19 @@ class Category:
     def refit(self, values: Values) -> Category:
         x = as_coded(values, self.column)
         here = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
-        return replace(self, absent=tuple(level for level in self.levels if level not in here))
+        if here - set(self.levels):
+            here.add("(other)")
+        if (x.codes < 0).any():
+            here.add("(missing)")
+        return replace(self, idle=tuple(level for level in self._places if level not in here))
 
     def fill(self, values: Values, out: Matrix) -> None:
         x = as_coded(values, self.column)
-        unseen = len(self.levels) if self.other else -1
-        place = {level: index for index, level in enumerate(self.levels) if level not in self.absent}
-        gone = len(self.levels) + self.other if self.missing else unseen
-        # One row of the table per level of the data, and the last one for code -1.
-        index = np.array([*(place.get(level, unseen) for level in x.levels), gone])[x.codes]
-        rows = np.flatnonzero(index >= 0)
-        out[:] = 0
-        out[rows, index[rows]] = 1
+        place = {level: index for index, level in enumerate(self._places) if level not in self.idle}
+        unseen = place.get("(other)", -1)
+        # One entry per level of the data, and the last one for code -1.
+        index = [*(place.get(level, unseen) for level in x.levels), place.get("(missing)", unseen)]
+        _one_hot(np.array(index)[x.codes], out)
 
 
 @dataclass(frozen=True)
@@ -121,25 +129,37 @@ class Band:
     edges: tuple[float, ...]
     bands: tuple[str, ...]
     missing: bool = False
+    idle: tuple[int, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={band}" for band in (*self.bands, *(["(missing)"] if self.missing else [])))
 
+    def _index(self, values: Values) -> NDArray[np.intp]:
+        x = as_numbers(values, self.column)
+        return np.where(np.isnan(x), len(self.bands) if self.missing else -1, np.searchsorted(self.edges, x, "right"))
+
     def fit(self, values: Values) -> Band:
         if len(self.bands) != len(self.edges) + 1:
             raise InputError(f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its edges.")
-        return replace(self, missing=self.missing or bool(np.isnan(as_numbers(values, self.column)).any()))
+        missing = self.missing or bool(np.isnan(as_numbers(values, self.column)).any())
+        return replace(self, missing=missing).refit(values)
 
     def refit(self, values: Values) -> Band:
-        return self
+        here = np.bincount(self._index(values) + 1, minlength=len(self.names) + 1)[1:]
+        return replace(self, idle=tuple(np.flatnonzero(here == 0).tolist()))
 
     def fill(self, values: Values, out: Matrix) -> None:
-        x = as_numbers(values, self.column)
-        index = np.where(np.isnan(x), len(self.bands) if self.missing else -1, np.searchsorted(self.edges, x, "right"))
-        rows = np.flatnonzero(index >= 0)
-        out[:] = 0
-        out[rows, index[rows]] = 1
+        index = self._index(values)
+        index[np.isin(index, self.idle)] = -1
+        _one_hot(index, out)
+
+
+def _one_hot(index: NDArray[np.intp], out: Matrix) -> None:
+    """A one in column `index` of each row; none where it is -1."""
+    rows = np.flatnonzero(index >= 0)
+    out[:] = 0
+    out[rows, index[rows]] = 1
 
 
 Feature = Number | Category | Band
