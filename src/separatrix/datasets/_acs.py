@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -217,7 +218,7 @@ def _check_person_file(content: bytes) -> None:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 if (bad := archive.testzip()) is not None:
                     raise ValueError(f"{bad} inside it is damaged")
-        except zipfile.BadZipFile as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
             raise ValueError(str(error)) from error
     elif b"SERIALNO" not in content[:10_000]:
         raise ValueError("neither a zip file nor a CSV file of person records")

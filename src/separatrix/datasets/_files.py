@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import lzma
 import os
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as resources
@@ -104,7 +105,7 @@ def _candidates(file: File) -> list[Path]:
 def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
     try:
         content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
-    except (OSError, EOFError, lzma.LZMAError) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 and digest not in file.sha256:

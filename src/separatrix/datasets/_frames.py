@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import re
 import warnings
+import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -156,23 +157,23 @@ def _read_text(path: Path) -> dict[str, Values]:
             return read_csv(stream, source=str(path), delimiter=delimiter)
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} is not a whole .gz file ({error}).") from error
 
 
 def _names(frame: Any) -> list[str]:
     if isinstance(frame, Mapping):
         return list(frame)
-    native = nw.from_native(frame, pass_through=True)
+    try:
+        native = nw.from_native(frame, pass_through=True)
+    except NarwhalsError as error:  # two columns of one name, say
+        raise InputError(f"`frame` cannot be read: {error}.") from error
     if not isinstance(native, nw.DataFrame | nw.LazyFrame):
         raise InputError(
             f"`frame` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of columns, got "
             f"{type(frame).__name__}. For a file use `from_file`."
         )
-    try:
-        return list(native.collect_schema().names())
-    except NarwhalsError as error:  # two columns of one name, say
-        raise InputError(f"`frame` cannot be read: {error}.") from error
+    return list(native.collect_schema().names())
 
 
 def _check_names(

@@ -36,7 +36,8 @@ def load(
             "conditional_independence": X ⟂ Z | Y and every (y, z) possible, so more utility than X alone gives
             costs separation (Theorem "necessary trade-off");
             "shortcut": Y = Z, where that theorem fails: U = Y has v = 0;
-            "bayes": X uniform, P(Z|x) and P(Y|x,z) logistic, nothing independent of anything;
+            "bayes": X uniform, P(Z|x) and P(Y|x,z) logistic, nothing independent of anything, the bar higher for some
+            groups;
             "gaussian": continuous X, in each cell (y, z) an even mixture of two Gaussians in five dimensions.
         n: rows.
         labels, groups, values: how many of y, z and x a named law has ("gaussian" has no `values`).
@@ -97,7 +98,7 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
     of_group = _softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
-    score = 4 * (x[:, :, None] - 0.5 + 0.25 * z) * np.linspace(-1, 1, labels)[None, :, None]
+    score = 4 * (x[:, :, None] - 0.5 - 0.25 * z) * np.linspace(-1, 1, labels)[None, :, None]
     return _softmax(score, 1) * of_group[:, None, :] / values
 
 

@@ -25,10 +25,14 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a .pth (read without running any code in it) or .safetensors file."""
     if path.suffix == ".safetensors":
         try:
+            from safetensors import SafetensorError
             from safetensors.torch import load_file
         except ImportError as error:
             raise MissingExtraError(f"{path.name} needs safetensors: pip install safetensors.") from error
-        return dict(load_file(path))
+        try:
+            return dict(load_file(path))
+        except SafetensorError as error:
+            raise DataError(f"{path} is not a whole .safetensors file ({error}). Get it again.") from error
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
