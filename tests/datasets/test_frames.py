@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import sys
 import warnings
 from collections import Counter
@@ -85,10 +86,10 @@ def test_integer_codes_can_be_categories() -> None:
 
 def test_sensitive_columns_are_intersected_and_left_out() -> None:
     data = datasets.from_frame(TABLE, target="hired", sensitive=["sex", "young"], drop=["id", "row", "remark"])
-    assert data.groups == ("f & False", "f & True", "m & False", "m & True")
+    assert data.groups == ("f & false", "f & true", "m & false", "m & true")
     assert not [name for name in data.features if name.startswith(("sex", "young"))]
     for i in range(N):
-        assert data.groups[data.z[i]] == f"{TABLE['sex'][i]} & {TABLE['young'][i]}"
+        assert data.groups[data.z[i]] == f"{TABLE['sex'][i]} & {TABLE['young'][i]}".replace("T", "t").replace("F", "f")
 
 
 @pytest.mark.parametrize("engine", ["dict", "pandas", "polars"])
@@ -227,3 +228,23 @@ def test_new_raw_rows_reach_the_deployed_preprocessing() -> None:
     rows.loc[0, "job"] = "job 99"
     new = deployed.transform(rows)
     assert not new[0, [i for i, name in enumerate(data.features) if name.startswith("job=")]].any()
+
+
+@pytest.mark.parametrize("sensitive", ["sex", "young", "code", ["sex", "young"], ["young", "code", "sex"]])
+@pytest.mark.parametrize("engine", ["dict", "pandas", "polars", "pyarrow"])
+def test_the_group_of_new_rows_is_found_by_name(engine: str, sensitive: str | list[str]) -> None:
+    data = datasets.from_frame(TABLE, target="hired", sensitive=sensitive, drop=["id", "row", "remark"])
+    assert data.grouping is not None
+    again = datasets.Grouping.from_dict(json.loads(json.dumps(data.grouping.to_dict())))
+    assert again == data.grouping
+    assert np.array_equal(again.codes(frame(engine)), data.z)
+    assert again.codes(frame(engine, {name: values[7:8] for name, values in TABLE.items()})).tolist() == [data.z[7]]
+
+
+def test_an_unknown_group_is_an_error() -> None:
+    grouping = datasets.from_frame(TABLE, **ARGUMENTS).grouping
+    assert grouping is not None
+    with pytest.raises(InputError, match=r"The groups 'x' of sex were not in the training rows .'f', 'm'."):
+        grouping.codes({"sex": ["f", "x"]})
+    with pytest.raises(InputError, match="`sex` is missing in row 1"):
+        grouping.codes({"sex": ["f", None]})

@@ -18,7 +18,18 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["Coded", "Columns", "Values", "as_coded", "as_numbers", "from_codes", "parsed", "raw_columns", "take"]
+__all__ = [
+    "Coded",
+    "Columns",
+    "Values",
+    "as_coded",
+    "as_numbers",
+    "from_codes",
+    "level_text",
+    "parsed",
+    "raw_columns",
+    "take",
+]
 
 _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # 007 is a code, not a number
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from separatrix.datasets._columns import Columns
 from separatrix.datasets._files import File, find
+from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
 
@@ -110,6 +111,9 @@ class Data:
         preprocessing: fitted on all rows; None where X needs none.
         matrix: X itself where there is no preprocessing; may be a memory-map.
         matrix_names: its columns' names.
+        truth: the law behind it, where that is known.
+        target: the raw column that y was read from, where there is one.
+        grouping: finds the group of new raw rows, where z follows from raw columns.
     """
 
     y: NDArray[np.intp]
@@ -122,6 +126,8 @@ class Data:
     matrix: NDArray[np.float32] | None = field(default=None, repr=False)
     matrix_names: tuple[str, ...] = field(default=(), repr=False)
     truth: Truth | None = field(default=None, repr=False)
+    target: str | None = None
+    grouping: Grouping | None = None
 
     def __post_init__(self) -> None:
         for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):

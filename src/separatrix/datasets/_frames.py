@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import re
 import warnings
 import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from separatrix.columns import listed
 from separatrix.datasets._columns import Coded, Values, as_coded, raw_columns
 from separatrix.datasets._csv import read_csv
 from separatrix.datasets._dataset import Card, Data
+from separatrix.datasets._grouping import Grouping, intersect, joined
 from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 
@@ -100,7 +103,17 @@ def from_frame(
     plan = Preprocessing(tuple(features))
     used = {column: columns[column] for column in plan.columns}
     card = Card(name, name, "the user's own", "the user's own", "", dropped=tuple(dropped))
-    return Data(y, z, labels, groups, card, columns=used, preprocessing=plan.fit(used))
+    return Data(
+        y,
+        z,
+        labels,
+        groups,
+        card,
+        columns=used,
+        preprocessing=plan.fit(used),
+        target=target,
+        grouping=Grouping(chosen, groups),
+    )
 
 
 def from_file(
@@ -145,16 +158,22 @@ def _read_parquet(path: Path) -> Any:
 
 
 def _read_text(path: Path) -> dict[str, Values]:
+    from rich.console import Console
+    from rich.progress import wrap_file
+
+    size = path.stat().st_size
+    quick = size < 16 << 20  # about two seconds
+    console = Console(stderr=True)
     try:
         with (
-            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8-sig", newline="") as stream
+            path.open("rb") as raw,
+            wrap_file(raw, size, description=path.name, console=console, transient=True, disable=quick) as counted,
         ):
+            plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
+            stream = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
             first = stream.readline()
             delimiter = max(",;\t|", key=first.count)
-            stream.seek(0)
-            return read_csv(stream, source=str(path), delimiter=delimiter)
+            return read_csv(chain([first] if first else [], stream), source=str(path), delimiter=delimiter)
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -233,17 +252,12 @@ def _intersection(
     """Groups of several columns, such as "f & young"; only those that occur."""
     if len(parts) == 1:
         return parts[0]
-    shape = tuple(len(levels) for _, levels in parts)
-    fused = np.ravel_multi_index([codes for codes, _ in parts], shape)
-    here, codes = np.unique(fused, return_inverse=True)
-    if len(here) > 1_000:
-        raise InputError(f"The sensitive columns make {len(here):,} groups; at most 1,000 make sense. Merge levels.")
-    places = np.unravel_index(here, shape)
-    names = tuple(
-        " & ".join(str(levels[place[i]]) for (_, levels), place in zip(parts, places, strict=True))
-        for i in range(len(here))
-    )
-    return codes.astype(np.intp), names
+    codes, places = intersect([codes for codes, _ in parts], [len(levels) for _, levels in parts])
+    if len(places[0]) > 1_000:
+        raise InputError(
+            f"The sensitive columns make {len(places[0]):,} groups; at most 1,000 make sense. Merge levels."
+        )
+    return codes, joined([levels for _, levels in parts], places)
 
 
 def _refuse_dates(values: Values, column: str) -> None:
