@@ -1,0 +1,1 @@
+"""Everything that needs torch, the methods aside."""
