@@ -42,7 +42,7 @@ _ROOM = {
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
-_ROOMS = ()
+_ROOMS = ("methods", "nn")
 
 __all__ = [
     "Audit",
