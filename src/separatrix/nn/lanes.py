@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -104,6 +105,8 @@ class Recipe:
         batch: rows per update. None: all rows in every update.
         learning_rate: of Adam.
         cosine: let the learning rate fall to zero along a half cosine.
+        exact: where few distinct rows occur, take all of them, weighted, in every update: exact full batches. The
+            number of updates stays that of `batch`.
         running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch alone.
         weight_decay: decoupled, as in AdamW.
         patience: stop a lane whose training loss has not improved for so many epochs; None for never.
@@ -115,6 +118,7 @@ class Recipe:
     batch: int | None = 512
     learning_rate: float = 1e-3
     cosine: bool = False
+    exact: bool = False
     running: float = 0.0
     weight_decay: float = 0.0
     patience: int | None = None
@@ -158,8 +162,8 @@ class Batch:
 
     Args:
         logits: (M, B, K), the leaf that the loss is differentiated at.
-        features: (M, B, H), the last hidden layer; a leaf too, so a loss may use it.
-        head: (M, H, K) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · headᵀ.
+        make_features: makes `features`, the last hidden layer (M, B, H), when a loss first asks for it.
+        head: (M, K, H) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · head.
         y, z: (M, B) codes.
         weight: (M, B), how often each row counts (zero for padding); None if each counts once.
         cells: (M, n_labels, n_groups), each lane's training counts.
@@ -171,7 +175,7 @@ class Batch:
     """
 
     logits: Tensor
-    features: Tensor
+    make_features: Callable[[], Tensor]
     head: Tensor
     y: Tensor
     z: Tensor
@@ -182,6 +186,11 @@ class Batch:
     memory: dict[str, Tensor]
     rival: Callable[[Tensor], Tensor] | None
     uniform: Callable[[int], Tensor]
+
+    @cached_property
+    def features(self) -> Tensor:
+        """The last hidden layer (M, B, H): a second leaf, for losses that look at representations."""
+        return self.make_features().requires_grad_()
 
     @property
     def n_labels(self) -> int:
