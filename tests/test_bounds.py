@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
-from strategies import count_tables
 
 from separatrix.bounds import rate_intervals, upper_bound
 from separatrix.counts import CountTable
 from separatrix.information import conditional_mutual_information, violation_ceiling
+from strategies import count_tables
 
 
 def rows_of(rng, rates, n, kind):
@@ -21,7 +21,9 @@ def rows_of(rng, rates, n, kind):
         return CountTable.from_labels(y, z, (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1), labels=range(2))
     q = rng.standard_gamma(rates[y, z] * concentration) + 1e-12
     q /= q.sum(1, keepdims=True)
-    return CountTable.from_posteriors(q, y, z, labels=range(2), sample_weight=rng.random(n) if kind == "weighted" else None)
+    return CountTable.from_posteriors(
+        q, y, z, labels=range(2), sample_weight=rng.random(n) if kind == "weighted" else None
+    )
 
 
 @pytest.mark.slow

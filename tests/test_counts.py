@@ -48,7 +48,12 @@ def test_every_width_of_code_counts_the_same(shape, dtype):
 @given(st.integers(2, 40), st.integers(1, 4), st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
     rng = np.random.default_rng(seed)
-    q, y, z, w = rng.dirichlet(np.ones(k), size=n), rng.integers(0, k, n), rng.integers(0, groups, n), rng.random(n) + 0.1
+    q, y, z, w = (
+        rng.dirichlet(np.ones(k), size=n),
+        rng.integers(0, k, n),
+        rng.integers(0, groups, n),
+        rng.random(n) + 0.1,
+    )
     table = CountTable.from_posteriors(q, y, z, labels=range(k), sample_weight=w)
     w = w / w.max()
     first, second = np.zeros((k, groups, k)), np.zeros((k, groups, k, k))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.stats import chi2_contingency, fisher_exact
-from strategies import count_tables
 
 from separatrix import inference
 from separatrix.counts import CountTable
 from separatrix.information import conditional_mutual_information, miller_madow, violation_ceiling
+from strategies import count_tables
 
 
 def table_of(counts: np.ndarray) -> CountTable:
@@ -89,7 +89,7 @@ def test_interval_covers(shape, n, tilt):
 
 @pytest.mark.slow
 def test_a_naive_bootstrap_adds_the_bias_again_and_ours_does_not():
-    """Seen at 20 × 20 × 9 and n = 20,000: plug-in 0.418, bootstrap mean 0.486. The corrected value undoes the first excess."""
+    """Seen at 20 × 20 × 9, n = 20,000: plug-in 0.418, bootstrap mean 0.486. The correction undoes the excess."""
     p = tilted_law((20, 9, 20), 0.6)
     truth, rng = float(conditional_mutual_information(p)), np.random.default_rng(0)
     table = draw_tables(p, 20_000, 1)[0]

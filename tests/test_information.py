@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import mutual_info_score
-from strategies import channels, count_tables
 
 from separatrix import information as info
 from separatrix.errors import InputError
+from strategies import channels, count_tables
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -69,7 +69,12 @@ def test_violation_vanishes_exactly_under_separation(table, seed):
 def test_relabelling_changes_nothing(table, seed):
     rng = np.random.default_rng(seed)
     shuffled = table[np.ix_(*(rng.permutation(k) for k in table.shape))]
-    for quantity in (info.conditional_mutual_information, info.mutual_information, info.eo_gap, info.conditional_entropy):
+    for quantity in (
+        info.conditional_mutual_information,
+        info.mutual_information,
+        info.eo_gap,
+        info.conditional_entropy,
+    ):
         assert quantity(shuffled) == pytest.approx(float(quantity(table)), abs=1e-12)
 
 
@@ -127,7 +132,9 @@ def test_numbers_agree_with_dit(table):
     to_nats = np.log(2)
     v = dit.shannon.conditional_entropy(d, [2], [0]) - dit.shannon.conditional_entropy(d, [2], [0, 1])
     assert info.conditional_mutual_information(table) == pytest.approx(v * to_nats, abs=1e-12)
-    assert info.mutual_information(table) == pytest.approx(dit.shannon.mutual_information(d, [2], [0]) * to_nats, abs=1e-12)
+    assert info.mutual_information(table) == pytest.approx(
+        dit.shannon.mutual_information(d, [2], [0]) * to_nats, abs=1e-12
+    )
     z_given_y = dit.shannon.conditional_entropy(d, [1], [0]) * to_nats
     assert info.conditional_entropy(table) == pytest.approx(z_given_y, abs=1e-12)
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from separatrix import __version__
 from separatrix.errors import InputError, SeparatrixError
 
 app = typer.Typer(
@@ -23,15 +24,19 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def _commands(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-) -> None:
-    if version:
-        from separatrix import __version__
-
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Options of the command itself."""
 
 
 @app.command()

@@ -186,7 +186,9 @@ def _moments(x: float, error: Noise) -> tuple[float, float]:
     # σ² is proportional to v near 0, where it equals 2 v for hard counts; the observed ratio carries over.
     ratio = error.variance / (2.0 * error.violation) if error.violation > 0 else 1.0
     estimate = max(error.violation - error.bias, 0.0)
-    nearer = min(x / estimate, 1.0) if estimate > 0 else 0.0  # the bias moves from its value at 0 to that at the estimate
+    nearer = (
+        min(x / estimate, 1.0) if estimate > 0 else 0.0
+    )  # the bias moves from its value at 0 to that at the estimate
     bias = error.null_bias + nearer * (error.bias - error.null_bias)
     quadratic = 2.0 * (2.0 * error.weight * error.null_bias) ** 2 / error.freedom
     return 2.0 * error.weight * (x + bias), 8.0 * error.weight * ratio * x + quadratic

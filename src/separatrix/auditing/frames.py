@@ -57,7 +57,11 @@ def audit_frame(
             raise InputError(
                 f"Column {column!r} stands for two things at once. Name different columns for y, z and pred."
             )
-    if len(predictions) == 1 and not schema[predictions[0]].is_float():
+    hard = len(predictions) == 1 and not schema[predictions[0]].is_float()
+    for column in [*([] if hard else predictions), *([weight] if weight else [])]:
+        if not schema[column].is_numeric() and schema[column] != nw.Boolean:
+            raise InputError(f"Column {column!r} must hold numbers, but its type is {schema[column]}.")
+    if hard:
         table = _hard(lazy, y, groups, predictions[0], weight, labels)
     else:
         table = _soft(lazy, y, groups, predictions, weight, labels)
