@@ -6,10 +6,10 @@ Algorithm 1 of the paper: minimise (1−λ) CE/‖∂_h CE‖ + λ I/‖∂_h I�
 
 from __future__ import annotations
 
-import numpy as np
 from torch import Tensor
 
 from separatrix.methods import Method, Recipe
+from separatrix.methods._grids import SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
@@ -26,7 +26,8 @@ METHOD = Method(
     label="CMI",
     colour="#0072b2",
     reference="the paper, Algorithm 1",
-    trade_offs=tuple(float(t) for t in np.linspace(0, 1, 11).round(2)),
+    trade_offs=TENTHS,
+    dataset_grids=SHARE_GRIDS,
     loss=loss,
     recipes={"default": Recipe(), "paper": Recipe()},
     erm_at_zero=True,
