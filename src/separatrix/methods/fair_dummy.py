@@ -52,7 +52,7 @@ METHOD = Method(
     "as in the paper, for any number of labels and groups",
     trade_offs=POWERS_OF_EIGHT,
     loss=loss,
-    rival=Rival(posterior_and_label, rival_loss, steps=2, learning_rate=3e-3),
+    rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
     recipes={"default": Recipe(), "paper": Recipe()},
     erm_at_zero=True,
 )

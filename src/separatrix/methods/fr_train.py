@@ -38,7 +38,7 @@ METHOD = Method(
     trade_offs=HALF_DECADES,
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
-    rival=Rival(posterior_and_label, rival_loss, steps=2, learning_rate=3e-3),
+    rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
     recipes={"default": Recipe(), "paper": Recipe()},
     erm_at_zero=True,
 )

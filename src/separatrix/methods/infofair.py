@@ -29,7 +29,7 @@ from separatrix.nn.balance import Lanes
 from separatrix.nn.information import Term
 from separatrix.nn.lanes import Batch
 
-TEMPERATURE = 0.02  # τ: a kernel that is √τ ≈ 0.14 wide, on a quarter circle
+TEMPERATURE = 0.1  # τ, as is usual for contrastive losses
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
