@@ -234,5 +234,6 @@ METHOD = Method(
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Mixture.restore,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    # a hundred networks a lane: a quarter of the epochs at a rate that falls reaches the cross-entropy of `erm`
+    recipes={"default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True), "paper": Recipe()},
 )
