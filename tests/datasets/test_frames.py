@@ -62,6 +62,15 @@ def test_a_lazy_table_is_collected() -> None:
         assert np.array_equal(datasets.from_frame(lazy, **ARGUMENTS).X, expected.X)
 
 
+def test_a_dask_table_is_collected() -> None:
+    pandas, dask = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    eager = pandas.DataFrame({name: TABLE[name] for name in ("age", "income", "job", "member", "sex", "hired")})
+    lazy = dask.from_pandas(eager, npartitions=3)
+    ours, expected = (datasets.from_frame(table, target="hired", sensitive="sex") for table in (lazy, eager))
+    assert np.array_equal(ours.X, expected.X)
+    assert np.array_equal(ours.y, expected.y)
+
+
 def test_what_becomes_of_each_column() -> None:
     data = datasets.from_frame(TABLE, **ARGUMENTS, cap=3)
     jobs = Counter(job for job in TABLE["job"] if job is not None)

@@ -20,7 +20,7 @@ from separatrix.datasets._files import File, data_folders, find, read
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = ["CITATION", "EMPLOYMENT", "INCOME", "LICENCE", "SOURCE", "Kind", "Records", "names_of", "plan", "records"]
+__all__ = ["CITATION", "EMPLOYMENT", "INCOME", "LICENCE", "SOURCE", "Kind", "Records", "coded_names", "plan", "records"]
 
 Kind = Literal["income", "employment"]
 SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
@@ -124,16 +124,14 @@ def plan(kind: str) -> Preprocessing:
     return Preprocessing(_PLANS[kind])
 
 
-def names_of(occupations: NDArray[np.float64], races: NDArray[np.float64]) -> dict[str, Any]:
-    """The arguments y, z, labels and groups of a Data; only occupations and groups that occur."""
+def coded_names(
+    occupations: NDArray[np.float64], races: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[str, ...], tuple[str, ...]]:
+    """y, z, labels and groups; only occupations and groups that occur."""
     labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
     groups, z = np.unique(races.astype(np.int64), return_inverse=True)
-    return {
-        "y": y.astype(np.intp),
-        "z": z.astype(np.intp),
-        "labels": tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
-        "groups": tuple(_RACES[code] for code in groups.tolist()),
-    }
+    names = tuple(f"{code:04d}" for code in labels.tolist())  # OCCP as the Census writes it
+    return y.astype(np.intp), z.astype(np.intp), names, tuple(_RACES[code] for code in groups.tolist())
 
 
 def records(kind: Kind, states: Sequence[str] | None) -> Records:
