@@ -44,7 +44,7 @@ _ROOM = {
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
-_ROOMS: tuple[str, ...] = ("datasets",)
+_ROOMS: tuple[str, ...] = ("datasets", "methods", "nn")
 
 __all__ = [
     "Audit",

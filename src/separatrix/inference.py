@@ -6,7 +6,7 @@ The plug-in v̂ behaves like a quadratic form: with H the Hessian of n·v and Σ
 .. math:: 2 W \hat v \;\approx\; \text{mean } 2 W v + 2 W b, \quad \text{variance } 4 W \sigma^2(v) + 2\, \mathrm{tr}((HΣ)^2)
 
 where b is the bias and σ² the variance of the pointwise information g. At v = 0 the first-order term σ² vanishes and the
-quadratic term rules; far from 0 it is the other way round. One gamma law with these two moments serves both.
+quadratic term rules; far from 0 it is the other way round. A scaled noncentral χ² with these two moments serves both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import gammainc, gammaincc, xlogy
+from scipy.special import chndtr, gammainc, gammaincc, xlogy
 from scipy.stats import poisson, random_table
 
 from separatrix.counts import CountTable
@@ -197,9 +197,14 @@ def _moments(x: float, error: Noise) -> tuple[float, float]:
 def _tails(x: float, error: Noise) -> tuple[float, float]:
     """P(V̂ ≥ v̂) and P(V̂ ≤ v̂) when the true violation is x."""
     mean, variance = _moments(x, error)
-    shape, scale = mean**2 / variance, variance / mean
-    at = 2.0 * error.weight * error.violation / scale
-    return float(gammaincc(shape, at)), float(gammainc(shape, at))
+    observed, d = 2.0 * error.weight * error.violation, error.freedom
+    scale = mean / d * (1.0 - np.sqrt(max(1.0 - d * variance / (2.0 * mean**2), 0.0)))
+    offset = mean / scale - d
+    if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
+        below = float(chndtr(observed / scale, d, offset))
+        return 1.0 - below, below
+    shape, scale = mean**2 / variance, variance / mean  # no offset, or so large that a gamma law is as good and stabler
+    return float(gammaincc(shape, observed / scale)), float(gammainc(shape, observed / scale))
 
 
 def _lower_share(x: float, error: Noise, level: float) -> float:
