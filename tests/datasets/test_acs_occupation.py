@@ -164,6 +164,12 @@ def test_whatever_states_are_there(census: Path) -> None:
     assert "2 Census files (VT WY)" in both.card.notes[0]
 
 
+def test_the_listing_knows_census_files(census: Path) -> None:
+    rows = {row["name"]: row for row in datasets.listing()}
+    for name in ("acs_occupation", "acs_occupation_large"):
+        assert (rows[name]["available"], rows[name]["where"]) == (True, "Census files (VT WY)")
+
+
 def test_the_file_of_all_states_holds_two_parts(census: Path) -> None:
     both = datasets.load("acs_occupation_large")
     stream = io.BytesIO()

@@ -21,7 +21,18 @@ from separatrix.datasets._files import File, data_folders, find, read
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = ["CITATION", "EMPLOYMENT", "INCOME", "LICENCE", "SOURCE", "Kind", "Records", "coded_names", "plan", "records"]
+__all__ = [
+    "CITATION",
+    "INCOME",
+    "LICENCE",
+    "SOURCE",
+    "Kind",
+    "Records",
+    "census_here",
+    "coded_names",
+    "plan",
+    "records",
+]
 
 Kind = Literal["income", "employment"]
 SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
@@ -206,6 +217,12 @@ def _census_file(state: str) -> File:
         url=f"https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_p{state}.zip",
         check=_check_person_file,
     )
+
+
+def census_here() -> str | None:
+    """The Census files at hand, for the listing."""
+    here = _states_here()
+    return f"Census files ({' '.join(here).upper()})" if here else None
 
 
 def _states_here() -> list[str]:

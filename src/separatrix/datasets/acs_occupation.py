@@ -85,4 +85,5 @@ DATASET = Dataset(
     groups=9,
     read=load,
     files=(_acs.INCOME,),
+    instead=_acs.census_here,
 )

@@ -36,4 +36,5 @@ DATASET = Dataset(
     groups=9,
     read=load,
     files=(_acs.INCOME,),
+    instead=_acs.census_here,
 )
