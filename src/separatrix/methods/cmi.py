@@ -6,30 +6,28 @@ Algorithm 1 of the paper: minimise (1−λ) CE/‖∂_h CE‖ + λ I/‖∂_h I�
 
 from __future__ import annotations
 
-import numpy as np
 from torch import Tensor
 
 from separatrix.methods import Method, Recipe
-from separatrix.nn.balance import Lanes, balanced, lane_table
-from separatrix.nn.information import attach, cmi_term, cross_entropy_term
+from separatrix.methods._grids import SHARE_GRIDS, TENTHS
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,); lanes do not mix."""
     lanes = Lanes.of(batch)
-    cell, table = lane_table(batch, lanes)
-    task = cross_entropy_term(lanes.log_p, lanes.p, batch.y, lanes.share)
-    violation = cmi_term(lanes.p, cell, table, lanes.share)
-    norms = lanes.norm(task, batch), lanes.norm(violation, batch)
-    return attach(batch.logits, *balanced(task, violation, trade_off, norms))
+    cell, table = lanes.table()
+    return lanes.loss([lanes.cross_entropy(), cmi_term(lanes.p, cell, table)], [1 - trade_off, trade_off])
 
 
 METHOD = Method(
     label="CMI",
     colour="#0072b2",
     reference="the paper, Algorithm 1",
-    trade_offs=tuple(float(t) for t in np.linspace(0, 1, 11).round(2)),
+    trade_offs=TENTHS,
+    dataset_grids=SHARE_GRIDS,
     loss=loss,
     recipes={"default": Recipe(), "paper": Recipe()},
     erm_at_zero=True,
