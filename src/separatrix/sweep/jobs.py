@@ -103,11 +103,11 @@ class Job:
                 f"`inputs` must be 'xz' (group and features) or 'x' (features alone), got {self.inputs!r}."
             )
 
-    def grid(self) -> tuple[float, ...]:
-        """Its λ."""
+    def grid(self, dataset: str | None = None) -> tuple[float, ...]:
+        """Its λ on a dataset."""
         if self.trade_offs is not None:
             return tuple(float(t) for t in self.trade_offs)
-        return methods.get(self.method).grid(self.recipe)
+        return methods.get(self.method).grid(self.recipe, dataset)
 
     def made(self) -> Recipe:
         """Its recipe."""
@@ -205,7 +205,8 @@ def grid(
             for seed in seeds:
                 for fold in [*range(folds), *([ALL_ROWS] if final and job.keep else [])]:
                     questions = tuple(
-                        asked | {"trade_off": trade_off, "fold": fold, "seed": seed} for trade_off in job.grid()
+                        asked | {"trade_off": trade_off, "fold": fold, "seed": seed}
+                        for trade_off in job.grid(source.name)
                     )
                     stacks.append(Stack(source, job, fold, seed, questions, timeout))
     return stacks

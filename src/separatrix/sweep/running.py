@@ -175,13 +175,13 @@ def _numbered(i: int, stack: Stack) -> tuple[int, Answer]:
     return i, work(stack)
 
 
-def _on_dask(stacks: list[Stack], scheduler: str) -> Iterator[tuple[Stack, Answer]]:
+def _on_dask(stacks: list[Stack], scheduler: str, timeout: float = 20) -> Iterator[tuple[Stack, Answer]]:
     if not find_spec("distributed"):
         raise MissingExtraError("The Dask backend needs distributed: pip install 'separatrix[engines]'.")
     from distributed import Client, as_completed
 
     try:
-        client = Client(scheduler, timeout=20, set_as_default=False)
+        client = Client(scheduler, timeout=timeout, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
             f"No Dask scheduler answers at {scheduler!r}: {error}. Start one with `dask scheduler`."
@@ -194,7 +194,7 @@ def _on_dask(stacks: list[Stack], scheduler: str) -> Iterator[tuple[Stack, Answe
         for i, stack in enumerate(stacks):
             light = replace(stack, source=replace(stack.source, data=None))
             futures[client.submit(_with_source, light, data.get(id(stack.source)), pure=False, retries=3)] = i
-        for future in as_completed(futures):
+        for future in as_completed(futures, loop=client.loop):
             yield stacks[futures[future]], future.result()
             future.release()
 
@@ -217,9 +217,8 @@ def _write(store: Store, stack: Stack, answer: Answer) -> None:
         from safetensors.numpy import save
 
         # safetensors writes the memory as it lies, so a transposed array would come back scrambled
-        arrays = {f"model.{name}": np.ascontiguousarray(array) for name, array in answer.arrays.items()}
-        arrays = {name: array if array.ndim else array.reshape(()) for name, array in arrays.items()}
-        arrays["held_out"] = np.ascontiguousarray(answer.held_out, dtype=np.float32)
+        arrays = {f"model.{name}": np.asarray(array, order="C") for name, array in answer.arrays.items()}
+        arrays["held_out"] = np.asarray(answer.held_out, dtype=np.float32, order="C")
         content = save(arrays, {"questions": json.dumps(stack.questions, sort_keys=True)})
         write_whole(_place(store.folder, stack), content)
     store.add(answer.records)
