@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets
+    from separatrix import datasets, methods, nn
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -60,7 +60,9 @@ __all__ = [
     "compare",
     "conditional_mutual_information",
     "datasets",
+    "methods",
     "mutual_information",
+    "nn",
     "soft_counts",
     "utility_score",
     "violation_score",
