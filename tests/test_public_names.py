@@ -16,6 +16,7 @@ NAMES = [
     "Comparison",
     "CountTable",
     "DataError",
+    "Frontier",
     "InputError",
     "MissingExtraError",
     "SeparatrixError",
@@ -24,8 +25,10 @@ NAMES = [
     "audit_frame",
     "compare",
     "conditional_mutual_information",
+    "load_frontier",
     "mutual_information",
     "soft_counts",
+    "trace",
     "utility_score",
     "violation_score",
 ]
