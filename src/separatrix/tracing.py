@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,14 +135,21 @@ def trace_data(
             f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and {len(data.groups)} groups. "
             "`separatrix methods` lists what each takes; 'cmi' takes any."
         )
-    holder = tempfile.TemporaryDirectory(prefix="separatrix-") if out is None else None
-    folder = Path(holder.name if holder is not None else str(out))
-    _check_same(folder, name, data)
-    run(stacks, folder, jobs=jobs, progress=progress, backend=backend, scheduler=scheduler)
-    _describe(folder, name, data, cv, random_state)
-    frontier = Frontier(folder, holder)
-    if references:
-        frontier._add_limit()
+    folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
+    try:
+        _check_same(folder, name, data)
+        run(stacks, folder, jobs=jobs, progress=progress, backend=backend, scheduler=scheduler)
+        _check_outcome(folder, wanted)
+        _describe(folder, name, data, cv, random_state)
+        frontier = Frontier(folder)
+        if references:
+            frontier._add_limit()
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:  # a temporary folder lives as long as its frontier
+        weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier
 
 
@@ -196,9 +204,8 @@ class Frontier:
     Made by `trace` or `load_frontier`.
     """
 
-    def __init__(self, folder: Path, holder: tempfile.TemporaryDirectory[str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._holder = holder  # a temporary folder lives as long as the frontier
         self.manifest = _read_manifest(folder)
 
     @cached_property
@@ -390,6 +397,16 @@ def _describe(folder: Path, name: str, data: Data, cv: int, seed: int) -> None:
     arrays = {"y": data.y.astype(np.int64), "z": data.z.astype(np.int64), "fold": fold.astype(np.int64)}
     write_whole(folder / _ROWS, save(arrays))
     write_whole(folder / _MANIFEST, json.dumps(manifest, indent=1).encode())
+
+
+def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
+    """A frontier without a single point of what was asked for is no frontier."""
+    with Store(folder) as store:
+        records = store.records()
+    for name in wanted:
+        own = [record for record in records if record.question["method"] == name]
+        if not any(record.status == "ok" for record in own):
+            raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")
 
 
 def _check_same(folder: Path, name: str, data: Data) -> None:

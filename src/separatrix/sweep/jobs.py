@@ -102,6 +102,9 @@ class Job:
             raise InputError(
                 f"`inputs` must be 'xz' (group and features) or 'x' (features alone), got {self.inputs!r}."
             )
+        bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
+        if bad or self.trade_offs == ():
+            raise InputError(f"`trade_offs` must be finite and not negative, and at least one, got {bad or 'none'}.")
 
     def grid(self, dataset: str | None = None) -> tuple[float, ...]:
         """Its λ on a dataset."""
