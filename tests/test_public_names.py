@@ -18,6 +18,7 @@ NAMES = [
     "DataError",
     "InputError",
     "MissingExtraError",
+    "Monitor",
     "SeparatrixError",
     "audit",
     "audit_files",

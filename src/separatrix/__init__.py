@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from separatrix.counts import CountTable, soft_counts
     from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
+    from separatrix.monitor import Monitor
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ _ROOM = {
     "DataError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
+    "Monitor": "monitor",
     "SeparatrixError": "errors",
     "audit": "auditing",
     "audit_files": "auditing",
@@ -53,6 +55,7 @@ __all__ = [
     "DataError",
     "InputError",
     "MissingExtraError",
+    "Monitor",
     "SeparatrixError",
     "audit",
     "audit_files",
