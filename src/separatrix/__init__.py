@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
     from separatrix.monitor import Monitor
+    from separatrix.predictor import Predictor, load
 
 __version__ = "0.1.0"
 
@@ -35,12 +36,14 @@ _ROOM = {
     "InputError": "errors",
     "MissingExtraError": "errors",
     "Monitor": "monitor",
+    "Predictor": "predictor",
     "SeparatrixError": "errors",
     "audit": "auditing",
     "audit_files": "auditing",
     "audit_frame": "auditing",
     "compare": "auditing",
     "conditional_mutual_information": "information",
+    "load": "predictor",
     "mutual_information": "information",
     "soft_counts": "counts",
     "utility_score": "auditing",
@@ -56,6 +59,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "Monitor",
+    "Predictor",
     "SeparatrixError",
     "audit",
     "audit_files",
@@ -63,6 +67,7 @@ __all__ = [
     "compare",
     "conditional_mutual_information",
     "datasets",
+    "load",
     "mutual_information",
     "soft_counts",
     "utility_score",
