@@ -14,12 +14,14 @@ hard have the sampling error of hard decisions, so a small training EO gap says 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe
-from separatrix.nn.balance import EPSILON, Lanes, balanced, lane_table
-from separatrix.nn.information import Term, attach, cmi_term, cross_entropy_term, mi_term, rows_last
+from separatrix.methods import TUNED, Method
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import Term, cmi_term, mi_term, rows_last
 from separatrix.nn.lanes import Batch
 
 SHARE = 0.9  # of the task gradient that is −I(U;Y)
@@ -30,35 +32,28 @@ BOUND = 15.0  # of the logits
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
     lanes = Lanes.of(batch)
-    cell, table = lane_table(batch, lanes)
-    task = _normalised(cross_entropy_term(lanes.log_p, lanes.p, batch.y, lanes.share), lanes, batch)
+    cell, table = lanes.table()
+    terms, weights = [lanes.cross_entropy()], [1 - trade_off]
     if batch.progress >= WARM_UP:
-        utility = _normalised(mi_term(lanes.p, batch.y, table, lanes.share), lanes, batch)
-        task = Term(
-            (1 - SHARE) * task.value - SHARE * utility.value, (1 - SHARE) * task.gradient - SHARE * utility.gradient
-        )
-    violation = _normalised(cmi_term(lanes.p, cell, table, lanes.share), lanes, batch)
-    one = task.value.new_ones(())
-    total = balanced(task, violation, trade_off, (one, one), eps=0.0)
-    return attach(batch.logits, total.value, _inwards(total.gradient, rows_last(batch.logits)))
+        u = mi_term(lanes.p, batch.y, table)
+        terms.append(Term(-u.value, -u.rows))
+        weights = [(1 - SHARE) * (1 - trade_off), SHARE * (1 - trade_off)]
+    terms.append(cmi_term(lanes.p, cell, table))
+    bounded = [Term(term.value, _inwards(term.rows, rows_last(batch.logits))) for term in terms]
+    return lanes.loss(bounded, [*weights, trade_off])
 
 
-def _normalised(term: Term, lanes: Lanes, batch: Batch) -> Term:
-    scale = 1.0 / (lanes.norm(term, batch) + EPSILON)
-    return Term(term.value * scale, term.gradient * scale[:, None, None].to(term.gradient.dtype))
-
-
-def _inwards(gradient: Tensor, logits: Tensor) -> Tensor:
+def _inwards(rows: Tensor, logits: Tensor) -> Tensor:
     """Drop what would push a (centred) logit further out than ±BOUND; the way back stays open."""
     centred = logits - logits.mean(1, keepdim=True)
-    return torch.where((centred.abs() > BOUND) & (gradient * centred < 0), 0.0, gradient)
+    return torch.where((centred.abs() > BOUND) & (rows * centred < 0), 0.0, rows)
 
 
 METHOD = Method(
     label="Plane",
     colour="#d55e00",
     reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
-    trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 1.0),
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": replace(TUNED, exact=True), "batches": TUNED},
 )
