@@ -16,6 +16,7 @@ NAMES = [
     "Comparison",
     "CountTable",
     "DataError",
+    "InfeasibleError",
     "InputError",
     "MissingExtraError",
     "Monitor",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
-    from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
+    from separatrix.errors import DataError, InfeasibleError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
     from separatrix.monitor import Monitor
     from separatrix.predictor import Predictor, load
@@ -33,6 +33,7 @@ _ROOM = {
     "Comparison": "auditing",
     "CountTable": "counts",
     "DataError": "errors",
+    "InfeasibleError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "Monitor": "monitor",
@@ -56,6 +57,7 @@ __all__ = [
     "Comparison",
     "CountTable",
     "DataError",
+    "InfeasibleError",
     "InputError",
     "MissingExtraError",
     "Monitor",
