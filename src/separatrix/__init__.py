@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from separatrix.counts import CountTable, soft_counts
     from separatrix.errors import DataError, InfeasibleError, InputError, MissingExtraError, SeparatrixError
+    from separatrix.estimators import FrontierClassifier, SeparationClassifier
     from separatrix.information import conditional_mutual_information, mutual_information
     from separatrix.monitor import Monitor
     from separatrix.predictor import Predictor, load
@@ -33,11 +34,13 @@ _ROOM = {
     "Comparison": "auditing",
     "CountTable": "counts",
     "DataError": "errors",
+    "FrontierClassifier": "estimators",
     "InfeasibleError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "Monitor": "monitor",
     "Predictor": "predictor",
+    "SeparationClassifier": "estimators",
     "SeparatrixError": "errors",
     "audit": "auditing",
     "audit_files": "auditing",
@@ -57,11 +60,13 @@ __all__ = [
     "Comparison",
     "CountTable",
     "DataError",
+    "FrontierClassifier",
     "InfeasibleError",
     "InputError",
     "MissingExtraError",
     "Monitor",
     "Predictor",
+    "SeparationClassifier",
     "SeparatrixError",
     "audit",
     "audit_files",

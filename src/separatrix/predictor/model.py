@@ -178,7 +178,7 @@ class Predictor:
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
         z = self.group_codes(X, sensitive_features, len(posterior))
-        codes = _codes_of(y, self.labels, "y")
+        codes = codes_of(y, self.labels, "y")
         if len(codes) != len(posterior):
             raise InputError(f"`y` must have one label per row, {len(posterior):,}, got {len(codes):,}.")
         cell = codes * len(self.groups) + z
@@ -213,7 +213,7 @@ class Predictor:
                     f"This predictor uses the group: pass `sensitive_features` ({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
-        codes = _codes_of(_joined(sensitive_features), self.groups, "sensitive_features")
+        codes = codes_of(joined(sensitive_features), self.groups, "sensitive_features")
         if len(codes) != n:
             raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}.")
         return codes
@@ -248,7 +248,7 @@ class Predictor:
         return rows
 
 
-def _joined(values: Any) -> Any:
+def joined(values: Any) -> Any:
     """One column of groups; several columns joined as in training, like "f & young"."""
     known = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(known, nw.Series):
@@ -265,7 +265,7 @@ def _joined(values: Any) -> Any:
     return np.array([" & ".join(map(level_text, row)) for row in zip(*columns, strict=True)], dtype=object)
 
 
-def _codes_of(values: Any, levels: Levels, name: str) -> NDArray[np.intp]:
+def codes_of(values: Any, levels: Levels, name: str) -> NDArray[np.intp]:
     codes, seen = compact(values, name)
     known = {level_text(level): code for code, level in enumerate(levels)}
     unknown = [level for level in seen if level_text(level) not in known]
