@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets
+    from separatrix import datasets, methods, nn
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from separatrix.information import conditional_mutual_information, mutual_information
     from separatrix.monitor import Monitor
     from separatrix.predictor import Predictor, load
+    from separatrix.tracing import Frontier, load_frontier, trace
 
 __version__ = "0.1.0"
 
@@ -34,6 +35,7 @@ _ROOM = {
     "Comparison": "auditing",
     "CountTable": "counts",
     "DataError": "errors",
+    "Frontier": "tracing",
     "FrontierClassifier": "estimators",
     "InfeasibleError": "errors",
     "InputError": "errors",
@@ -48,8 +50,10 @@ _ROOM = {
     "compare": "auditing",
     "conditional_mutual_information": "information",
     "load": "predictor",
+    "load_frontier": "tracing",
     "mutual_information": "information",
     "soft_counts": "counts",
+    "trace": "tracing",
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
@@ -60,6 +64,7 @@ __all__ = [
     "Comparison",
     "CountTable",
     "DataError",
+    "Frontier",
     "FrontierClassifier",
     "InfeasibleError",
     "InputError",
@@ -75,8 +80,12 @@ __all__ = [
     "conditional_mutual_information",
     "datasets",
     "load",
+    "load_frontier",
+    "methods",
     "mutual_information",
+    "nn",
     "soft_counts",
+    "trace",
     "utility_score",
     "violation_score",
 ]
