@@ -12,7 +12,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
@@ -29,6 +29,8 @@ from separatrix.columns import tidy
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InputError
+from separatrix.selection import OperatingPoint
+from separatrix.selection.frontiers import operating_point
 from separatrix.sweep import (
     ALL_ROWS,
     Columns,
@@ -301,9 +303,37 @@ class Frontier:
             out[self.rows["fold"] == fold] = stack.held_out[lane]
         return out
 
-    def select(self, **budgets: Any) -> Any:
-        """One operating point that keeps the budgets; see `separatrix.selection.select`, which this calls."""
-        return import_module("separatrix.selection").select(self, **budgets)
+    def select(
+        self,
+        *,
+        max_violation: float | None = None,
+        max_eo_gap: float | None = None,
+        maximize: str | Callable[[NDArray[np.float64]], Any] = "utility",
+        confidence: float | None = None,
+        rule: str = "sequence",
+        offer: str | None = None,
+        method: str | Sequence[str] | None = None,
+    ) -> OperatingPoint:
+        """One operating point within the budgets: `point.predictor` is what to ship, `print(point)` shows all offers.
+
+        Args:
+            max_violation, max_eo_gap: budgets, one or both.
+            maximize: "utility", "auroc", "accuracy", or a function of tables (folds, y, z, u).
+            confidence: None for fold means; otherwise the probability that the chosen point keeps its budgets.
+            rule: "sequence" or "holm", with a confidence.
+            offer: "deterministic", "single" or "mixture" if only that will do.
+            method: only points of this method, or of these.
+        """
+        return operating_point(
+            self,
+            max_violation=max_violation,
+            max_eo_gap=max_eo_gap,
+            maximize=maximize,
+            confidence=confidence,
+            rule=rule,
+            offer=offer,
+            method=method,
+        )
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The frontier as a matplotlib figure, written to `path` if given."""

@@ -88,11 +88,13 @@ def _listed(value: Any, depth: int = 0) -> list[str]:
     lines = []
     for key, one in value.items():
         name = _escape(str(key).replace("_", " "))
+        if one in ("", None) or (isinstance(one, Mapping | list | tuple) and not one):
+            continue
         if isinstance(one, Mapping):
             lines += [f"{'  ' * depth}- {name}:", *_listed(one, depth + 1)]
         elif isinstance(one, list | tuple):
             lines.append(f"{'  ' * depth}- {name}: {_escape(', '.join(map(_number, one)))}")
-        elif one not in ("", None):
+        else:
             lines.append(f"{'  ' * depth}- {name}: {_escape(_number(one))}")
     return lines
 

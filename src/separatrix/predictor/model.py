@@ -198,7 +198,7 @@ class Predictor:
     def matrix(self, X: Any) -> NDArray[Any]:
         """What the models see of raw rows: the float32 matrix, or the base's posteriors."""
         if self.preprocessing is not None:
-            rows: NDArray[Any] = self.preprocessing.transform(X)
+            rows: NDArray[Any] = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
         else:
             rows = self._numbers(X)
         if self.base is None:
@@ -246,6 +246,13 @@ class Predictor:
                 f"got shape {rows.shape}."
             )
         return rows
+
+
+def _numbered(X: Any, columns: tuple[str, ...]) -> Any:
+    """An array's columns under the names x0, x1, … that `trace` gives them; anything else as it is."""
+    if isinstance(X, np.ndarray) and X.ndim == 2 and all(name[:1] == "x" and name[1:].isdigit() for name in columns):
+        return {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    return X
 
 
 def joined(values: Any) -> Any:

@@ -70,7 +70,7 @@ def select(
     if not offers:
         raise _infeasible(candidates, values, limits, budgets, maximize, best, confidence)
     chosen = max(offers.values(), key=lambda one: (round(one.value, 9), -KINDS.index(one.kind)))
-    return Selection(chosen, offers, budgets, _name(maximize), best, confidence, rule, tuple(candidates))
+    return Selection(chosen, offers, kinds, budgets, _name(maximize), best, confidence, rule, tuple(candidates))
 
 
 Pick = tuple[tuple[int, ...], tuple[float, ...], dict[str, float]]

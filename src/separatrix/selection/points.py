@@ -110,7 +110,8 @@ class Selection:
 
     Args:
         chosen: the offer that was asked for, or the best.
-        offers: every kind that keeps the budget; a kind that is absent has no point that does.
+        offers: every kind that was asked for and keeps the budget.
+        asked: the kinds that were asked for.
         budgets: what was asked for, by name.
         maximize: the name of the maximised metric.
         best: its best value without a budget.
@@ -120,6 +121,7 @@ class Selection:
 
     chosen: Offer
     offers: Mapping[str, Offer]
+    asked: tuple[str, ...]
     budgets: Mapping[str, float]
     maximize: str
     best: float
@@ -134,7 +136,7 @@ class Selection:
             f"Best {self.maximize} with {asked}, {sure} (without a budget: {self.best:.4f})",
             f"  {'':15}{self.maximize:>10}{'price':>10}{'v':>10}{'u':>10}{'EO gap':>10}{'accuracy':>10}  model",
         ]
-        for kind in KINDS:
+        for kind in self.asked:
             if kind not in self.offers:
                 lines.append(f"  {kind:15}none keeps the budget")
                 continue
