@@ -30,7 +30,6 @@ NAMES = [
     "audit_frame",
     "compare",
     "conditional_mutual_information",
-    "datasets",
     "load",
     "load_frontier",
     "mutual_information",
