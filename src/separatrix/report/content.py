@@ -19,7 +19,7 @@ from separatrix.auditing.view import measures
 from separatrix.counts import CountTable
 from separatrix.envelope import concave_envelope, pareto
 from separatrix.errors import InputError
-from separatrix.figures import Results, Series
+from separatrix.figures import Results, Series, legend_names
 from separatrix.sweep import POLICIES, select
 
 __all__ = ["content", "pooled"]
@@ -48,10 +48,9 @@ def content(results: Results, folder: str, confidence: float = 0.95) -> dict[str
 def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
     about = results.about[name]
     series = results.series(name)
-    several = {s[:2] for s in series if sum(s[:2] == t[:2] for t in series) > 1}
-    labels = [s.label(recipe=s[:2] in several) for s in series]
+    labels, main = legend_names(series), set(results.main(name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    hulls = {policy: _hulls(points[policy], len(series)) for policy in POLICIES}
+    hulls = {policy: _hulls(points[policy], [s in main for s in series]) for policy in POLICIES}
     for policy in POLICIES:
         _measure(results, name, series, policy, points[policy], hulls[policy], confidence)
     limit = results.limit(name)
@@ -62,7 +61,8 @@ def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
         "labels": [str(label) for label in about["labels"]],
         "groups": [str(group) for group in about["groups"]],
         "series": [
-            {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker, "hollow": s.inputs == "x"}
+            {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
+            | {"hollow": s.inputs == "x", "main": s in main}
             for s, label in zip(series, labels, strict=True)
         ],
         "points": points,
@@ -100,8 +100,8 @@ def _points(results: Results, dataset: str, series: list[Series], policy: str) -
     return found
 
 
-def _hulls(points: list[dict[str, Any]], n_series: int) -> dict[str, Any]:
-    """For each pair of axes and each scope (all series, or one) the points along it, strictest first.
+def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
+    """For each pair of axes and each scope (all main series, or one) the points along it, strictest first.
 
     Utility and accuracy of a revealed mixture are the weighted means of its parts, and its violation too, while its EO gap
     is at most that: the concave envelope is reached. The AUROC of a mixture is not a mean, so there only the Pareto points
@@ -110,7 +110,7 @@ def _hulls(points: list[dict[str, Any]], n_series: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for x in X_AXES:
         for y in ("utility", "accuracy", "auroc"):
-            for scope in (EVERYTHING, *range(n_series)):
+            for scope in (EVERYTHING, *range(len(main))):
                 place = [
                     i
                     for i, p in enumerate(points)
