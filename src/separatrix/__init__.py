@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets
+    from separatrix import datasets, methods, nn
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from separatrix.counts import CountTable, soft_counts
     from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
+    from separatrix.tracing import Frontier, load_frontier, trace
 
 __version__ = "0.1.0"
 
@@ -31,6 +32,7 @@ _ROOM = {
     "Comparison": "auditing",
     "CountTable": "counts",
     "DataError": "errors",
+    "Frontier": "tracing",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "SeparatrixError": "errors",
@@ -39,8 +41,10 @@ _ROOM = {
     "audit_frame": "auditing",
     "compare": "auditing",
     "conditional_mutual_information": "information",
+    "load_frontier": "tracing",
     "mutual_information": "information",
     "soft_counts": "counts",
+    "trace": "tracing",
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
@@ -51,6 +55,7 @@ __all__ = [
     "Comparison",
     "CountTable",
     "DataError",
+    "Frontier",
     "InputError",
     "MissingExtraError",
     "SeparatrixError",
@@ -60,8 +65,12 @@ __all__ = [
     "compare",
     "conditional_mutual_information",
     "datasets",
+    "load_frontier",
+    "methods",
     "mutual_information",
+    "nn",
     "soft_counts",
+    "trace",
     "utility_score",
     "violation_score",
 ]

@@ -80,6 +80,149 @@ def audit(
     typer.echo(result.to_json() if json else str(result))
 
 
+@app.command()
+def trace(
+    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`).")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the frontier; the same folder again resumes.")],
+    target: Annotated[str | None, typer.Option("--target", help="Column to predict; of a file.")] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", help="Column of groups, of a file; repeat it to intersect several."),
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to trace; repeat it for several.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; repeat it.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="Column to use although it looks like an id.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option("--categorical", help="Integer column whose numbers are codes; repeat it.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+) -> None:
+    """What is possible on my data? Trains the path, measures it on unseen rows, writes models, tables and a report.
+
+    Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
+    """
+    from separatrix.commands import trace_source
+
+    for line in trace_source(
+        data,
+        out,
+        target=target,
+        sensitive=sensitive or [],
+        method=method or ["cmi"],
+        drop=drop or [],
+        keep=keep or [],
+        categorical=categorical or [],
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        backend=backend,
+        scheduler=scheduler,
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def benchmark(
+    dataset: Annotated[list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for records, tables and figures.")] = Path("benchmark"),
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method; repeat it. By default all but EG.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Two folds, few trade-offs, short training.")] = False,
+    ablations: Annotated[bool, typer.Option("--ablations", help="Also batch sizes and gradient norms on ACS.")] = False,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which one stack of networks is given up.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+) -> None:
+    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it again to resume.
+
+    Example: separatrix benchmark adult compas --quick --out results
+    """
+    from separatrix.benchmarking import benchmark as run
+
+    for line in run(
+        dataset or None,
+        out,
+        chosen_methods=method or None,
+        quick=quick,
+        ablations=ablations,
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        timeout=timeout,
+        backend=backend,
+        scheduler=scheduler,
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace` or `separatrix benchmark`.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The page; by default report.html in the folder.")] = None,
+) -> None:
+    """One self-contained page of a frontier: opens offline.
+
+    Example: separatrix report frontier
+    """
+    from importlib import import_module
+
+    write = import_module("separatrix.report").write
+    with _working(f"Reading {folder}"):
+        path = write(folder, out or folder / "report.html")
+    typer.echo(f"{path}")
+
+
+@app.command()
+def limit(
+    file: Annotated[str, typer.Argument(help="CSV or Parquet file with scores, labels and groups.")],
+    y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
+    z: Annotated[list[str], typer.Option("--z", help="Column of groups; repeat it for the intersection of several.")],
+    score: Annotated[
+        list[str],
+        typer.Option("--score", help="Column of P(last label); repeat it for posteriors in label order."),
+    ],
+) -> None:
+    """The best that any post-processing of a score can do, for every violation.
+
+    Example: separatrix limit scores.csv --y income --z sex --score p
+    """
+    from separatrix.commands import limit_of_file
+
+    with _working(f"Computing the limit of {file}"):
+        text = limit_of_file(file, y=y, z=z, score=score)
+    typer.echo(text)
+
+
+@app.command("datasets")
+def list_datasets() -> None:
+    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where if not."""
+    from separatrix.commands import dataset_table
+
+    typer.echo(dataset_table())
+
+
+@app.command("methods")
+def list_methods() -> None:
+    """The methods, what they take, and where they come from."""
+    from separatrix.commands import method_table
+
+    typer.echo(method_table())
+
+
 def main() -> None:
     """Entry point of the `separatrix` command."""
     try:

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 
 from separatrix import methods
+from separatrix.counts import CountTable
 from separatrix.errors import DataError, InputError
 from separatrix.sweep import Job, Source, Store, grid, kept, run, write_whole
 from separatrix.sweep import jobs as jobs_room
 from separatrix.sweep import running as running_room
+from separatrix.sweep.evaluation import best_threshold
 from separatrix.sweep.jobs import time_limit, work
 
 pytest.importorskip("torch")
@@ -152,6 +154,28 @@ def test_kept_models_give_the_kept_posteriors(serial):
         rows = np.flatnonzero(fold == question["fold"])
         fitted = methods.get("cmi").restore(k.arrays)
         np.testing.assert_array_equal(fitted.posteriors(X[rows], data.z[rows]), k.held_out)
+
+
+def test_the_threshold_is_tuned_on_the_training_rows(serial):
+    """t* of the record is the best on the rows that trained, with w = λ; the hard table is that of the test rows."""
+    data = jobs_room.datasets.load("synthetic", **LAW)
+    with Store(serial) as store:
+        thresholds = {
+            (r.question["trade_off"], r.question["fold"]): r for r in store.records() if r.question["method"] == "cmi"
+        }
+    for k in kept(serial):
+        fold = jobs_room.datasets.folds(data.y, data.z, 5, 0)
+        train, test = fold != k.questions[0]["fold"], fold == k.questions[0]["fold"]
+        X, _ = data.prepared(np.flatnonzero(train))
+        q = methods.get("cmi").restore(k.arrays).posteriors(X[train], data.z[train])
+        for lane, question in enumerate(k.questions):
+            record = thresholds[question["trade_off"], question["fold"]]
+            cut = best_threshold(q[lane, :, 1], data.y[train], data.z[train], 2, question["trade_off"])
+            assert record.threshold == cut
+            hard = CountTable.from_labels(
+                data.y[test], data.z[test], (k.held_out[lane, :, 1] > cut).astype(int), labels=[0, 1]
+            )
+            np.testing.assert_array_equal(record.hard, hard.counts)
 
 
 def test_what_fails_is_a_record_and_is_tried_again(tmp_path, monkeypatch):

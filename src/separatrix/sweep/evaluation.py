@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.nn.evaluation import auroc, hard, tables
 
-__all__ = ["Scores", "best_threshold", "decide", "evaluate"]
+__all__ = ["Scores", "best_threshold", "decide", "evaluate", "thresholds"]
 
 Array = NDArray[np.float64]
 
@@ -24,45 +24,43 @@ class Scores(NamedTuple):
     soft: Array
     hard: Array
     auroc: float
-    threshold: float
+
+
+def thresholds(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weights: ArrayLike) -> Array:
+    """t* of every lane on the rows that trained it; NaN for more than two labels, where the decision is the argmax.
+
+    Args:
+        q: posteriors (M, n, K) of the training rows.
+        y, z: codes of these rows.
+        n_groups: number of groups.
+        weights: w of each lane, in Accuracy − w · EO gap.
+    """
+    posterior = np.asarray(q)
+    if posterior.shape[2] != 2:
+        return np.full(len(posterior), np.nan)
+    weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(posterior),))
+    return np.array([best_threshold(s, y, z, n_groups, w) for s, w in zip(posterior[:, :, 1], weight, strict=True)])
 
 
 def evaluate(
-    q_train: ArrayLike,
-    q_test: ArrayLike,
-    train: tuple[ArrayLike, ArrayLike],
-    test: tuple[ArrayLike, ArrayLike],
-    n_groups: int,
-    weights: ArrayLike,
-    ranking: ArrayLike | None = None,
+    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, cuts: ArrayLike, ranking: ArrayLike | None = None
 ) -> list[Scores]:
-    """Tables, AUROC and threshold of every lane.
+    """Tables of both policies and AUROC of every lane on rows that did not train it.
 
     Args:
-        q_train, q_test: posteriors (M, n, K) of the rows that trained and of those that did not.
-        train, test: (y, z) codes of these rows.
+        q: posteriors (M, n, K) of these rows.
+        y, z: their codes.
         n_groups: number of groups.
-        weights: w of each lane, in Accuracy − w · EO gap.
-        ranking: posteriors (M, n, K) that AUROC is read off instead of `q_test`: those of the base model, where a
-            method's own are decisions rather than scores.
-
-    Returns:
-        One `Scores` per lane.
+        cuts: of `thresholds`.
+        ranking: posteriors (M, n, K) that AUROC is read off instead of `q`: those of the base model, where a method's own
+            are decisions rather than scores.
     """
-    q = np.asarray(q_test)
-    k = q.shape[2]
-    soft = tables(q, *test, k, n_groups)
-    area = auroc(q if ranking is None else ranking, test[0])
-    if k == 2:
-        weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(q),))
-        cuts = np.array(
-            [best_threshold(s, *train, n_groups, w) for s, w in zip(np.asarray(q_train)[:, :, 1], weight, strict=True)]
-        )
-        decisions = decide(q, cuts)
-    else:
-        cuts, decisions = np.full(len(q), np.nan), hard(q)
-    firm = tables(decisions, *test, k, n_groups)
-    return [Scores(*lane) for lane in zip(soft, firm, area.tolist(), cuts.tolist(), strict=True)]
+    posterior = np.asarray(q)
+    k = posterior.shape[2]
+    firm = decide(posterior, cuts) if k == 2 else hard(posterior)
+    soft, decided = (tables(p, y, z, k, n_groups) for p in (posterior, firm))
+    area = auroc(posterior if ranking is None else ranking, y)
+    return [Scores(*lane) for lane in zip(soft, decided, area.tolist(), strict=True)]
 
 
 def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:

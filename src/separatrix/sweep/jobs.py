@@ -25,7 +25,7 @@ from separatrix import datasets, methods
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.nn.lanes import Lane, Recipe, Sample
-from separatrix.sweep.evaluation import Scores, evaluate
+from separatrix.sweep.evaluation import evaluate, thresholds
 from separatrix.sweep.records import ALL_ROWS, Record, key_of
 
 __all__ = ["Answer", "Job", "Source", "Stack", "grid", "work"]
@@ -102,6 +102,9 @@ class Job:
             raise InputError(
                 f"`inputs` must be 'xz' (group and features) or 'x' (features alone), got {self.inputs!r}."
             )
+        bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
+        if bad or self.trade_offs == ():
+            raise InputError(f"`trade_offs` must be finite and not negative, and at least one, got {bad or 'none'}.")
 
     def grid(self, dataset: str | None = None) -> tuple[float, ...]:
         """Its λ on a dataset."""
@@ -268,32 +271,21 @@ def _train(stack: Stack) -> Answer:
     seconds = (time.perf_counter() - started) / len(lanes)
     q = fitted.posteriors(X[test], data.z[test])
     lost = [status != "ok" or not np.isfinite(lane).all() for status, lane in zip(fitted.status, q, strict=True)]
-    scores: dict[int, Scores] = {}
+    records = [Record(q, "diverged", "its posteriors are not finite", seconds=seconds) for q in stack.questions]
     good = np.flatnonzero(~np.array(lost))
-    if len(test) and len(good):
-        q_train = fitted.posteriors(X[train], data.z[train])[good]
+    if len(good):
         weights = [
-            lane.trade_off if question["weight"] == "trade_off" else question["weight"]
-            for lane, question in zip(lanes, stack.questions, strict=True)
+            lane.trade_off if q["weight"] == "trade_off" else q["weight"]
+            for lane, q in zip(lanes, stack.questions, strict=True)
         ]
-        found = evaluate(
-            q_train,
-            q[good],
-            (data.y[train], data.z[train]),
-            (data.y[test], data.z[test]),
-            len(data.groups),
-            np.array(weights)[good],
-            _ranking(fitted, X[test], data.z[test], good),
-        )
-        scores = dict(zip(good.tolist(), found, strict=True))
-    records = []
-    for i, question in enumerate(stack.questions):
-        if lost[i]:
-            records.append(Record(question, "diverged", "its posteriors are not finite", seconds=seconds))
-        elif i in scores:
-            records.append(Record(question, "ok", "", *scores[i], seconds=seconds))
-        else:
-            records.append(Record(question, "ok", seconds=seconds))
+        q_train = fitted.posteriors(X[train], data.z[train])[good]
+        on_train, on_test = (data.y[train], data.z[train]), (data.y[test], data.z[test])
+        cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
+        ranking = _ranking(fitted, X[test], data.z[test], good)
+        scores = evaluate(q[good], *on_test, len(data.groups), cuts, ranking) if len(test) else [None] * len(good)
+        for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
+            soft, hard, area = (None, None, float("nan")) if found is None else found
+            records[i] = Record(stack.questions[i], "ok", "", soft, hard, area, cut, seconds)
     return Answer(tuple(records), fitted.arrays() if stack.job.keep else None, q if stack.job.keep else None)
 
 
