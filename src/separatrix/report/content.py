@@ -30,22 +30,28 @@ MIXING = ("utility", "accuracy")  # of a revealed mixture these are the weighted
 EVERYTHING = "all"
 
 
-def content(results: Results, folder: str, confidence: float = 0.95) -> dict[str, Any]:
-    """The whole page as plain JSON."""
+def content(
+    results: Results, folder: str, confidence: float = 0.95, posterior_audit: Audit | None = None
+) -> dict[str, Any]:
+    """The whole page as plain JSON; see `report.write`."""
     from separatrix import __version__
 
     information.check_confidence(confidence)
+    if posterior_audit is not None and len(results.datasets) > 1:
+        raise InputError(
+            f"`posterior_audit` is of one dataset; {folder!r} holds {', '.join(results.datasets)}. Leave it out."
+        )
     return {
         "version": __version__,
         "folder": folder,
         "models": any((Path(folder) / "models").glob("*.safetensors")),
         "confidence": confidence,
         "quantile": float(ndtri((1 + confidence) / 2)),
-        "datasets": [_dataset(results, name, confidence) for name in results.datasets],
+        "datasets": [_dataset(results, name, confidence, posterior_audit) for name in results.datasets],
     }
 
 
-def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
+def _dataset(results: Results, name: str, confidence: float, posterior_audit: Audit | None) -> dict[str, Any]:
     about = results.about[name]
     series = results.series(name)
     labels, main = legend_names(series), set(results.main(name))
@@ -55,6 +61,9 @@ def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
         _measure(results, name, series, policy, points[policy], hulls[policy], confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
+    audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
+    if posterior_audit is not None:
+        audits["randomized"] = {"measures": measures(posterior_audit), "notes": list(posterior_audit.notes)}
     return {
         "name": name,
         "about": about,
@@ -68,7 +77,7 @@ def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
         "points": points,
         "envelopes": hulls,
         "erm": erm,
-        "audits": {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES},
+        "audits": audits,
         "limit": None if limit is None else _curve(limit.violation, limit.utility),
         "notes": _notes(results, name, series, labels, erm),
     }
