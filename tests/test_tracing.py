@@ -11,10 +11,11 @@ import polars as pl
 import pytest
 
 import separatrix as sx
-from separatrix import datasets, tracing
+from separatrix import datasets
 from separatrix.counts import CountTable
 from separatrix.errors import DataError, InputError
-from separatrix.sweep import ALL_ROWS, select
+from separatrix.sweep import ALL_ROWS, Store, select
+from separatrix.tracing.rows import as_data
 
 pytest.importorskip("torch")
 LAMBDAS = (0.0, 0.5, 1.0)
@@ -115,24 +116,22 @@ def test_every_kind_of_table_means_the_same_rows():
     frame = people(300)
     expected = datasets.from_frame(frame, target="hired", sensitive="sex")
     kinds = {
-        "pandas": tracing._as_data(frame[["age", "job"]], frame["hired"], frame["sex"]),
-        "polars": tracing._as_data(
+        "pandas": as_data(frame[["age", "job"]], frame["hired"], frame["sex"]),
+        "polars": as_data(
             pl.from_pandas(frame)[["age", "job"]], pl.from_pandas(frame)["hired"], pl.from_pandas(frame)["sex"]
         ),
-        "mapping": tracing._as_data(
+        "mapping": as_data(
             {"age": frame["age"].to_numpy(), "job": frame["job"].tolist()},
             frame["hired"].tolist(),
             frame["sex"].tolist(),
         ),
-        "with the group among the features": tracing._as_data(
-            frame[["age", "job", "sex"]], frame["hired"], frame["sex"]
-        ),
+        "with the group among the features": as_data(frame[["age", "job", "sex"]], frame["hired"], frame["sex"]),
     }
     for name, data in kinds.items():
         np.testing.assert_array_equal(data.X, expected.X, err_msg=name)
         np.testing.assert_array_equal(data.y, expected.y)
         np.testing.assert_array_equal(data.z, expected.z)
-    numbers = tracing._as_data(frame[["age"]].to_numpy(), frame["hired"], frame[["sex", "job"]])
+    numbers = as_data(frame[["age"]].to_numpy(), frame["hired"], frame[["sex", "job"]])
     assert numbers.features == ("x0",)
     assert len(numbers.groups) == 6
 
@@ -141,7 +140,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
     frame = people(300)
     X = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(300, 2))
     X[:] = np.random.default_rng(0).normal(size=(300, 2))
-    data = tracing._as_data(X, frame["hired"], frame["sex"])
+    data = as_data(X, frame["hired"], frame["sex"])
     assert isinstance(data.X, np.memmap)
     assert data.labels == ("no", "yes")
 
@@ -196,7 +195,7 @@ def test_nothing_in_the_folder_is_a_pickle(frontier):
 
 
 def test_thresholds_of_the_final_models_are_kept(frontier):
-    with tracing.Store(frontier.folder) as store:
+    with Store(frontier.folder) as store:
         final = [r for r in store.records() if r.question["fold"] == ALL_ROWS]
     assert final
     assert all(np.isfinite(r.threshold) and r.soft is None for r in final)

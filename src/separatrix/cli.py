@@ -130,6 +130,67 @@ def trace(
 
 
 @app.command()
+def select(
+    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace`.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the model; an older model there is replaced.")],
+    max_violation: Annotated[float | None, typer.Option(help="Budget on v = I(U;Z|Y), in nats.")] = None,
+    max_eo_gap: Annotated[float | None, typer.Option(help="Budget on the equalized-odds gap.")] = None,
+    maximize: Annotated[str, typer.Option(help="utility, auroc or accuracy.")] = "utility",
+    confidence: Annotated[
+        float | None, typer.Option(help="Keep the budget with this probability, not only by fold means.")
+    ] = None,
+    rule: Annotated[str, typer.Option(help="With a confidence: sequence or holm.")] = "sequence",
+    offer: Annotated[str | None, typer.Option(help="Only this will do: deterministic, single or mixture.")] = None,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only points of this method; repeat it.")] = None,
+) -> None:
+    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices, saves the model.
+
+    Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
+    """
+    from separatrix.tracing import load_frontier
+
+    with _working(f"Choosing from {folder}"):
+        point = load_frontier(folder).select(
+            max_violation=max_violation,
+            max_eo_gap=max_eo_gap,
+            maximize=maximize,
+            confidence=confidence,
+            rule=rule,
+            offer=offer,
+            method=method or None,
+        )
+        point.predictor.save(out)
+    typer.echo(str(point))
+    typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
+    typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of `separatrix select`.")],
+    file: Annotated[Path, typer.Argument(help="CSV (plain or .gz) or Parquet file with the columns of training.")],
+    out: Annotated[Path, typer.Option("--out", help="Predictions, .csv or .parquet.")],
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that identifies a person; copied to the output.")
+    ] = None,
+    salt_file: Annotated[
+        Path | None,
+        typer.Option(help="File with a secret; with --id the same person then always gets the same draw."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws, where there is no secret.")] = 0,
+) -> None:
+    """Predict a file of any size, in constant memory.
+
+    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out predictions.csv
+    """
+    from separatrix.predictor import load, predict_file
+
+    salt = None if salt_file is None else _secret(salt_file)
+    rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
+    typer.echo(f"{rows:,} predictions are in {out}")
+
+
+@app.command()
 def benchmark(
     dataset: Annotated[list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder for records, tables and figures.")] = Path("benchmark"),
@@ -178,9 +239,8 @@ def report(
 
     Example: separatrix report frontier
     """
-    from importlib import import_module
+    from separatrix.report import write
 
-    write = import_module("separatrix.report").write
     with _working(f"Reading {folder}"):
         path = write(folder, out or folder / "report.html")
     typer.echo(f"{path}")
@@ -242,6 +302,14 @@ def _working(what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+def _secret(path: Path) -> bytes:
+    """What a file holds, without the line break at its end."""
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise InputError(f"The secret {str(path)!r} cannot be read: {error.strerror}.") from error
 
 
 def _write(path: Path, content: str) -> None:

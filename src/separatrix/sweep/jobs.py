@@ -32,6 +32,8 @@ __all__ = ["Answer", "Job", "Source", "Stack", "grid", "work"]
 
 FORMAT = 1  # of the numbers: a change of the evaluation that changes them raises it
 _ALONE = threading.Lock()
+# "For ranking metrics such as AUROC, we use the base model posterior score": appendix "Threshold Optimizer"
+_RANKED_BY_BASE = ("threshold_optimizer",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +283,7 @@ def _train(stack: Stack) -> Answer:
         q_train = fitted.posteriors(X[train], data.z[train])[good]
         on_train, on_test = (data.y[train], data.z[train]), (data.y[test], data.z[test])
         cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
-        ranking = _ranking(fitted, X[test], data.z[test], good)
+        ranking = _ranking(stack.job.method, fitted, X[test], data.z[test], good)
         scores = evaluate(q[good], *on_test, len(data.groups), cuts, ranking) if len(test) else [None] * len(good)
         for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
             soft, hard, area = (None, None, float("nan")) if found is None else found
@@ -289,10 +291,9 @@ def _train(stack: Stack) -> Answer:
     return Answer(tuple(records), fitted.arrays() if stack.job.keep else None, q if stack.job.keep else None)
 
 
-def _ranking(fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]) -> NDArray[Any] | None:
-    """The base model's posteriors, where a method has such (`Fitted.scores`): its own are decisions, and rank nothing."""
-    scores = getattr(fitted, "scores", None)
-    return None if scores is None else np.asarray(scores(X, z))[lanes]
+def _ranking(method: str, fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]) -> NDArray[Any] | None:
+    """The base model's posteriors, where the paper ranks by these; None where the method's own posteriors rank."""
+    return np.asarray(fitted.base.posteriors(X, z))[lanes] if method in _RANKED_BY_BASE else None
 
 
 @contextmanager
