@@ -16,9 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import chndtr, gammainc, gammaincc, xlogy
-from scipy.stats import poisson, random_table
+from scipy.special import chndtr, gammainc, gammaincc, gammaln, xlogy
 
 from separatrix.counts import CountTable
 from separatrix.information import (
@@ -135,6 +133,8 @@ def interval(table: CountTable, confidence: float = 0.95) -> tuple[float, float]
     end: the interval excludes 0 just when the test rejects v = 0. Coverage is measured in `benchmarks/coverage.py`. It
     means nothing where the cells are too small: ask `Noise.estimable`, and use `bounds.upper_bound` there.
     """
+    from scipy.optimize import brentq  # importing it takes longer than an audit
+
     check_confidence(confidence)
     error = noise(table)
     top = float(violation_ceiling(table.counts))
@@ -168,6 +168,8 @@ def p_value(table: CountTable, random_state: int = 0) -> float:
     if table.moments is not None or biggest > _EXACT_ROWS:
         error = noise(table)
         return float(_tails(0.0, error)[0]) if error.varies else 1.0
+    from scipy.stats import random_table  # as above
+
     draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
     rng = np.random.default_rng(random_state)
     statistic, observed = np.zeros(draws), 0.0
@@ -257,7 +259,8 @@ def _poisson_excess(mean: Array) -> Array:
 @lru_cache(maxsize=1)
 def _poisson_grid() -> tuple[Array, Array]:
     mean, count = np.geomspace(1e-12, 51.0, 2_000), np.arange(2, 200)
-    value = poisson.pmf(count, mean[:, None]) @ xlogy(count, count) - xlogy(mean, mean)
+    probability = np.exp(count * np.log(mean)[:, None] - mean[:, None] - gammaln(count + 1.0))
+    value = probability @ xlogy(count, count) - xlogy(mean, mean)
     return np.log(mean), value
 
 

@@ -53,6 +53,7 @@ class Dataset:
         rows, features, labels, groups: sizes of what `read()` returns without options.
         read: reads it; its keyword arguments are the options of `load`.
         files: what must be there for `read()` without options.
+        instead: says what else would do in place of `files` and is here, or None.
     """
 
     title: str
@@ -65,12 +66,13 @@ class Dataset:
     groups: int
     read: Callable[..., Data]
     files: tuple[File, ...] = ()
+    instead: Callable[[], str | None] | None = None
 
     def where(self) -> str | None:
         """Where its files are, or None if one is not here."""
         found = [find(file) for file in self.files]
         if None in found:
-            return None
+            return None if self.instead is None else self.instead()
         return ", ".join(dict.fromkeys(place for place in found if place)) or "generated"
 
     def card(

@@ -14,10 +14,12 @@ hard have the sampling error of hard decisions, so a small training EO gap says 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe
+from separatrix.methods import TUNED, Method
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import Term, cmi_term, mi_term, rows_last
 from separatrix.nn.lanes import Batch
@@ -51,7 +53,7 @@ METHOD = Method(
     label="Plane",
     colour="#d55e00",
     reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
-    trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+    trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 1.0),
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": replace(TUNED, exact=True), "batches": TUNED},
 )

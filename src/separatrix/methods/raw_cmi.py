@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe
+from separatrix.methods import PAPER, TUNED, Method
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
@@ -30,5 +30,5 @@ METHOD = Method(
     reference="the paper, appendix “CMI without gradient normalization”",
     trade_offs=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
 )

@@ -37,12 +37,12 @@ EPSILON = 1e-8
 
 
 class Last(NamedTuple):
-    """What the last call saw, detached: for logging."""
+    """What the last call of a loss saw: for logging."""
 
-    task: Tensor
-    cmi: Tensor
-    task_norm: Tensor
-    cmi_norm: Tensor
+    task: float
+    cmi: float
+    task_norm: float
+    cmi_norm: float
 
 
 def head_norm(rows: Tensor, head: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ class SeparationLoss(nn.Module):
     >>> X, y, z = torch.randn(16, 3), torch.randint(0, 2, (16,)), torch.randint(0, 2, (16,))
     >>> h = torch.relu(body(X))
     >>> criterion(head(h), y, z, head=head).backward()
-    >>> round(criterion.last.task.item(), 2)
+    >>> round(criterion.last.task, 2)
     0.76
     """
 
@@ -176,7 +176,7 @@ class SeparationLoss(nn.Module):
         self.trade_off, self.n_labels, self.n_groups = trade_off, n_labels, n_groups
         self.utility, self.normalise, self.running = utility, normalise, running
         self.distributed, self.eps = distributed, eps
-        self.last: Last | None = None
+        self._last: tuple[Tensor | float, ...] | None = None
         self.register_buffer("counts", torch.zeros(n_labels, n_labels, n_groups, dtype=torch.float64))
 
     def forward(
@@ -211,15 +211,24 @@ class SeparationLoss(nn.Module):
             lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
             ranks = self._ranks()
             with torch.no_grad():
-                terms, n = self._terms(lanes, labels, groups, weight, ranks)
-            norms = self._norms(logits, terms, weight, n, ranks, features, head)
-            share = terms[0].value.new_tensor([[1.0 - self.trade_off], [self.trade_off]])
+                (task, cmi), n = self._terms(lanes, labels, groups, weight, ranks)
+            norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
+            values = _number(task.value), _number(cmi.value)
+            a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
+            self._last = (*values, *norms)
             # DistributedDataParallel's average over the ranks divides by their number
-            value, gradient = balanced(terms, share, norms, ranks / n)
+            gradient = torch.mul(task.rows, a * ranks / n).add_(cmi.rows.mul_(b * ranks / n))
             if weight is not None:
                 gradient = gradient * weight[:, None].to(gradient.dtype)
-            self.last = Last(terms[0].value[0], terms[1].value[0], norms[0, 0], norms[1, 0])
-            return attach(lanes, value, gradient).squeeze(0)
+            value = a * values[0] + b * values[1]
+            return attach(
+                lanes, value if isinstance(value, Tensor) else task.value.new_full((1,), value), gradient
+            ).squeeze(0)
+
+    @property
+    def last(self) -> Last | None:
+        """Task loss, CMI and both gradient norms of the last call; None before the first."""
+        return None if self._last is None else Last(*(float(value) for value in self._last))
 
     def extra_repr(self) -> str:
         return (
@@ -237,13 +246,13 @@ class SeparationLoss(nn.Module):
         """Both terms, and the number of rows of all ranks."""
         log_p = torch.log_softmax(rows_last(logits), 1)
         p = log_p.exp()
-        cell = y * self.n_groups + z
+        cell = torch.add(z, y, alpha=self.n_groups)
         table = soft_table(p, cell, self.n_labels * self.n_groups, weight).unflatten(2, (self.n_labels, self.n_groups))
         n: Tensor | float = float(max(p.shape[2], 1))
         if ranks > 1:
             distributed.all_reduce(table)
         if ranks > 1 or weight is not None:
-            n = table.sum().clamp_min_(torch.finfo(torch.float64).tiny)
+            n = _number(table.sum().clamp_min_(torch.finfo(torch.float64).tiny))
         if self.running:
             table = table + self.running * self.counts.double()
             if self.training:
@@ -255,7 +264,7 @@ class SeparationLoss(nn.Module):
         else:
             u = mi_term(p, y, table)
             task = Term(-u.value, -u.rows)
-        return (task, cmi_term(p, cell, table)), n
+        return (task, cmi_term(p, cell, table, None if self.running else n)), n
 
     def _norms(
         self,
@@ -266,10 +275,10 @@ class SeparationLoss(nn.Module):
         ranks: int,
         features: Tensor | None,
         head: nn.Linear | None,
-    ) -> Tensor:
-        """E_i ‖∂_{h_i}‖ + ε of both terms, (2, 1), over the rows of all ranks; a row of weight w stands for w rows."""
+    ) -> tuple[Tensor | float, Tensor | float]:
+        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks; a row of weight w stands for w rows."""
         if not self.normalise:
-            return torch.ones(2, 1, dtype=torch.float64, device=logits.device)
+            return 1.0, 1.0
         if head is not None:
             w = head.weight.detach().to(terms[0].rows.dtype)
             if w.shape[0] != self.n_labels:
@@ -277,10 +286,15 @@ class SeparationLoss(nn.Module):
             rows = head_norm(torch.cat([term.rows for term in terms]), w)
         else:
             rows = torch.stack([_features_norm(logits, term.rows[0].T, features) for term in terms])
-        sums = (rows if weight is None else rows * weight).sum(1, keepdim=True, dtype=torch.float64)
+        sums = (rows if weight is None else rows * weight).sum(1, dtype=torch.float64)
         if ranks > 1:
             distributed.all_reduce(sums)
-        return (sums / n / n).add_(self.eps)
+        return _number(sums[0]) / n / n + self.eps, _number(sums[1]) / n / n + self.eps
+
+
+def _number(tensor: Tensor) -> Tensor | float:
+    """A number: a float where reading one is free, so that the arithmetic on it is too; a tensor on other devices."""
+    return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
 
 
 def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) -> Tensor:
