@@ -35,7 +35,7 @@ METHOD = Method(
     reference="the paper, Algorithm 1",
     trade_offs=(
         *(0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.22, 0.25, 0.3, 0.35),
-        *(0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 0.9, 1.0),
+        *(0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0),
     ),
     loss=loss,
     recipes={"default": TUNED, "paper": PAPER, "exact": replace(TUNED, exact=True)},
