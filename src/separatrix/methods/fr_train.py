@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe, Rival
+from separatrix.methods import PAPER, TUNED, Method, Rival
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
 from separatrix.methods._rivals import against, group_cross_entropy, judge_posterior, posterior_and_label
 from separatrix.nn.lanes import Batch
@@ -39,6 +39,6 @@ METHOD = Method(
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
     rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from separatrix.methods import Method, Recipe
+from separatrix.methods import PAPER, TUNED, Method
 from separatrix.methods._grids import SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import Term
@@ -88,6 +88,6 @@ METHOD = Method(
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )
