@@ -21,8 +21,12 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
-    from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
+    from separatrix.errors import DataError, InfeasibleError, InputError, MissingExtraError, SeparatrixError
+    from separatrix.estimators import FrontierClassifier, SeparationClassifier
     from separatrix.information import conditional_mutual_information, mutual_information
+    from separatrix.monitor import Monitor
+    from separatrix.predictor import Predictor, load
+    from separatrix.tracing import Frontier, load_frontier, trace
 
 __version__ = "0.1.0"
 
@@ -31,16 +35,25 @@ _ROOM = {
     "Comparison": "auditing",
     "CountTable": "counts",
     "DataError": "errors",
+    "Frontier": "tracing",
+    "FrontierClassifier": "estimators",
+    "InfeasibleError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
+    "Monitor": "monitor",
+    "Predictor": "predictor",
+    "SeparationClassifier": "estimators",
     "SeparatrixError": "errors",
     "audit": "auditing",
     "audit_files": "auditing",
     "audit_frame": "auditing",
     "compare": "auditing",
     "conditional_mutual_information": "information",
+    "load": "predictor",
+    "load_frontier": "tracing",
     "mutual_information": "information",
     "soft_counts": "counts",
+    "trace": "tracing",
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
@@ -51,8 +64,14 @@ __all__ = [
     "Comparison",
     "CountTable",
     "DataError",
+    "Frontier",
+    "FrontierClassifier",
+    "InfeasibleError",
     "InputError",
     "MissingExtraError",
+    "Monitor",
+    "Predictor",
+    "SeparationClassifier",
     "SeparatrixError",
     "audit",
     "audit_files",
@@ -60,10 +79,13 @@ __all__ = [
     "compare",
     "conditional_mutual_information",
     "datasets",
+    "load",
+    "load_frontier",
     "methods",
     "mutual_information",
     "nn",
     "soft_counts",
+    "trace",
     "utility_score",
     "violation_score",
 ]

@@ -80,6 +80,209 @@ def audit(
     typer.echo(result.to_json() if json else str(result))
 
 
+@app.command()
+def trace(
+    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`).")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the frontier; the same folder again resumes.")],
+    target: Annotated[str | None, typer.Option("--target", help="Column to predict; of a file.")] = None,
+    sensitive: Annotated[
+        list[str] | None,
+        typer.Option("--sensitive", help="Column of groups, of a file; repeat it to intersect several."),
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method to trace; repeat it for several.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; repeat it.")] = None,
+    keep: Annotated[
+        list[str] | None, typer.Option("--keep", help="Column to use although it looks like an id.")
+    ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option("--categorical", help="Integer column whose numbers are codes; repeat it.")
+    ] = None,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+) -> None:
+    """What is possible on my data? Trains the path, measures it on unseen rows, writes models, tables and a report.
+
+    Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
+    """
+    from separatrix.commands import trace_source
+
+    for line in trace_source(
+        data,
+        out,
+        target=target,
+        sensitive=sensitive or [],
+        method=method or ["cmi"],
+        drop=drop or [],
+        keep=keep or [],
+        categorical=categorical or [],
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        backend=backend,
+        scheduler=scheduler,
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def select(
+    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace`.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the model; an older model there is replaced.")],
+    max_violation: Annotated[float | None, typer.Option(help="Budget on v = I(U;Z|Y), in nats.")] = None,
+    max_eo_gap: Annotated[float | None, typer.Option(help="Budget on the equalized-odds gap.")] = None,
+    maximize: Annotated[str, typer.Option(help="utility, auroc or accuracy.")] = "utility",
+    confidence: Annotated[
+        float | None, typer.Option(help="Keep the budget with this probability, not only by fold means.")
+    ] = None,
+    rule: Annotated[str, typer.Option(help="With a confidence: sequence or holm.")] = "sequence",
+    offer: Annotated[str | None, typer.Option(help="Only this will do: deterministic, single or mixture.")] = None,
+    method: Annotated[list[str] | None, typer.Option("--method", help="Only points of this method; repeat it.")] = None,
+) -> None:
+    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices, saves the model.
+
+    Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
+    """
+    from separatrix.tracing import load_frontier
+
+    with _working(f"Choosing from {folder}"):
+        point = load_frontier(folder).select(
+            max_violation=max_violation,
+            max_eo_gap=max_eo_gap,
+            maximize=maximize,
+            confidence=confidence,
+            rule=rule,
+            offer=offer,
+            method=method or None,
+        )
+        point.predictor.save(out)
+    typer.echo(str(point))
+    typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
+    typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="Folder of `separatrix select`.")],
+    file: Annotated[Path, typer.Argument(help="CSV (plain or .gz) or Parquet file with the columns of training.")],
+    out: Annotated[Path, typer.Option("--out", help="Predictions, .csv or .parquet.")],
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column that identifies a person; copied to the output.")
+    ] = None,
+    salt_file: Annotated[
+        Path | None,
+        typer.Option(help="File with a secret; with --id the same person then always gets the same draw."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws, where there is no secret.")] = 0,
+) -> None:
+    """Predict a file of any size, in constant memory.
+
+    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out predictions.csv
+    """
+    from separatrix.predictor import load, predict_file
+
+    salt = None if salt_file is None else _secret(salt_file)
+    rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
+    typer.echo(f"{rows:,} predictions are in {out}")
+
+
+@app.command()
+def benchmark(
+    dataset: Annotated[list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder for records, tables and figures.")] = Path("benchmark"),
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Method; repeat it. By default all but EG.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Two folds, few trade-offs, short training.")] = False,
+    ablations: Annotated[bool, typer.Option("--ablations", help="Also batch sizes and gradient norms on ACS.")] = False,
+    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
+    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which one stack of networks is given up.")
+    ] = None,
+    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
+    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+) -> None:
+    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it again to resume.
+
+    Example: separatrix benchmark adult compas --quick --out results
+    """
+    from separatrix.benchmarking import benchmark as run
+
+    for line in run(
+        dataset or None,
+        out,
+        chosen_methods=method or None,
+        quick=quick,
+        ablations=ablations,
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        timeout=timeout,
+        backend=backend,
+        scheduler=scheduler,
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def report(
+    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace` or `separatrix benchmark`.")],
+    out: Annotated[Path | None, typer.Option("--out", help="The page; by default report.html in the folder.")] = None,
+) -> None:
+    """One self-contained page of a frontier: opens offline.
+
+    Example: separatrix report frontier
+    """
+    from separatrix.report import write
+
+    with _working(f"Reading {folder}"):
+        path = write(folder, out or folder / "report.html")
+    typer.echo(f"{path}")
+
+
+@app.command()
+def limit(
+    file: Annotated[str, typer.Argument(help="CSV or Parquet file with scores, labels and groups.")],
+    y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
+    z: Annotated[list[str], typer.Option("--z", help="Column of groups; repeat it for the intersection of several.")],
+    score: Annotated[
+        list[str],
+        typer.Option("--score", help="Column of P(last label); repeat it for posteriors in label order."),
+    ],
+) -> None:
+    """The best that any post-processing of a score can do, for every violation.
+
+    Example: separatrix limit scores.csv --y income --z sex --score p
+    """
+    from separatrix.commands import limit_of_file
+
+    with _working(f"Computing the limit of {file}"):
+        text = limit_of_file(file, y=y, z=z, score=score)
+    typer.echo(text)
+
+
+@app.command("datasets")
+def list_datasets() -> None:
+    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where if not."""
+    from separatrix.commands import dataset_table
+
+    typer.echo(dataset_table())
+
+
+@app.command("methods")
+def list_methods() -> None:
+    """The methods, what they take, and where they come from."""
+    from separatrix.commands import method_table
+
+    typer.echo(method_table())
+
+
 def main() -> None:
     """Entry point of the `separatrix` command."""
     try:
@@ -99,6 +302,14 @@ def _working(what: str) -> Iterator[None]:
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+def _secret(path: Path) -> bytes:
+    """What a file holds, without the line break at its end."""
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise InputError(f"The secret {str(path)!r} cannot be read: {error.strerror}.") from error
 
 
 def _write(path: Path, content: str) -> None:

@@ -6,7 +6,7 @@ status 2, all others a traceback.
 
 from __future__ import annotations
 
-__all__ = ["DataError", "InputError", "MissingExtraError", "SeparatrixError"]
+__all__ = ["DataError", "InfeasibleError", "InputError", "MissingExtraError", "SeparatrixError"]
 
 
 class SeparatrixError(Exception):
@@ -19,6 +19,20 @@ class InputError(SeparatrixError, ValueError):
 
 class DataError(SeparatrixError):
     """A data file is absent, damaged or another one; the message says which file belongs where."""
+
+
+class InfeasibleError(SeparatrixError):
+    """No candidate keeps the budget; the message says the smallest budget that one keeps, and what it costs.
+
+    Args:
+        message: the sentence.
+        smallest: the smallest budgets that can be kept, by name, in the proportion that was asked for.
+        value: the maximised metric there.
+    """
+
+    def __init__(self, message: str, smallest: dict[str, float], value: float) -> None:
+        super().__init__(message)
+        self.smallest, self.value = smallest, value
 
 
 class MissingExtraError(SeparatrixError, ImportError):

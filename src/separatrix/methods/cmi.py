@@ -17,6 +17,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from separatrix.methods import PAPER, TUNED, Method
+from separatrix.methods._grids import SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
@@ -37,8 +38,9 @@ METHOD = Method(
         *(0.0, 0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.18, 0.2, 0.22, 0.25, 0.3, 0.35),
         *(0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0),
     ),
+    dataset_grids=SHARE_GRIDS,
     loss=loss,
     recipes={"default": TUNED, "paper": PAPER, "exact": replace(TUNED, exact=True)},
-    grids={"paper": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)},
+    grids={"paper": TENTHS},
     erm_at_zero=True,
 )

@@ -1,0 +1,172 @@
+"""What stands behind the commands `trace`, `limit`, `datasets` and `methods`; `cli` only reads argv and prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from separatrix import datasets, methods, summary
+from separatrix.datasets import Data
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.sweep import write_whole
+from separatrix.tracing import Frontier, trace_data
+
+__all__ = ["dataset_table", "limit_of_file", "method_table", "trace_source"]
+
+
+def trace_source(
+    source: str,
+    out: Path,
+    *,
+    target: str | None,
+    sensitive: Sequence[str],
+    method: Sequence[str],
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    folds: int = 5,
+    seed: int = 0,
+    jobs: int = -1,
+    backend: str = "local",
+    scheduler: str | None = None,
+) -> Iterator[str]:
+    """Trace a file or a dataset into a folder; gives what to print, piece by piece."""
+    data = _open(source, target, sensitive, drop, keep, categorical)
+    cells = data.cells
+    yield (
+        f"{source}: {len(data):,} rows, {len(data.features)} features; labels {_shares(data.labels, cells.sum(1))}; "
+        f"groups {_shares(data.groups, cells.sum(0))}"
+    )
+    for note in (*data.card.dropped, *data.card.notes):
+        yield f"  note: {note}"
+    name = source if target is None else Path(source).name
+    frontier = trace_data(
+        data,
+        name=name,
+        method=list(method),
+        cv=folds,
+        random_state=seed,
+        jobs=jobs,
+        out=out,
+        backend=backend,
+        scheduler=scheduler,
+    )
+    yield from write_tables(frontier)
+
+
+def write_tables(frontier: Frontier) -> Iterator[str]:
+    """Write frontier.csv, the figure and the page of a frontier; gives the tables to print."""
+    out, columns, name = frontier.folder, frontier.columns, frontier.name
+    tables = [summary.paths(columns, name, policy) for policy in ("randomized", "deterministic")]
+    rows = tuple(
+        (policy, *row)
+        for policy, table in zip(("randomized", "deterministic"), tables, strict=True)
+        for row in table.rows
+    )
+    write_whole(out / "frontier.csv", summary.Table("", ("Policy", *tables[0].head), rows).csv().encode())
+    page = frontier.report(out / "report.html")
+    yield tables[0].text()
+    yield summary.envelopes(columns, name, limit=frontier.limit).text()
+    lost = int((columns["status"] != "ok").sum()) // 2
+    if lost:
+        yield f"{lost} runs are lost (diverged, failed or timed out); `points` says which and why."
+    yield f"Models, records and frontier.csv are in {out}; open {page}"
+    yield f"Next: separatrix select {out} --max-violation 0.005 --out model"
+
+
+def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:
+    """The limit of post-processing the scores of a file, as text."""
+    from separatrix.auditing.files import open_files
+
+    limit = import_module("separatrix.limits").limit
+    relation = open_files(file)
+    missing = [name for name in (y, *z, *score) if name not in relation.columns]
+    if missing:
+        raise InputError(f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}.")
+    table = relation.select(*(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score))))
+    columns = table.fetchnumpy()
+    for name, values in columns.items():
+        gone = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.zeros(len(values), bool)
+        if gone.any():
+            raise InputError(
+                f"`{name}` has {int(gone.sum()):,} missing values (first in row {int(np.argmax(gone)):,})."
+            )
+    groups = (
+        columns[z[0]]
+        if len(z) == 1
+        else np.array([" & ".join(map(str, row)) for row in zip(*(columns[c] for c in z), strict=True)])
+    )
+    scores = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in score])
+    if scores.shape[1] == 1:
+        scores = np.column_stack([1 - scores[:, 0], scores[:, 0]])
+    return str(limit(scores, np.asarray(columns[y]), np.asarray(groups)))
+
+
+def dataset_table() -> str:
+    """One line per dataset."""
+    rows = tuple(
+        (
+            row["name"],
+            row["rows"],
+            row["features"],
+            row["labels"],
+            row["groups"],
+            "yes" if row["available"] else "no",
+            row["where"],
+            row["licence"],
+        )
+        for row in datasets.listing()
+    )
+    return summary.Table(
+        "Datasets", ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence"), rows
+    ).text()
+
+
+def method_table() -> str:
+    """One line per method."""
+    rows: list[tuple[str, ...]] = []
+    for name in methods.names():
+        try:
+            method = methods.get(name)
+        except MissingExtraError as error:
+            rows.append((name, "–", "–", "–", "–", str(error)))
+            continue
+        takes = [("any" if able else "two") for able in (method.supports.multiclass, method.supports.multigroup)]
+        rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
+    return summary.Table(
+        "Methods", ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference"), tuple(rows)
+    ).text()
+
+
+def _open(
+    source: str,
+    target: str | None,
+    sensitive: Sequence[str],
+    drop: Sequence[str],
+    keep: Sequence[str],
+    categorical: Sequence[str],
+) -> Data:
+    if source in datasets.names() and not Path(source).is_file():
+        if target is not None or sensitive or drop or keep or categorical:
+            raise InputError(f"{source!r} is a dataset that knows its columns; --target and the like are for files.")
+        return datasets.load(source)
+    if not Path(source).is_file():
+        raise InputError(f"{source!r} is neither a file nor a dataset; the datasets are {', '.join(datasets.names())}.")
+    if target is None or not sensitive:
+        raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
+    return datasets.from_file(
+        source,
+        target=target,
+        sensitive=list(sensitive),
+        drop=list(drop),
+        keep=list(keep),
+        categorical=list(categorical),
+    )
+
+
+def _shares(names: Sequence[object], sizes: np.ndarray) -> str:
+    shown = [f"{name} {size / sizes.sum():.1%}" for name, size in zip(names, sizes, strict=True)]
+    return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")

@@ -1,0 +1,434 @@
+"""Figures: a folder of records as matplotlib figures, PNG and SVG.
+
+- `draw(folder, out)` writes all of them: the six panels of every dataset and the two ablations where their runs are there;
+- `frontier(folder, path)` is the plane of one dataset for both policies, which `Frontier.plot` shows.
+
+Points are fold means, bars one standard deviation over the folds. Every method brings its own colour from a palette that
+colour-blind readers can tell apart, and a marker of its own besides. Points that lost a fold are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from separatrix import methods
+from separatrix.envelope import concave_envelope
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.sweep import POLICIES, Columns, Curve, Store, means, read, select, write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "NAMES",
+    "Results",
+    "Series",
+    "batch_sizes",
+    "draw",
+    "frontier",
+    "gradient_norms",
+    "legend_names",
+    "six_panels",
+]
+
+NAMES = {
+    "violation": "violation v = I(U;Z|Y), nats",
+    "utility": "utility u = I(U;Y), nats",
+    "eo_gap": "equalized-odds gap",
+    "accuracy": "accuracy",
+    "auroc": "AUROC",
+}
+_MARKERS = "osD^vP<X>ph8"
+_REFERENCES = ("erm", "uniform")  # single points rather than paths
+_UNKNOWN = "#777777"
+# the order of batch sizes is shown by lightness, which every eye can tell apart
+_SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
+
+
+class Series(NamedTuple):
+    """One path: a method with its inputs and its recipe."""
+
+    method: str
+    inputs: str
+    recipe: str
+
+    @property
+    def colour(self) -> str:
+        """The method's own; grey for a method that this version does not know."""
+        known = _method(self.method)
+        return _UNKNOWN if known is None else known.colour
+
+    @property
+    def marker(self) -> str:
+        """The same for a method in every figure."""
+        if self.method in _REFERENCES:
+            return {"erm": "*", "uniform": "x"}[self.method]
+        rest = [name for name in methods.names() if name not in _REFERENCES]
+        return _MARKERS[rest.index(self.method) % len(_MARKERS)] if self.method in rest else "."
+
+    @property
+    def base(self) -> str:
+        """The recipe without its changes."""
+        return self.recipe.split(", ", 1)[0]
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """What the recipe changes, as text.
+
+        >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
+        {'hidden': '(8, 8)', 'batch': '1024'}
+        """
+        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
+
+    @property
+    def batch(self) -> int | None:
+        """Rows per update; None for all of them, or where it is not known."""
+        if "batch" in self.changes:
+            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
+        known = _method(self.method)
+        return known.recipes[self.base].batch if known is not None and self.base in known.recipes else None
+
+    @property
+    def name(self) -> str:
+        """The method with its inputs.
+
+        >>> Series("erm", "x", "default").name
+        'ERM (X)'
+        """
+        known = _method(self.method)
+        text = self.method if known is None else known.label
+        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
+
+
+def legend_names(series: Sequence[Series]) -> list[str]:
+    """The names of some paths: of two that differ in the recipe alone, also what differs.
+
+    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
+    ['CMI', 'CMI, batch=64']
+    """
+    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
+    names = []
+    for s, own in zip(series, parts, strict=True):
+        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
+        names.append(", ".join([s.name, *(part for part in own if not all(part in other for other in alike))]))
+    return names
+
+
+def _method(name: str) -> methods.Method | None:
+    try:
+        return methods.get(name)
+    except (InputError, MissingExtraError):  # records of another version, or read where torch is not installed
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """All that a folder of records says: the tidy columns, their fold means, curves and dataset cards."""
+
+    columns: Columns
+    mean: Columns
+    curves: tuple[Curve, ...]
+    about: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Results:
+        """Read a folder that `trace` or `benchmark` wrote."""
+        columns = read(folder)
+        with Store(folder, create=False) as store:
+            curves, about = tuple(store.curves()), store.datasets()
+        if not len(columns["dataset"]):
+            raise InputError(f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again first.")
+        return cls(columns, means(columns), curves, about)
+
+    @property
+    def datasets(self) -> list[str]:
+        """The datasets with records."""
+        return sorted(set(self.mean["dataset"].tolist()))
+
+    def labels(self, dataset: str) -> int:
+        """How many labels it has."""
+        return len(self.about[dataset]["labels"])
+
+    def limit(self, dataset: str) -> Curve | None:
+        """Its limit of post-processing, where it was computed."""
+        return next((c for c in self.curves if c.dataset == dataset and c.name == "limit"), None)
+
+    def series(self, dataset: str) -> list[Series]:
+        """Every path on a dataset, references last."""
+        part = select(self.mean, dataset=dataset)
+        found = {Series(*key) for key in zip(*(part[n].tolist() for n in Series._fields), strict=True)}
+        return sorted(found, key=lambda s: (s.method in _REFERENCES, s))
+
+    def main(self, dataset: str) -> list[Series]:
+        """The paths without those that repeat another one with other batch sizes: these are the ablation's."""
+        return [max(family, key=_plainness) for family in self._families(dataset)]
+
+    def batches(self, dataset: str) -> list[Series]:
+        """The largest set of paths that differ in nothing but the batch size, by that; empty if there is none."""
+        largest: list[Series] = max(self._families(dataset), key=len, default=[])
+        return sorted(largest, key=lambda s: s.batch or 0) if len(largest) > 1 else []
+
+    def points(self, dataset: str, series: Series, policy: str) -> Columns:
+        """Fold means of a path by λ, without points that lost a fold."""
+        part = select(self.mean, dataset=dataset, policy=policy, lost=0, **series._asdict())
+        order = np.argsort(part["trade_off"], kind="stable")
+        return {name: column[order] for name, column in part.items()}
+
+    def _families(self, dataset: str) -> list[list[Series]]:
+        found: dict[tuple[Any, ...], list[Series]] = {}
+        for s in self.series(dataset):
+            rest = tuple(sorted(item for item in s.changes.items() if item[0] != "batch"))
+            found.setdefault((s.method, s.inputs, s.base, rest), []).append(s)
+        return list(found.values())
+
+
+def _plainness(series: Series) -> tuple[bool, int]:
+    return "batch" not in series.changes, -(series.batch or 0)
+
+
+def draw(folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+    """Write every figure that the records allow.
+
+    Args:
+        folder: of the records.
+        out: folder of the figures, made if need be.
+        formats: endings that matplotlib knows.
+
+    Returns:
+        The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, and so on.
+    """
+    results = Results.read(folder)
+    written = []
+    for name, figure in _figures(results):
+        for ending in formats:
+            path = Path(out) / f"{_file_name(name)}.{ending}"
+            write_whole(path, _bytes(figure, ending))
+            written.append(path)
+    return written
+
+
+def frontier(folder: str | Path, path: str | Path | None = None, dataset: str | None = None) -> Figure:
+    """The plane of one dataset for both policies: points, each method's envelope, the limit.
+
+    Args:
+        folder: of the records.
+        path: where to write it, with an ending that matplotlib knows.
+        dataset: which one, where the folder holds several.
+    """
+    results = Results.read(folder)
+    dataset = _one(results, dataset)
+    figure = _figure(11.0, 4.6)
+    for ax, policy in zip(figure.subplots(1, 2), POLICIES, strict=True):
+        _paths(ax, results, dataset, policy, "violation", "utility", bars=True, lines=False)
+        _envelopes(ax, results, dataset, policy)
+        _limit(ax, results, dataset)
+        _finish(ax, f"{policy} policy", "violation", "utility")
+    _legend(figure, figure.axes)
+    if path is not None:
+        write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
+    return figure
+
+
+def six_panels(results: Results, dataset: str) -> Figure:
+    """The paper's figure of a dataset: raw plane, envelopes (randomised left, deterministic right), operating metrics.
+
+    Two labels: accuracy of the decisions and AUROC of the posterior against the EO gap of each. More labels: expected
+    accuracy and macro-AUROC of the posterior against v, as the paper has it for ACSOccupation.
+    """
+    figure = _figure(11.0, 13.0)
+    axes = figure.subplots(3, 2)
+    for column, policy in enumerate(POLICIES):
+        raw, hull = axes[0, column], axes[1, column]
+        _paths(raw, results, dataset, policy, "violation", "utility", bars=True)
+        _finish(raw, f"Information plane, {policy} policy", "violation", "utility")
+        _paths(hull, results, dataset, policy, "violation", "utility", lines=False, faint=True)
+        _envelopes(hull, results, dataset, policy)
+        _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
+        for ax in (raw, hull):
+            _limit(ax, results, dataset)
+    many = results.labels(dataset) > 2
+    x = "violation" if many else "eo_gap"
+    for ax, metric, policy in (
+        (axes[2, 0], "accuracy", POLICIES[0] if many else POLICIES[1]),
+        (axes[2, 1], "auroc", POLICIES[0]),
+    ):
+        _paths(ax, results, dataset, policy, x, metric, bars=True)
+        name = ("macro-AUROC" if many else "AUROC") if metric == "auroc" else "Accuracy"
+        _finish(ax, f"{name}, {policy} policy", x, metric)
+    figure.suptitle(dataset, parse_math=False)
+    _legend(figure, axes.flat)
+    return figure
+
+
+def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
+    """The batch-size ablation: one path per batch size in the plane. None where fewer than two sizes were run."""
+    runs = results.batches(dataset)
+    if not runs:
+        return None
+    figure = _figure(7.0, 5.2)
+    ax = figure.subplots()
+    for i, series in enumerate(runs):
+        points = results.points(dataset, series, policy)
+        size = "all rows" if series.batch is None else f"{series.batch:,}"
+        style = {"color": _SHADES[i % len(_SHADES)], "marker": _MARKERS[i % len(_MARKERS)], "label": f"batch {size}"}
+        _bars(ax, points, "violation", "utility", ls="-", **style)
+    _limit(ax, results, dataset)
+    _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
+    ax.legend(frameon=False)
+    return figure
+
+
+def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
+    """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of them was not run."""
+    runs = [s for s in results.main(dataset) if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
+    if len({s.method for s in runs}) < 2:
+        return None
+    figure = _figure(11.0, 4.6)
+    metrics = ("utility", "auroc")
+    for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
+        for series, name in zip(runs, legend_names(runs), strict=True):
+            points = results.points(dataset, series, policy)
+            label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
+            _bars(ax, points, "violation", metric, color=series.colour, marker=series.marker, ls="-", label=label)
+        many = metric == "auroc" and results.labels(dataset) > 2
+        title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
+        _finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
+    _limit(figure.axes[0], results, dataset)
+    _legend(figure, figure.axes)
+    return figure
+
+
+def _figures(results: Results) -> Iterator[tuple[str, Figure]]:
+    for dataset in results.datasets:
+        yield dataset, six_panels(results, dataset)
+        for name, figure in (
+            ("batch-size", batch_sizes(results, dataset)),
+            ("gradient-norm", gradient_norms(results, dataset)),
+        ):
+            if figure is not None:
+                yield f"{dataset}-{name}", figure
+
+
+def _paths(
+    ax: Axes,
+    results: Results,
+    dataset: str,
+    policy: str,
+    x: str,
+    y: str,
+    *,
+    bars: bool = False,
+    lines: bool = True,
+    faint: bool = False,
+) -> None:
+    main = results.main(dataset)
+    for series, name in zip(main, legend_names(main), strict=True):
+        points = results.points(dataset, series, policy)
+        single = series.method in _REFERENCES
+        style: dict[str, Any] = {
+            "color": series.colour,
+            "marker": series.marker,
+            "ms": 11 if series.method == "erm" else 5,
+            "ls": "-" if lines and not single else "",
+            "alpha": 0.3 if faint and not single else 1.0,
+            "label": name,
+            "zorder": 4 if single else 3,
+        }
+        if series.inputs == "x":
+            style["mfc"] = "white"
+        if bars:
+            _bars(ax, points, x, y, **style)
+        else:
+            ax.plot(points[x], points[y], **style)
+
+
+def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
+    """A path with error bars in both directions; a single fold has none."""
+    dy, dx = (np.nan_to_num(points[f"{name}_sd"]) for name in (y, x))
+    _, _, bars = ax.errorbar(points[x], points[y], dy, dx, lw=1.3, elinewidth=0.8, **({"ms": 5} | style))
+    for bar in bars:
+        bar.set_alpha(0.35)
+
+
+def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
+    for series in results.main(dataset):
+        points = results.points(dataset, series, policy)
+        if series.method in _REFERENCES or np.isnan(points["violation"]).all():
+            continue
+        hull = concave_envelope(points["violation"], points["utility"])
+        ax.plot(hull.violation, hull.utility, "-", color=series.colour, marker=series.marker, ms=5, lw=1.8, zorder=3)
+
+
+def _limit(ax: Axes, results: Results, dataset: str) -> None:
+    """The limit of post-processing, as far right as there are points: beyond them it only shrinks the rest."""
+    curve = results.limit(dataset)
+    if curve is None:
+        return
+    right = max(ax.get_xlim()[1], 1e-6)
+    hull = concave_envelope(curve.violation, curve.utility)
+    x = np.append(hull.violation[hull.violation < right], right)
+    ax.plot(x, hull.at(x), color="0.25", ls=(0, (5, 2)), lw=1.6, zorder=2, label="limit of post-processing")
+    ax.set_xlim(right=right)
+
+
+def _finish(ax: Axes, title: str, x: str, y: str) -> None:
+    ax.set_title(title, loc="left", fontsize=10, parse_math=False)
+    ax.set_xlabel(NAMES[x])
+    ax.set_ylabel(NAMES[y])
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.2, lw=0.6)
+
+
+def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """One legend for all panels, below them."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    figure.legend(
+        entries.values(), entries.keys(), loc="outside lower center", ncols=min(5, len(entries)), frameon=False
+    )
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure as Made
+
+    return Made(figsize=(width, height), layout="constrained", dpi=150)  # not pyplot's: nothing to close, no window
+
+
+def _bytes(figure: Figure, ending: str) -> bytes:
+    from matplotlib import rc_context
+
+    known = figure.canvas.get_supported_filetypes()
+    if ending not in known:
+        raise InputError(f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}.")
+    if figure.get_layout_engine() is not None:  # once: each further pass would move things by a hair
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    out = io.BytesIO()
+    # the same records give the same bytes: no date, no random ids
+    with rc_context({"svg.hashsalt": "separatrix", "svg.fonttype": "none"}):
+        figure.savefig(out, format=ending, metadata={"Date": None} if ending in ("svg", "svgz") else None)
+    return out.getvalue()
+
+
+def _file_name(name: str) -> str:
+    """A dataset's name as a file's: a user may call it anything."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".") or "_"
+
+
+def _one(results: Results, dataset: str | None) -> str:
+    found = results.datasets
+    if dataset is None and len(found) == 1:
+        return found[0]
+    if dataset not in found:
+        raise InputError(f"`dataset` must be one of {', '.join(found)}, got {dataset!r}.")
+    return dataset

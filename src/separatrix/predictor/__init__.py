@@ -1,0 +1,9 @@
+"""Predictor: what is deployed. One model or a revealed mixture of two; predict, save, load, export, stream."""
+
+from __future__ import annotations
+
+from separatrix.predictor.model import Part, Predictor
+from separatrix.predictor.saving import load
+from separatrix.predictor.streaming import predict_file
+
+__all__ = ["Part", "Predictor", "load", "predict_file"]
