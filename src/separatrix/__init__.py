@@ -9,6 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from separatrix.auditing import (
+        Audit,
+        Comparison,
+        audit,
+        audit_files,
+        audit_frame,
+        compare,
+        utility_score,
+        violation_score,
+    )
     from separatrix.counts import CountTable, soft_counts
     from separatrix.errors import InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
@@ -16,24 +26,40 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOM = {
+    "Audit": "auditing",
+    "Comparison": "auditing",
     "CountTable": "counts",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "SeparatrixError": "errors",
+    "audit": "auditing",
+    "audit_files": "auditing",
+    "audit_frame": "auditing",
+    "compare": "auditing",
     "conditional_mutual_information": "information",
     "mutual_information": "information",
     "soft_counts": "counts",
+    "utility_score": "auditing",
+    "violation_score": "auditing",
 }
 _ROOMS = ()
 
 __all__ = [
+    "Audit",
+    "Comparison",
     "CountTable",
     "InputError",
     "MissingExtraError",
     "SeparatrixError",
+    "audit",
+    "audit_files",
+    "audit_frame",
+    "compare",
     "conditional_mutual_information",
     "mutual_information",
     "soft_counts",
+    "utility_score",
+    "violation_score",
 ]
 
 

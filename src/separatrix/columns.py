@@ -6,12 +6,14 @@ Every complaint about input is made here, once: what was wrong, the value, its r
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.errors import InputError
+from separatrix.errors import InputError, MissingExtraError
 
 __all__ = [
     "MAX_LEVELS",
@@ -23,6 +25,8 @@ __all__ = [
     "encode",
     "in_order",
     "listed",
+    "refuse_missing",
+    "tidy",
 ]
 
 Array = NDArray[np.float64]
@@ -60,6 +64,16 @@ def compact(values: Any, name: str) -> tuple[Codes, Levels]:
         return codes, levels
     renumber = np.cumsum(seen) - 1
     return renumber[codes], tuple(level for level, here in zip(levels, seen, strict=True) if here)
+
+
+def tidy(columns: dict[str, list[Any]]) -> Any:
+    """A dataframe of the first library at hand: pandas, polars or pyarrow."""
+    for backend in ("pandas", "polars", "pyarrow"):
+        if find_spec(backend):
+            return nw.from_dict(columns, backend=backend).to_native()
+    raise MissingExtraError(
+        "Frames need pandas, polars or pyarrow: pip install 'separatrix[engines]'. `to_dict()` needs none."
+    )
 
 
 def check_levels(levels: Sequence[Hashable], name: str) -> None:
@@ -135,7 +149,7 @@ def check_posteriors(q: Any, name: str) -> Array:
 def _column(values: Any, name: str) -> NDArray[Any]:
     """A one-dimensional numpy column without missing values."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        _refuse_missing(np.ma.getmaskarray(values), name)
+        refuse_missing(np.ma.getmaskarray(values), name)
     try:
         x = np.asarray(values)
     except (TypeError, ValueError) as error:
@@ -145,10 +159,10 @@ def _column(values: Any, name: str) -> NDArray[Any]:
     if x.ndim != 1:
         raise InputError(f"`{name}` must be one column of values, got shape {x.shape}.")
     if x.dtype.kind == "f" and not np.isfinite(x.min(initial=0.0) + x.max(initial=0.0)):
-        _refuse_missing(np.isnan(x), name)
+        refuse_missing(np.isnan(x), name)
         raise InputError(f"`{name}` holds an infinite value in row {_rows(np.isinf(x))}; labels and groups are finite.")
     if x.dtype.kind in "mM":
-        _refuse_missing(np.isnat(x), name)
+        refuse_missing(np.isnat(x), name)
     if x.dtype.kind == "c":
         raise InputError(f"`{name}` holds complex numbers such as {x[:1].tolist()}; labels and groups are categories.")
     return x
@@ -161,7 +175,7 @@ def _encode_objects(x: NDArray[Any], name: str) -> tuple[Codes, Levels]:
     except TypeError as error:
         raise InputError(f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers.") from error
     if any(_is_missing(level) for level in levels):
-        _refuse_missing(np.fromiter(map(_is_missing, x), dtype=bool, count=len(x)), name)
+        refuse_missing(np.fromiter(map(_is_missing, x), dtype=bool, count=len(x)), name)
     levels = in_order(levels)
     position = {level: code for code, level in enumerate(levels)}
     return np.fromiter(map(position.__getitem__, x.tolist()), dtype=np.intp, count=len(x)), tuple(levels)
@@ -175,7 +189,7 @@ def _is_missing(value: Any) -> bool:
     return not (same if isinstance(same, bool | np.bool_) else type(same).__name__ != "NAType")
 
 
-def _refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
+def refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
     if missing.any():
         count = int(missing.sum())
         raise InputError(

@@ -6,9 +6,9 @@ workers each make a table and the tables add. Predictions are hard labels or pos
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -113,7 +113,12 @@ class CountTable:
         y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.intp)[y_codes]
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         counts, moments = _soft_sums(posterior, y_codes, z_codes, (len(axis), len(groups)), weight)
-        return cls(counts, axis, groups, axis, rows=n, moments=moments)
+        return cls(counts, axis, groups, axis, rows=n, moments=moments).simplest()
+
+    def simplest(self) -> CountTable:
+        """The same table; without moments if its posteriors are one-hot and weigh one, since then it counts hard labels."""
+        hard = self.moments is not None and np.array_equal(self.moments, _diagonal(self.counts))
+        return replace(self, moments=None) if hard and (self.counts == np.round(self.counts)).all() else self
 
     @property
     def second_moments(self) -> Array:
@@ -128,6 +133,10 @@ class CountTable:
     def law(self) -> Array:
         """The empirical joint law of (Y, Z, U)."""
         return self.counts / self.counts.sum()
+
+    def rename_groups(self, names: Mapping[Hashable, Hashable]) -> CountTable:
+        """The same table with other names for its groups; those not in `names` keep theirs."""
+        return replace(self, groups=tuple(names.get(group, group) for group in self.groups))
 
     def __add__(self, other: CountTable) -> CountTable:
         """The table of both sets of rows; the axes become the union of both."""

@@ -30,6 +30,7 @@ __all__ = [
     "miller_madow_observed",
     "mutual_information",
     "violation_by_cell",
+    "violation_ceiling",
     "violation_gradient",
 ]
 
@@ -122,6 +123,12 @@ def conditional_entropy(counts: ArrayLike) -> Array:
     r"""H(Z | Y), the largest violation that any prediction can reach for this composition of labels and groups."""
     p = law(counts).sum(-1)
     return entropy(p, 2) - entropy(p.sum(-1), 1)
+
+
+def violation_ceiling(counts: ArrayLike) -> Array:
+    """The largest v that the composition of labels and groups and the number of predictions allow."""
+    p = law(counts)
+    return np.minimum(conditional_entropy(p), np.log(p.shape[-1]))
 
 
 def budget(counts: ArrayLike) -> Budget:

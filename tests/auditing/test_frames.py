@@ -1,0 +1,158 @@
+"""audit_frame on every engine: the same audit as of the arrays, and clear refusals."""
+
+from __future__ import annotations
+
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from distributed import Client, LocalCluster
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import separatrix as sx
+
+
+def make_frame(n: int = 2_000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    y = rng.choice(["no", "yes"], n, p=[0.7, 0.3])
+    sex, race = rng.choice(["f", "m"], n), rng.choice(["p", "q", "r"], n, p=[0.6, 0.3, 0.1])
+    p = np.clip(0.5 * rng.beta(2, 2, n) + 0.3 * (y == "yes") + 0.1 * (sex == "m"), 0, 1)
+    decision = np.where(p > 0.5, "yes", "no")
+    return pd.DataFrame(
+        {"y": y, "sex": sex, "race": race, "p": p, "p0": 1 - p, "p1": p, "u": decision, "w": rng.random(n)}
+    )
+
+
+FRAME = make_frame()
+ENGINES = {
+    "pandas": lambda f: f,
+    "pandas, pyarrow types": lambda f: f.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": pl.DataFrame,
+    "polars, lazy": pl.LazyFrame,
+    "pyarrow": pa.table,
+    "duckdb": duckdb.from_df,
+    "dask": lambda f: dd.from_pandas(f, npartitions=3),
+}
+
+
+def same(a: sx.Audit, b: sx.Audit) -> None:
+    """Equal to rounding: engines sum in other orders."""
+    assert (a.table.labels, a.table.groups, a.table.rows) == (b.table.labels, b.table.groups, b.table.rows)
+    np.testing.assert_allclose(a.table.counts, b.table.counts, rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(a.table.second_moments, b.table.second_moments, rtol=1e-9, atol=1e-9)
+    assert a.violation == pytest.approx(b.violation, abs=1e-12)
+    assert a.violation_upper == pytest.approx(b.violation_upper, abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("pred", ["u", "p", ["p0", "p1"]])
+def test_every_engine_gives_the_audit_of_the_arrays(engine, pred, weight):
+    u = FRAME["u"] if pred == "u" else FRAME[["p0", "p1"]].to_numpy()
+    weights = None if weight is None else FRAME["w"]
+    expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME["sex"], sample_weight=weights)
+    same(sx.audit_frame(ENGINES[engine](FRAME), y="y", z="sex", pred=pred, weight=weight), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_several_sensitive_columns_make_an_intersection(engine):
+    expected = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME[["sex", "race"]])
+    same(sx.audit_frame(ENGINES[engine](FRAME), y="y", z=["sex", "race"], pred="u"), expected)
+
+
+@pytest.mark.slow
+def test_a_real_dask_cluster_of_two_workers():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster),
+    ):
+        big = dd.concat([dd.from_pandas(FRAME, npartitions=2)] * 3)
+        a = sx.audit_frame(big, y="y", z="sex", pred="p")
+    expected = pd.concat([FRAME] * 3)
+    same(a, sx.audit(expected["y"], expected["p"], sensitive_features=expected["sex"]))
+
+
+@pytest.mark.spark
+def test_pyspark():
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        frame = spark.createDataFrame(FRAME).repartition(4)
+        for pred in ("u", "p", ["p0", "p1"]):
+            u = FRAME["u"] if pred == "u" else FRAME["p"]
+            expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME[["sex", "race"]])
+            same(sx.audit_frame(frame, y="y", z=["sex", "race"], pred=pred), expected)
+    finally:
+        spark.stop()
+
+
+def test_lists_and_order_of_labels():
+    a = sx.audit_frame(FRAME, y="y", z="sex", pred=["p1", "p0"], labels=["yes", "no"])
+    b = sx.audit_frame(FRAME, y="y", z="sex", pred=["p0", "p1"])
+    assert a.table.labels == ("yes", "no")
+    assert a.violation == pytest.approx(b.violation, abs=1e-12)
+
+
+def with_value(column, row, value):
+    frame = FRAME.copy()
+    frame[column] = frame[column].astype(object) if isinstance(value, str) or value is None else frame[column]
+    frame.loc[row, column] = value
+    return frame
+
+
+@pytest.mark.parametrize("engine", ["pandas", "polars", "duckdb"])
+@pytest.mark.parametrize(
+    ("frame", "arguments", "message"),
+    [
+        (FRAME, {"y": "label"}, "no column 'label'. There are 'y'"),
+        (FRAME, {"z": "sx"}, "Did you mean 'sex'"),
+        (FRAME, {"pred": "y"}, "two things at once"),
+        (FRAME, {"pred": []}, "at least one column"),
+        (FRAME, {"pred": ["p0", "p"], "y": "race"}, "2 columns of posteriors need 2 labels"),
+        (FRAME, {"pred": "p", "y": "race"}, "One column of probabilities needs 2 labels"),
+        (with_value("sex", 3, None), {}, "'sex' has 1 missing value"),
+        (with_value("p", 3, np.nan), {"pred": "p"}, "missing prediction|between 0 and 1, got nan"),
+        (with_value("p", 3, 1.5), {"pred": "p"}, "between 0 and 1, got 1.5"),
+        (with_value("p1", 3, 0.999), {"pred": ["p0", "p1"]}, "sum to one"),
+        (with_value("w", 3, -1.0), {"weight": "w"}, "-1.0"),
+        (FRAME.iloc[:0], {}, "no rows"),
+        (FRAME.assign(sex="f"), {}, "only one group"),
+        (FRAME.assign(sex=np.arange(len(FRAME))), {}, "2,000 distinct values"),
+        (FRAME.assign(u="other"), {}, "No value of `u`"),
+        (FRAME, {"pred": "p", "labels": ["maybe", "yes"]}, "not in `labels`"),
+    ],
+)
+def test_bad_frames_get_one_clear_sentence(engine, frame, arguments, message):
+    with pytest.raises(sx.InputError, match=message) as caught:
+        sx.audit_frame(ENGINES[engine](frame), **{"y": "y", "z": "sex", "pred": "u", **arguments})
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_a_frame_is_refused():
+    with pytest.raises(sx.InputError, match="got list"):
+        sx.audit_frame([1, 2], y="y", z="z", pred="u")
+
+
+@given(st.data())
+@settings(max_examples=250)
+def test_fuzz_frames_give_an_audit_or_one_sentence(data):
+    n = data.draw(st.integers(0, 8))
+    values = st.one_of(
+        st.lists(st.integers(0, 2), min_size=n, max_size=n),
+        st.lists(st.floats(width=32), min_size=n, max_size=n),
+        st.lists(st.sampled_from(["a", "b", None]), min_size=n, max_size=n),
+        st.lists(st.booleans(), min_size=n, max_size=n),
+    )
+    frame = pl.DataFrame({name: data.draw(values) for name in "yzpw"}, strict=False)
+    pred = data.draw(st.sampled_from(["p", ["p", "w"], "nothing"]))
+    try:
+        a = sx.audit_frame(frame, y="y", z="z", pred=pred, weight=data.draw(st.sampled_from([None, "w"])))
+    except sx.InputError as error:
+        assert str(error)
+        return
+    assert np.isfinite([a.violation, a.utility, *a.violation_interval, a.violation_upper, a.p_value]).all()

@@ -1,0 +1,54 @@
+"""Text, HTML and picture of an audit show the numbers of the audit."""
+
+from __future__ import annotations
+
+import re
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import separatrix as sx
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def audit():
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(0, 2, 2_000), rng.choice(["f", "m", "x"], 2_000)
+    return sx.audit(y, np.where((rng.random(2_000) < 0.3) & (z == "m"), 1, y), sensitive_features=z)
+
+
+def test_text_leads_with_the_violation_and_names_the_worst_cell(audit):
+    text = str(audit)
+    assert f"{audit.violation:.4f}" in text
+    assert f"{audit.violation_upper:.4f}" in text
+    worst = text.split("Who is affected")[1].splitlines()[1]
+    assert "Y = 0, m" in worst
+    assert max(len(line) for line in text.splitlines()) < 120
+
+
+def test_html_holds_the_same_numbers(audit):
+    html = audit._repr_html_()
+    assert f"{audit.violation:.4f}" in html
+    assert f"{audit.eo_gap:.4f}" in html
+    assert html.count("<svg") == 2 * 3  # one rate per label and group tells all when there are two predictions
+    assert not re.search(r"nan|None", html)
+
+
+def test_the_picture_draws_every_group_with_its_interval(audit):
+    ax = audit.plot()
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["f", "m", "x"]
+    assert len(ax.containers) == 2 * 3
+    points = sorted(float(container.lines[0].get_ydata()[0]) for container in ax.containers)
+    rates = sorted(audit.cells.query("prediction == 1")["rate"])
+    np.testing.assert_allclose(points, rates)
+    mpl.pyplot.close(ax.figure)
+
+
+def test_a_constant_prediction_can_be_shown():
+    a = sx.audit([0, 1] * 50, [0] * 100, sensitive_features=["a", "a", "b", "b"] * 25)
+    assert a.violation == 0
+    assert "not estimable" in str(a)
+    assert a._repr_html_()

@@ -1,0 +1,103 @@
+"""The command line as a person uses it: real processes, exit status, one sentence on stderr."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import separatrix as sx
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from separatrix.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("predictions")
+    rng = np.random.default_rng(0)
+    n = 3_000
+    y = rng.choice(["<=50K", ">50K"], n)
+    sex = rng.choice(["Female", "Male"], n)
+    p = np.clip(0.5 * rng.random(n) + 0.3 * (y == ">50K") + 0.2 * (sex == "Male"), 0, 1)
+    frame = pl.DataFrame({"income": y, "sex": sex, "race": rng.choice(["a", "b"], n), "score": p, "q": 1 - p})
+    frame = frame.with_columns(decision=pl.when(pl.col("score") > 0.5).then(pl.lit(">50K")).otherwise(pl.lit("<=50K")))
+    frame.write_csv(folder / "predictions.csv")
+    for part in range(3):
+        frame[part::3].write_parquet(folder / f"part-{part}.parquet")
+    return folder
+
+
+def test_audit_of_a_csv_prints_a_table(folder):
+    done = run("audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "decision")
+    assert done.returncode == 0, done.stderr
+    assert "violation v = I(U;Z|Y)" in done.stdout
+    assert "Who is affected" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_glob_of_parquet_files_equals_the_csv(folder):
+    common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "score", "--json"
+    whole, parts = run("audit", folder / "predictions.csv", *common), run("audit", folder / "part-*.parquet", *common)
+    a, b = json.loads(whole.stdout), json.loads(parts.stdout)
+    assert a["rows"] == b["rows"] == 3_000
+    assert a["violation"] == pytest.approx(b["violation"], abs=1e-12)
+    frame = pl.read_csv(folder / "predictions.csv")
+    expected = sx.audit_frame(frame, y="income", z=["sex", "race"], pred="score")
+    assert a["violation"] == pytest.approx(expected.violation, abs=1e-12)
+
+
+def test_html_page_escapes_the_users_names(folder, tmp_path):
+    frame = pl.read_csv(folder / "predictions.csv").with_columns(
+        sex=pl.col("sex").replace("Male", "<script>alert(1)</script>")
+    )
+    frame.write_csv(tmp_path / "evil.csv")
+    page = tmp_path / "page.html"
+    done = run("audit", tmp_path / "evil.csv", "--y", "income", "--z", "sex", "--pred", "decision", "--html", page)
+    assert done.returncode == 0, done.stderr
+    written = page.read_text()
+    assert "<script" not in written
+    assert "&lt;script&gt;" in written
+    assert "http" not in written  # opens offline
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.csv", "page.html"]  # nothing half-written
+
+
+GOOD = ("--y", "income", "--z", "sex", "--pred", "decision")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.csv", *GOOD], "no file"),
+        (["{folder}/predictions.csv", "--y", "incone", "--z", "sex", "--pred", "decision"], "Did you mean 'income'"),
+        (["{folder}/predictions.csv", *GOOD, "--confidence", "95"], "0.95"),
+        (["{folder}/predictions.csv", *GOOD, "--html", "{folder}/nowhere/page.html"], "no folder"),
+        (["{folder}/notes.txt", *GOOD], "kind .txt"),
+        (["{folder}/broken.parquet", *GOOD], "cannot be read"),
+        (["{folder}/empty.csv", *GOOD], "no column|cannot be read|no rows"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_two(folder, arguments, message):
+    (folder / "notes.txt").write_text("hello")
+    (folder / "broken.parquet").write_bytes(b"PAR1 not really")
+    (folder / "empty.csv").write_text("")
+    done = run("audit", *(argument.format(folder=folder) for argument in arguments))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert any(part in done.stderr for part in message.split("|")), done.stderr
+
+
+def test_help_and_version():
+    assert "audit" in run("--help").stdout
+    assert "--pred" in run("audit", "--help").stdout
+    assert run("--version").stdout.strip() == sx.__version__
+    assert run("audit").returncode == 2

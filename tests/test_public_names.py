@@ -1,0 +1,63 @@
+"""The public names are pinned, and importing separatrix is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import separatrix as sx
+
+NAMES = [
+    "Audit",
+    "Comparison",
+    "CountTable",
+    "InputError",
+    "MissingExtraError",
+    "SeparatrixError",
+    "audit",
+    "audit_files",
+    "audit_frame",
+    "compare",
+    "conditional_mutual_information",
+    "mutual_information",
+    "soft_counts",
+    "utility_score",
+    "violation_score",
+]
+
+
+def test_public_names_are_pinned():
+    assert sorted(sx.__all__) == NAMES
+    assert set(sx._ROOM) | set(sx._ROOMS) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_can_be_had_and_is_documented(name):
+    assert getattr(sx, name).__doc__
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse(Path(sx.__file__).read_text())
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    seen = {alias.name for node in block.body for alias in node.names}
+    assert seen == set(NAMES)
+
+
+def test_unknown_names_raise_attribute_error():
+    with pytest.raises(AttributeError, match="fairness"):
+        _ = sx.fairness
+
+
+def test_core_import_is_light():
+    """Neither torch nor pandas nor matplotlib, not even for a whole audit."""
+    code = (
+        "import sys, separatrix as sx; from separatrix import auditing, information, inference, bounds;"
+        "sx.audit([0, 1, 0, 1], [0, 1, 1, 1], sensitive_features=[0, 0, 1, 1]);"
+        "print([m for m in ('torch', 'pandas', 'matplotlib', 'polars', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]", done.stderr
