@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from separatrix import datasets
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
-    from separatrix.errors import InputError, MissingExtraError, SeparatrixError
+    from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ _ROOM = {
     "Audit": "auditing",
     "Comparison": "auditing",
     "CountTable": "counts",
+    "DataError": "errors",
     "InputError": "errors",
     "MissingExtraError": "errors",
     "SeparatrixError": "errors",
@@ -42,12 +44,13 @@ _ROOM = {
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
-_ROOMS = ()
+_ROOMS: tuple[str, ...] = ("datasets",)
 
 __all__ = [
     "Audit",
     "Comparison",
     "CountTable",
+    "DataError",
     "InputError",
     "MissingExtraError",
     "SeparatrixError",
@@ -56,6 +59,7 @@ __all__ = [
     "audit_frame",
     "compare",
     "conditional_mutual_information",
+    "datasets",
     "mutual_information",
     "soft_counts",
     "utility_score",

@@ -6,7 +6,7 @@ status 2, all others a traceback.
 
 from __future__ import annotations
 
-__all__ = ["InputError", "MissingExtraError", "SeparatrixError"]
+__all__ = ["DataError", "InputError", "MissingExtraError", "SeparatrixError"]
 
 
 class SeparatrixError(Exception):
@@ -15,6 +15,10 @@ class SeparatrixError(Exception):
 
 class InputError(SeparatrixError, ValueError):
     """The caller passed something that cannot be right; the message says what it was and what to pass instead."""
+
+
+class DataError(SeparatrixError):
+    """A data file is absent, damaged or another one; the message says which file belongs where."""
 
 
 class MissingExtraError(SeparatrixError, ImportError):

@@ -1,0 +1,112 @@
+"""Datasets: one file each, and the folder is the registry.
+
+`names()` reads the folder without importing anything; `load(name)` imports the one file and reads its data. A file
+without a leading underscore is a dataset and declares `DATASET`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+from separatrix.datasets._columns import take
+from separatrix.datasets._dataset import Card, Data, Dataset, Truth
+from separatrix.datasets._files import find, where_to_put
+from separatrix.datasets._folds import folds
+from separatrix.datasets._frames import from_file, from_frame
+from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.errors import InputError
+
+__all__ = [
+    "Band",
+    "Card",
+    "Category",
+    "Data",
+    "Dataset",
+    "Number",
+    "Preprocessing",
+    "Truth",
+    "dataset",
+    "folds",
+    "from_file",
+    "from_frame",
+    "listing",
+    "load",
+    "names",
+    "take",
+]
+
+
+def names() -> list[str]:
+    """The names that `load` takes.
+
+    >>> "adult" in names()
+    True
+    """
+    found = (entry.name for entry in files(__name__).iterdir())
+    return sorted(name[:-3] for name in found if name.endswith(".py") and not name.startswith("_"))
+
+
+def dataset(name: str) -> Dataset:
+    """What the file of this name declares: title, source, licence, sizes, files. Reads no data."""
+    if name not in names():
+        raise InputError(f"There is no dataset {name!r}; there are {', '.join(names())}.")
+    declared = import_module(f"{__name__}.{name}").DATASET
+    assert isinstance(declared, Dataset)
+    return declared
+
+
+def load(name: str, **options: Any) -> Data:
+    """Read a dataset.
+
+    Args:
+        name: one of `names()`.
+        options: the keyword arguments of that dataset's `load`, such as `features="full"` of adult.
+
+    Returns:
+        X, y, z with the names of their values, the raw columns and a card.
+
+    Raises:
+        InputError: no such dataset or option.
+        DataError: a file is not here, or not the one that was expected.
+
+    >>> adult = load("adult")
+    >>> adult.X.shape, adult.labels, adult.group_sizes
+    ((32561, 16), ('<=50K', '>50K'), {'Female': 10771, 'Male': 21790})
+    """
+    reader = dataset(name).read
+    known = list(inspect.signature(reader).parameters)
+    for option in options:
+        if option not in known:
+            takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise InputError(f"Dataset {name!r} has no option {option!r}; {takes}.")
+    return reader(**options)
+
+
+def listing() -> list[dict[str, Any]]:
+    """One row per dataset for a table: its sizes, its licence, whether it is here and where, or what to put where.
+
+    >>> row = next(row for row in listing() if row["name"] == "adult")
+    >>> row["rows"], row["features"], row["labels"], row["groups"], row["available"], row["where"]
+    (32561, 16, 2, 2, True, 'embedded')
+    """
+    rows = []
+    for name in names():
+        declared = dataset(name)
+        found = declared.where()
+        rows.append(
+            {
+                "name": name,
+                "title": declared.title,
+                "rows": declared.rows,
+                "features": declared.features,
+                "labels": declared.labels,
+                "groups": declared.groups,
+                "available": found is not None,
+                "where": found or " ".join(where_to_put(file) for file in declared.files if find(file) is None),
+                "licence": declared.licence,
+            }
+        )
+    return rows

@@ -1,0 +1,268 @@
+"""What the two ACS datasets share: the 2018 one-year PUMS person records, their columns, bands and names.
+
+Two kinds of source: a Parquet file with selected columns, and the Census Bureau's own files (csv_pXX.zip or the
+psam_pNN.csv inside, in folktables' folders) for whatever states are there.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.datasets._files import File, data_folders, find, read
+from separatrix.datasets._preprocessing import Band, Category, Preprocessing
+from separatrix.errors import DataError, InputError, MissingExtraError
+
+__all__ = ["CITATION", "EMPLOYMENT", "INCOME", "LICENCE", "SOURCE", "Kind", "Records", "names_of", "plan", "records"]
+
+Kind = Literal["income", "employment"]
+SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
+LICENCE = "public domain (US Government work)"
+CITATION = (
+    "US Census Bureau (2019). American Community Survey 2018 1-year Public Use Microdata Sample; columns as in "
+    "Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
+)
+INCOME = File(
+    ("acs/acs_income_2018_1yr_us.parquet",),
+    ("5ecde6a3900a974ec0011c345be387e7df0539b273d5d1adeb2b94d64e773ca0",),
+)
+EMPLOYMENT = File(
+    ("acs/acs_pums_2018_1yr_person_14states.parquet",),
+    ("6abf140b986f19d750074fd492adcfc085f2c1ea065a8f3fc0d174d03a5f228a",),
+)
+_STATES = (
+    "01 al 02 ak 04 az 05 ar 06 ca 08 co 09 ct 10 de 11 dc 12 fl 13 ga 15 hi 16 id 17 il 18 in 19 ia 20 ks 21 ky 22 la "
+    "23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj 35 nm 36 ny 37 nc 38 nd 39 oh 40 ok 41 or "
+    "42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 va 53 wa 54 wv 55 wi 56 wy 72 pr"
+)
+_FIPS = {_STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)}  # "vt": "50"
+_RACES = {
+    1: "White",
+    2: "Black or African American",
+    3: "American Indian",
+    4: "Alaska Native",
+    5: "American Indian or Alaska Native, tribe not specified",
+    6: "Asian",
+    7: "Native Hawaiian or other Pacific Islander",
+    8: "some other race",
+    9: "two or more races",
+}
+_AGE = Band("AGEP", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70"))
+_SCHOOL = Band(
+    "SCHL",
+    (16, 18, 20, 21, 22, 23),
+    ("no diploma", "high school", "some college", "associate", "bachelor", "master", "professional or doctorate"),
+)
+
+
+def _codes(column: str, *codes: int) -> Category:
+    return Category(column, tuple(map(str, codes)))
+
+
+_PLANS = {
+    "income": (
+        _AGE,
+        _codes("COW", *range(1, 9)),
+        _SCHOOL,
+        _codes("MAR", *range(1, 6)),
+        _codes("RELP", *range(18)),
+        _codes("SEX", 1, 2),
+        Band("WKHP", (20, 35, 40, 41, 50), ("<20", "20-34", "35-39", "40", "41-49", ">=50")),
+        Band("POBP", (60,), ("US", "elsewhere")),
+    ),
+    "employment": (
+        _AGE,
+        _SCHOOL,
+        _codes("MAR", *range(1, 6)),
+        _codes("RELP", *range(18)),
+        _codes("DIS", 1, 2),
+        _codes("ESP", *range(1, 9)),
+        _codes("CIT", *range(1, 6)),
+        _codes("MIG", 1, 2, 3),
+        _codes("MIL", 1, 2, 3, 4),
+        _codes("ANC", 1, 2, 3, 4, 8),
+        _codes("NATIVITY", 1, 2),
+        _codes("DEAR", 1, 2),
+        _codes("DEYE", 1, 2),
+        _codes("DREM", 1, 2),
+        _codes("SEX", 1, 2),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Records:
+    """Person records with one of the twenty most frequent occupations, as numbers with NaN for missing.
+
+    Args:
+        columns: the feature columns, and OCCP and RAC1P.
+        read_from: file and sha256 of each part.
+        notes: what was read.
+        left_out: rows with another occupation or none.
+    """
+
+    columns: dict[str, NDArray[np.float64]]
+    read_from: dict[str, str]
+    notes: tuple[str, ...]
+    left_out: int
+
+    def __len__(self) -> int:
+        return len(self.columns["OCCP"])
+
+
+def plan(kind: str) -> Preprocessing:
+    """The features of "income" or "employment", not yet fitted."""
+    if kind not in _PLANS:
+        raise InputError(f"`columns` of the ACS datasets must be 'income' or 'employment', got {kind!r}.")
+    return Preprocessing(_PLANS[kind])
+
+
+def names_of(occupations: NDArray[np.float64], races: NDArray[np.float64]) -> dict[str, Any]:
+    """The arguments y, z, labels and groups of a Data; only occupations and groups that occur."""
+    labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
+    groups, z = np.unique(races.astype(np.int64), return_inverse=True)
+    return {
+        "y": y.astype(np.intp),
+        "z": z.astype(np.intp),
+        "labels": tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
+        "groups": tuple(_RACES[code] for code in groups.tolist()),
+    }
+
+
+def records(kind: Kind, states: Sequence[str] | None) -> Records:
+    """Read the records: the Parquet file, or Census files of `states` (downloaded if absent), or those at hand."""
+    wanted = tuple(dict.fromkeys((*plan(kind).columns, "OCCP", "RAC1P")))
+    parquet = INCOME if kind == "income" else EMPLOYMENT
+    if states is None and find(parquet) is not None:
+        columns, read_from = _read_parquet(parquet, wanted)
+        note = (
+            "Read: the nationwide 46 % sample of the ACSIncome table (workers over 16 who earn)."
+            if kind == "income"
+            else "Read: all persons of 14 states (DE HI ID ME MT ND NE NH NM RI SD VT WV WY)."
+        )
+    else:
+        chosen = _states_here() if states is None else [_state(name) for name in states]
+        if not chosen:
+            raise DataError(_nothing(parquet))
+        columns, read_from = _read_census(chosen, wanted, kind)
+        note = f"Read: Census files of {len(chosen)} states ({' '.join(chosen).upper()})" + (
+            ", workers over 16 who earn (the filter of ACSIncome)." if kind == "income" else ", all persons."
+        )
+    occupation = columns["OCCP"]
+    codes, counts = np.unique(occupation[~np.isnan(occupation)], return_counts=True)
+    top = codes[np.argsort(-counts, kind="stable")[:20]]  # ties: the smaller code
+    kept = np.isin(occupation, top) & ~np.isnan(columns["RAC1P"])
+    if not kept.any():
+        raise DataError(f"No record with an occupation in {', '.join(read_from)}. Are these 2018 person files?")
+    return Records({name: x[kept] for name, x in columns.items()}, read_from, (note,), int((~kept).sum()))
+
+
+def _nothing(parquet: File) -> str:
+    folder = data_folders()[0]
+    return (
+        f"No ACS data here: put {parquet.paths[0].split('/')[-1]} at {folder / parquet.paths[0]}, or the Census "
+        f"Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or pass states=['vt', …] to get those."
+    )
+
+
+def _arrow(name: str) -> Any:
+    try:
+        from importlib import import_module
+
+        return import_module(f"pyarrow.{name}")
+    except ImportError as error:
+        raise MissingExtraError("The ACS datasets need pyarrow: pip install 'separatrix[engines]'.") from error
+
+
+def _read_parquet(file: File, wanted: Sequence[str]) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+    parquet = _arrow("parquet")
+    blob = read(file)
+    table = parquet.read_table(io.BytesIO(blob.content), columns=list(wanted))
+    return {name: _floats(table[name]) for name in wanted}, {blob.origin: blob.sha256}
+
+
+def _floats(column: Any) -> NDArray[np.float64]:
+    return np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
+
+
+def _state(name: str) -> str:
+    if name.lower() not in _FIPS:
+        raise InputError(f"There is no state {name!r}; use postal codes such as 'vt' ({', '.join(_FIPS)}).")
+    return name.lower()
+
+
+def _census_file(state: str) -> File:
+    names = (f"csv_p{state}.zip", f"psam_p{_FIPS[state]}.csv")
+    return File(
+        tuple(f"{folder}2018/1-Year/{name}" for folder in ("acs/", "") for name in names),
+        url=f"https://www2.census.gov/programs-surveys/acs/data/pums/2018/1-Year/csv_p{state}.zip",
+        check=_check_person_file,
+    )
+
+
+def _states_here() -> list[str]:
+    return [state for state in _FIPS if find(_census_file(state)) is not None]
+
+
+def _check_person_file(content: bytes) -> None:
+    """A zip must be whole; the Census states no hash, but a zip has checksums of its own."""
+    if content[:2] == b"PK":
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                if (bad := archive.testzip()) is not None:
+                    raise ValueError(f"{bad} inside it is damaged")
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise ValueError(str(error)) from error
+    elif b"SERIALNO" not in content[:10_000]:
+        raise ValueError("neither a zip file nor a CSV file of person records")
+
+
+def _read_census(
+    states: Sequence[str], wanted: Sequence[str], kind: str
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+    from rich.console import Console
+    from rich.progress import track
+
+    parts: list[dict[str, NDArray[np.float64]]] = []
+    read_from = {}
+    console = Console(stderr=True)
+    for state in track(states, "Census files", console=console, transient=True, disable=len(states) < 3):
+        blob = read(_census_file(state))
+        parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
+        read_from[blob.origin] = blob.sha256
+    return {name: np.concatenate([part[name] for part in parts]) for name in wanted}, read_from
+
+
+def _read_person_file(content: bytes, origin: str, wanted: Sequence[str], kind: str) -> dict[str, NDArray[np.float64]]:
+    csv = _arrow("csv")
+    if content[:2] == b"PK":
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            inside = [name for name in archive.namelist() if name.startswith("psam_p") and name.endswith(".csv")]
+            if len(inside) != 1:
+                raise DataError(f"{origin} should hold one psam_pNN.csv, it holds {', '.join(archive.namelist())}.")
+            content = archive.read(inside[0])
+    filters = ("PINCP", "PWGTP", "AGEP", "WKHP") if kind == "income" else ()
+    needed = tuple(dict.fromkeys((*wanted, *filters)))
+    header = content[: content.find(b"\n")].decode().strip().replace('"', "").split(",")
+    if absent := [name for name in needed if name not in header]:
+        raise DataError(
+            f"{origin} has no column {', '.join(absent)}: it is not a person file of the 2018 one-year PUMS "
+            "(RELP, for one, was renamed in 2019)."
+        )
+    options = csv.ConvertOptions(include_columns=list(needed), column_types=dict.fromkeys(needed, "float64"))
+    try:
+        table = csv.read_csv(io.BytesIO(content), convert_options=options)
+    except ValueError as error:  # pyarrow's ArrowInvalid is one
+        raise DataError(f"{origin} is damaged or truncated: {error}.") from error
+    columns = {name: _floats(table[name]) for name in needed}
+    if kind == "income":
+        kept = (columns["AGEP"] > 16) & (columns["PINCP"] > 100) & (columns["WKHP"] > 0) & (columns["PWGTP"] >= 1)
+        columns = {name: x[kept] for name, x in columns.items()}
+    return {name: columns[name] for name in wanted}

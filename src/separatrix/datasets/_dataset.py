@@ -1,0 +1,173 @@
+"""What a dataset declares (`Dataset`), what loading it returns (`Data`), and what was read and dropped (`Card`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.datasets._columns import Columns
+from separatrix.datasets._files import File, find
+from separatrix.datasets._preprocessing import Preprocessing
+from separatrix.errors import InputError
+
+__all__ = ["Card", "Data", "Dataset", "Truth"]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where the rows come from, under which licence, and what was done to them.
+
+    Args:
+        read_from: the files that were read and the sha256 of their content.
+        dropped: what was left out, and why, one sentence each.
+        notes: what a reader of a result must know.
+        counts: rows, features, and rows of each label and group; filled in by `Data`.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    citation: str
+    read_from: Mapping[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    counts: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What a file of this folder declares, without reading any data.
+
+    Args:
+        rows, features, labels, groups: sizes of what `read()` returns without options.
+        read: reads it; its keyword arguments are the options of `load`.
+        files: what must be there for `read()` without options.
+    """
+
+    title: str
+    source: str
+    licence: str
+    citation: str
+    rows: int
+    features: int
+    labels: int
+    groups: int
+    read: Callable[..., Data]
+    files: tuple[File, ...] = ()
+
+    def where(self) -> str | None:
+        """Where its files are, or None if one is not here."""
+        found = [find(file) for file in self.files]
+        if None in found:
+            return None
+        return ", ".join(dict.fromkeys(place for place in found if place)) or "generated"
+
+    def card(
+        self,
+        name: str,
+        read_from: Mapping[str, str],
+        dropped: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Card:
+        """The card of one reading."""
+        return Card(name, self.title, self.source, self.licence, self.citation, read_from, dropped, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """The law behind a synthetic sample.
+
+    Args:
+        law: p[x, y, z] of a finite law, None for a continuous one.
+        posterior: P(Y = k | x, z) of each row, (n, K).
+        posterior_x: P(Y = k | x) of each row, (n, K).
+        x: the value of X of each row as a code of `law`'s first axis, None for a continuous law.
+    """
+
+    posterior: NDArray[np.float64]
+    posterior_x: NDArray[np.float64]
+    law: NDArray[np.float64] | None = None
+    x: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Rows ready for training: X, y, z and their names.
+
+    Args:
+        y, z: codes 0 … K-1 and 0 … G-1 of `labels` and `groups`.
+        columns: the raw columns that `preprocessing` reads.
+        preprocessing: fitted on all rows; None where X needs none.
+        matrix: X itself where there is no preprocessing; may be a memory-map.
+        matrix_names: its columns' names.
+    """
+
+    y: NDArray[np.intp]
+    z: NDArray[np.intp]
+    labels: tuple[Hashable, ...]
+    groups: tuple[Hashable, ...]
+    card: Card
+    columns: Columns = field(default_factory=dict, repr=False)
+    preprocessing: Preprocessing | None = field(default=None, repr=False)
+    matrix: NDArray[np.float32] | None = field(default=None, repr=False)
+    matrix_names: tuple[str, ...] = field(default=(), repr=False)
+    truth: Truth | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):
+            if len(codes) and not 0 <= codes.min() <= codes.max() < len(levels):
+                raise InputError(f"`{name}` must hold codes 0 … {len(levels) - 1}, got {codes.min()} … {codes.max()}.")
+        if (self.preprocessing is None) == (self.matrix is None):
+            raise InputError("Data have either raw columns with their preprocessing or a matrix.")
+        sizes = self.cells
+        counts = {
+            "rows": len(self),
+            "features": len(self.features),
+            "labels": {str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)},
+            "groups": {str(group): int(size) for group, size in zip(self.groups, sizes.sum(0), strict=True)},
+        }
+        object.__setattr__(self, "card", replace(self.card, counts=counts))
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @cached_property
+    def X(self) -> NDArray[np.float32]:
+        """The features, scaled or one-hot. Its statistics are of all rows: in a fold use `prepared`."""
+        if self.matrix is not None:
+            return self.matrix
+        assert self.preprocessing is not None
+        return self.preprocessing.transform(self.columns)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of X's columns."""
+        return self.matrix_names if self.preprocessing is None else self.preprocessing.names
+
+    @property
+    def cells(self) -> NDArray[np.intp]:
+        """Rows of each (label, group)."""
+        shape = (len(self.labels), len(self.groups))
+        return np.bincount(self.y * shape[1] + self.z, minlength=shape[0] * shape[1]).reshape(shape)
+
+    @property
+    def group_sizes(self) -> dict[Hashable, int]:
+        """Rows of each group."""
+        return dict(zip(self.groups, self.cells.sum(0).tolist(), strict=True))
+
+    def prepared(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], Preprocessing | None]:
+        """All rows of X with statistics of the training rows `rows` only, and the preprocessing that gave them."""
+        if self.preprocessing is None:
+            return self.X, None
+        fitted = self.preprocessing.refit(self.columns, rows)
+        return (self.X if fitted == self.preprocessing else fitted.transform(self.columns)), fitted

@@ -1,0 +1,191 @@
+"""Where the bytes of a dataset come from: the package, the folder SEPARATRIX_DATA, the cache, the publisher.
+
+The first place that has the file wins. Its content is checked against the sha256 that the dataset declares, whatever it
+is packed in (plain, .gz, .xz), so a truncated or changed copy is an error and never a result. A download goes to a
+temporary name, is checked, and is renamed into the cache only then.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from separatrix.errors import DataError, MissingExtraError
+
+__all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read", "where_to_put"]
+
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
+
+
+@dataclass(frozen=True)
+class File:
+    """One file that a dataset needs.
+
+    Args:
+        paths: where it may lie in a data folder, packed or not: ``("compas/compas-scores-two-years.csv",)``.
+        sha256: of the unpacked content; any of these is right. The first one is that of `url`. Empty where the
+            publisher states none and `check` must do.
+        embedded: its name in the package, if it is there.
+        url: the publisher's address.
+        check: raises ValueError if the content cannot be right.
+    """
+
+    paths: tuple[str, ...]
+    sha256: tuple[str, ...] = ()
+    embedded: str | None = None
+    url: str | None = None
+    check: Callable[[bytes], None] | None = None
+
+
+@dataclass(frozen=True)
+class Blob:
+    """The unpacked content of a file, where it was found, and its hash."""
+
+    content: bytes
+    origin: str
+    sha256: str
+
+
+def cache_folder() -> Path:
+    """Where downloads and computed embeddings are kept: SEPARATRIX_CACHE, or the user's cache folder."""
+    if chosen := os.environ.get("SEPARATRIX_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "separatrix"
+
+
+def data_folders() -> list[Path]:
+    """The folders that are searched for files: SEPARATRIX_DATA if set, then the cache."""
+    chosen = os.environ.get("SEPARATRIX_DATA")
+    return [*([Path(chosen)] if chosen else []), cache_folder()]
+
+
+def find(file: File) -> str | None:
+    """Where the file is, without reading it: "embedded", its path, or None."""
+    if file.embedded is not None:
+        return "embedded"
+    found = _candidates(file)
+    return str(found[0]) if found else None
+
+
+def read(file: File) -> Blob:
+    """The checked content of a file from the first place that has it; downloaded if no place has.
+
+    Raises:
+        DataError: the file is nowhere, or not the one that was declared; says which file to put where.
+    """
+    if file.embedded is not None:
+        packed = resources(__package__).joinpath("data", file.embedded).read_bytes()
+        return _checked(packed, Path(file.embedded), file, "embedded")
+    damaged: DataError | None = None
+    for path in _candidates(file):
+        try:
+            return _checked(path.read_bytes(), path, file, str(path))
+        except DataError as error:
+            if not (file.url and path.is_relative_to(cache_folder())):
+                raise  # the user's own copy: say so instead of quietly taking another
+            damaged = error  # a damaged copy in the cache is replaced by a fresh download
+    if file.url is None:
+        raise DataError(where_to_put(file)) from damaged
+    return _download(file)
+
+
+def _candidates(file: File) -> list[Path]:
+    places = [folder / (path + end) for folder in data_folders() for path in file.paths for end in _UNPACK]
+    return [place for place in places if place.is_file()]
+
+
+def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
+    try:
+        content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
+    digest = hashlib.sha256(content).hexdigest()
+    if file.sha256 and digest not in file.sha256:
+        raise DataError(
+            f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
+            f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a changed copy: "
+            f"delete it and get the original{f' from {file.url}' if file.url else ''}."
+        )
+    if file.check is not None:
+        try:
+            file.check(content)
+        except ValueError as error:
+            raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
+    return Blob(content, origin, digest)
+
+
+def where_to_put(file: File) -> str:
+    """The sentence that says which file belongs where."""
+    chosen = os.environ.get("SEPARATRIX_DATA")
+    folder = Path(chosen) if chosen else cache_folder()
+    hint = "" if chosen else " (or set SEPARATRIX_DATA to the folder that holds it)"
+    source = f", from {file.url}" if file.url else ""
+    return f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
+
+
+def _download(file: File) -> Blob:
+    """Fetch under a temporary name, check, rename into the cache: the cache never holds half a file or a wrong one."""
+    assert file.url is not None
+    try:
+        import pooch
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{where_to_put(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
+        ) from error
+    pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
+    target = cache_folder() / file.paths[0]
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _Bar(target.name) as bar:
+            fetch = pooch.HTTPDownloader(progressbar=bar, timeout=30)
+            pooch.retrieve(file.url, known_hash=None, fname=part.name, path=part.parent, downloader=fetch)
+        blob = _checked(part.read_bytes(), target, file, str(target))
+        os.replace(part, target)
+    except DataError as error:
+        raise DataError(
+            f"{file.url} did not give the expected file (another sha256, or cut short); nothing was kept. "
+            f"Try again, or put the original at {target}."
+        ) from error
+    except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
+        raise DataError(f"{where_to_put(file)} Its download failed ({type(error).__name__}).") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return blob
+
+
+class _Bar:
+    """What pooch asks of a progress bar, drawn by rich."""
+
+    def __init__(self, label: str) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+        columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._progress.add_task(label, total=None)
+        self.total = 0
+
+    def __enter__(self) -> _Bar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._progress.stop()
+
+    def update(self, size: int) -> None:
+        self._progress.update(self._task, total=self.total or None, advance=size)
+
+    def reset(self) -> None:
+        self._progress.update(self._task, completed=0)
+
+    def close(self) -> None:
+        self._progress.refresh()

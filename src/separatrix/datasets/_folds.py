@@ -1,0 +1,41 @@
+"""Cross-validation folds that keep every (label, group) cell: one assignment, the same for every method."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns import check_lengths, compact
+from separatrix.errors import InputError
+
+__all__ = ["folds"]
+
+
+def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -> NDArray[np.intp]:
+    """The fold of each row, stratified on the cells (y, z).
+
+    Rows are shuffled, sorted by cell and dealt out in turn. So the folds' sizes differ by at most one, a cell's rows
+    are spread as evenly as whole rows allow, and a cell with at least `n_folds` rows is in every fold.
+
+    Args:
+        y, z: labels and groups.
+        n_folds: how many, at least two.
+        random_state: seed of the shuffle; the same seed gives the same folds.
+
+    Returns:
+        Integers 0 … n_folds - 1. Fold k tests on `fold == k` and trains on `fold != k`.
+
+    >>> folds(["no", "no", "no", "yes", "yes", "yes"], ["f", "f", "m", "f", "m", "m"], n_folds=2)
+    array([1, 0, 1, 0, 0, 1])
+    """
+    (y_codes, _), (z_codes, groups) = compact(y, "y"), compact(z, "z")
+    n = check_lengths({"y": y_codes, "z": z_codes})
+    if not 2 <= n_folds <= n:
+        raise InputError(f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}.")
+    rng = np.random.default_rng(random_state)
+    shuffled = rng.permutation(n)
+    cell = y_codes.astype(np.intp) * len(groups) + z_codes
+    dealt = shuffled[np.argsort(cell[shuffled], kind="stable")]
+    fold = np.empty(n, dtype=np.intp)
+    fold[dealt] = rng.permutation(n_folds)[np.arange(n) % n_folds]
+    return fold

@@ -1,0 +1,278 @@
+"""A user's own table: which columns become features, which are refused or dropped, and the card that says so."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import re
+import warnings
+import zlib
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.exceptions import NarwhalsError
+from numpy.typing import NDArray
+
+from separatrix.columns import listed
+from separatrix.datasets._columns import Coded, Values, as_coded, raw_columns
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Card, Data
+from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
+from separatrix.errors import DataError, InputError, MissingExtraError
+
+__all__ = ["from_file", "from_frame"]
+
+_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?")
+_MAX_LABELS = 100
+
+
+def from_frame(
+    frame: Any,
+    *,
+    target: str,
+    sensitive: str | Sequence[str],
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    cap: int = 50,
+    name: str = "frame",
+) -> Data:
+    """A table with a target and sensitive columns as data for training.
+
+    Numbers are scaled; text, booleans and `categorical` columns are one-hot with at most `cap` levels and "(other)";
+    missing values are a level. Constant columns are dropped. Text or integer columns whose values are all distinct
+    (identifiers) and free text are dropped with a warning that names them. Dates are refused.
+
+    Args:
+        frame: a dataframe of any library that narwhals takes, or a mapping of column name to values.
+        target: the column to predict, 2 to 100 levels.
+        sensitive: the column or columns that define the groups; several are intersected. They are left out of X.
+        drop: columns to leave out.
+        keep: columns to use although they look like identifiers or free text.
+        categorical: integer columns whose numbers are codes.
+        cap: levels of a categorical column that have a feature of their own.
+        name: what the card calls it.
+
+    >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None], "sex": ["f", "m", "m", "f"],
+    ...         "hired": ["no", "yes", "yes", "no"]}
+    >>> data = from_frame(rows, target="hired", sensitive="sex")
+    >>> data.features, data.labels, data.groups
+    (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
+    """
+    chosen = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+    names = _names(frame)
+    _check_names(names, target, chosen, {"drop": drop, "keep": keep, "categorical": categorical})
+    if cap < 1:
+        raise InputError(f"`cap` must be at least 1, got {cap}.")
+    columns = dict(raw_columns(frame, [name for name in names if name not in set(drop)]))
+    n = len(columns[target])
+    if n == 0 or any(len(values) != n for values in columns.values()):
+        raise InputError("The table has no rows." if n == 0 else "The columns of the table differ in length.")
+    truth_values = _booleans(frame, (target, *chosen))
+    y, labels = _levels(columns.pop(target), target, "target", target in truth_values)
+    z, groups = _intersection([_levels(columns.pop(c), c, "sensitive", c in truth_values) for c in chosen])
+    features: list[Feature] = []
+    dropped = [f"`{column}`: asked to." for column in drop]
+    suspicious: list[str] = []
+    for column, values in columns.items():
+        coded = isinstance(values, Coded) or column in categorical
+        checked: Values = as_coded(values, column) if coded else values
+        _refuse_dates(checked, column)
+        reason = _reason_to_drop(checked, keep=column in keep or column in categorical)
+        if reason is not None:
+            dropped.append(f"`{column}`: {reason}.")
+            suspicious += [f"`{column}` ({reason})"] if reason != "constant" else []
+        else:
+            features.append(Category(column, cap=cap) if coded else Number(column))
+    if suspicious:
+        warnings.warn(
+            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or in `keep` to use.",
+            UserWarning,
+            stacklevel=2,
+        )
+    if not features:
+        raise InputError(f"No feature is left of {', '.join(columns) or 'no columns'}: {' '.join(dropped)}")
+    plan = Preprocessing(tuple(features))
+    used = {column: columns[column] for column in plan.columns}
+    card = Card(name, name, "the user's own", "the user's own", "", dropped=tuple(dropped))
+    return Data(y, z, labels, groups, card, columns=used, preprocessing=plan.fit(used))
+
+
+def from_file(
+    path: str | Path,
+    *,
+    target: str,
+    sensitive: str | Sequence[str],
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    cap: int = 50,
+) -> Data:
+    """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"There is no file {place}.")
+    table = _read_parquet(place) if place.suffix in (".parquet", ".pq") else _read_text(place)
+    data = from_frame(
+        table,
+        target=target,
+        sensitive=sensitive,
+        drop=drop,
+        keep=keep,
+        categorical=categorical,
+        cap=cap,
+        name=place.name,
+    )
+    with place.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return replace(data, card=replace(data.card, source=str(place), read_from={str(place): digest}))
+
+
+def _read_parquet(path: Path) -> Any:
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingExtraError(f"{path.name} needs pyarrow: pip install 'separatrix[engines]'.") from error
+    try:
+        return parquet.read_table(path)
+    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise DataError(f"{path} is not a whole Parquet file ({error}).") from error
+
+
+def _read_text(path: Path) -> dict[str, Values]:
+    try:
+        with (
+            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8-sig", newline="") as stream
+        ):
+            first = stream.readline()
+            delimiter = max(",;\t|", key=first.count)
+            stream.seek(0)
+            return read_csv(stream, source=str(path), delimiter=delimiter)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is not a whole .gz file ({error}).") from error
+
+
+def _names(frame: Any) -> list[str]:
+    if isinstance(frame, Mapping):
+        return list(frame)
+    try:
+        native = nw.from_native(frame, pass_through=True)
+    except NarwhalsError as error:  # two columns of one name, say
+        raise InputError(f"`frame` cannot be read: {error}.") from error
+    if not isinstance(native, nw.DataFrame | nw.LazyFrame):
+        raise InputError(
+            f"`frame` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of columns, got "
+            f"{type(frame).__name__}. For a file use `from_file`."
+        )
+    return list(native.collect_schema().names())
+
+
+def _check_names(
+    names: Sequence[str], target: str, sensitive: Sequence[str], more: Mapping[str, Sequence[str]]
+) -> None:
+    if not sensitive:
+        raise InputError("`sensitive` is empty: pass the name of at least one column.")
+    for what, wanted in {"target": (target,), "sensitive": sensitive, **more}.items():
+        if isinstance(wanted, str):
+            raise InputError(f"`{what}` must be a list of column names, got the text {wanted!r}. Pass [{wanted!r}].")
+        for column in wanted:
+            if column not in names:
+                raise InputError(f"`{what}` names {column!r}, but the columns are {', '.join(map(str, names[:20]))}.")
+            if what != "target" and column == target:
+                raise InputError(f"Column {column!r} is both `target` and in `{what}`.")
+            if what == "drop" and column in sensitive:
+                raise InputError(f"Column {column!r} is both in `sensitive` and in `drop`; it is never a feature.")
+
+
+def _booleans(frame: Any, names: Sequence[str]) -> set[str]:
+    """Which of these columns hold True and False, so that their levels stay that."""
+    if isinstance(frame, Mapping):
+        return {name for name in names if not isinstance(frame[name], Coded) and np.asarray(frame[name]).dtype == bool}
+    schema = nw.from_native(frame).collect_schema()
+    return {name for name in names if schema[name] == nw.Boolean}
+
+
+def _levels(values: Values, column: str, role: str, boolean: bool) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Codes and levels of a target or sensitive column, only levels that occur; numbers and booleans stay such."""
+    x = as_coded(values, column)
+    native: list[Hashable] = list(x.levels)
+    if not isinstance(values, Coded):
+        native = [float(level) if "." in level or "e" in level else int(level) for level in x.levels]
+    elif boolean:
+        native = [level == "true" for level in x.levels]
+    gone = np.flatnonzero(x.codes < 0)
+    if len(gone):
+        rows = ", ".join(f"{row:,}" for row in gone[:3]) + (", …" if len(gone) > 3 else "")
+        raise InputError(
+            f"The {role} column `{column}` has {len(gone):,} missing values (rows {rows}). Drop those rows"
+            + (' or give missing its own group: `column.fillna("missing")`.' if role == "sensitive" else ".")
+        )
+    here = np.flatnonzero(x.counts())
+    if not 2 <= len(here) <= _MAX_LABELS:
+        raise InputError(
+            f"The {role} column `{column}` has {len(here):,} levels ({listed([native[i] for i in here])}); it "
+            f"needs 2 to {_MAX_LABELS}. " + ("Is it constant?" if len(here) < 2 else "Put its values into bands.")
+        )
+    renumber = np.zeros(len(x.levels), dtype=np.intp)
+    renumber[here] = np.arange(len(here))
+    return renumber[x.codes], tuple(native[i] for i in here)
+
+
+def _intersection(
+    parts: Sequence[tuple[NDArray[np.intp], tuple[Hashable, ...]]],
+) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Groups of several columns, such as "f & young"; only those that occur."""
+    if len(parts) == 1:
+        return parts[0]
+    shape = tuple(len(levels) for _, levels in parts)
+    fused = np.ravel_multi_index([codes for codes, _ in parts], shape)
+    here, codes = np.unique(fused, return_inverse=True)
+    if len(here) > 1_000:
+        raise InputError(f"The sensitive columns make {len(here):,} groups; at most 1,000 make sense. Merge levels.")
+    places = np.unravel_index(here, shape)
+    names = tuple(
+        " & ".join(str(levels[place[i]]) for (_, levels), place in zip(parts, places, strict=True))
+        for i in range(len(here))
+    )
+    return codes.astype(np.intp), names
+
+
+def _refuse_dates(values: Values, column: str) -> None:
+    if isinstance(values, Coded) and values.levels and all(map(_DATE.fullmatch, values.levels[:200])):
+        raise InputError(
+            f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or categories that mean "
+            "something for the prediction (days since an event, month, weekday), or pass it in `drop`."
+        )
+
+
+def _reason_to_drop(values: Values, keep: bool) -> str | None:
+    """Why a column is no feature: constant, an identifier, free text; None if it is one."""
+    n = len(values)
+    if isinstance(values, Coded):
+        counts = values.counts()
+        here, known = int((counts > 0).sum()), int(counts.sum())
+        if here + (known < n) <= 1:
+            return "constant"
+        if keep:
+            return None
+        if here == known and here > 2:
+            return "an identifier: all values are distinct"
+        words = sum(level.count(" ") for level in values.levels[:500]) / min(500, len(values.levels))
+        return "free text" if here > n / 2 and here > 20 and words >= 3 else None
+    known_values = values[~np.isnan(values)]
+    distinct = len(np.unique(known_values))
+    if distinct + (len(known_values) < n) <= 1:
+        return "constant"
+    whole = bool((known_values == np.floor(known_values)).all())
+    if whole and distinct == len(known_values) >= 100 and not keep:  # few integers are distinct by chance
+        return "an identifier: all values are distinct"
+    return None

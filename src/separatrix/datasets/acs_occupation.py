@@ -1,0 +1,88 @@
+"""ACS occupation, small: the twenty most frequent occupations, nine race groups, the paper's 2,576 complete rows.
+
+The paper's complete cases leave so few rows for 180 (label, group) cells; this dataset is about that regime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.datasets import _acs
+from separatrix.datasets._dataset import Data, Dataset
+from separatrix.errors import InputError
+
+_AT_LEAST = 5  # rows of every group
+
+
+def load(
+    *,
+    columns: _acs.Kind = "income",
+    states: Sequence[str] | None = None,
+    n: int = 2_576,
+    random_state: int = 0,
+) -> Data:
+    """A small sample of complete rows.
+
+    Args:
+        columns: "income": AGEP, COW, SCHL, MAR, RELP, SEX, WKHP, POBP as 55 dummies. "employment": the columns of
+            folktables' ACSEmployment, all complete rows; there are few, and of 17-year-olds only.
+        states: read the Census files of these states ("vt", …) and download those that are not here.
+        n: how many rows of "income" to draw; every group keeps at least five.
+        random_state: seed of the draw.
+    """
+    preprocessing = _acs.plan(columns)
+    records = _acs.records(columns, states)
+    complete = np.flatnonzero(np.all([~np.isnan(x) for x in records.columns.values()], axis=0))
+    dropped: tuple[str, ...] = (
+        f"{records.left_out:,} rows without an occupation among the twenty most frequent.",
+        f"{len(records) - len(complete):,} rows with a missing value.",
+    )
+    notes: tuple[str, ...] = records.notes
+    if columns == "employment":
+        rows = complete
+        if not len(rows):
+            raise InputError("No complete row of the employment columns in these files. Pass more `states`.")
+        ages = np.unique(records.columns["AGEP"][rows]).astype(int)
+        notes += (
+            f"ESP is recorded only for children who live with their parents, so the {len(rows):,} complete rows are "
+            f"all of working people aged {' to '.join(map(str, sorted({ages[0], ages[-1]})))}.",
+        )
+    else:
+        rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
+        dropped += (f"{len(complete) - len(rows):,} complete rows by the draw of {n:,} (seed {random_state}).",)
+        notes += (f"Every group keeps at least {_AT_LEAST} rows, so the smallest groups are over-represented.",)
+    table = {name: x[rows] for name, x in records.columns.items()}
+    card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
+    named = _acs.names_of(table.pop("OCCP"), table.pop("RAC1P"))
+    return Data(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
+
+
+def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:
+    """`n` random rows, in their old order, with at least five (or all) of each group."""
+    groups = np.unique(race)
+    if not len(groups) * _AT_LEAST <= n <= len(race):
+        raise InputError(
+            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and the {len(race):,} "
+            f"complete rows, got {n:,}."
+        )
+    shuffled = np.random.default_rng(random_state).permutation(len(race))
+    first = np.concatenate([shuffled[race[shuffled] == group][:_AT_LEAST] for group in groups])
+    rest = shuffled[~np.isin(shuffled, first)]
+    return np.sort(np.concatenate([first, rest[: n - len(first)]]))
+
+
+DATASET = Dataset(
+    title="ACS occupation, complete cases",
+    source=_acs.SOURCE,
+    licence=_acs.LICENCE,
+    citation=_acs.CITATION,
+    rows=2_576,
+    features=55,
+    labels=20,
+    groups=9,
+    read=load,
+    files=(_acs.INCOME,),
+)

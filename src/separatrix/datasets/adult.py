@@ -1,0 +1,76 @@
+"""UCI Adult: income above 50,000 dollars, groups by sex. The training file only, as in the paper. Embedded."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from separatrix.datasets._columns import Coded
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Data, Dataset
+from separatrix.datasets._files import File, read
+from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.errors import InputError
+
+_COLUMNS = (
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
+    "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+)  # fmt: skip
+_NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+_PAPER = (
+    Band("age", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70")),
+    Band("education-num", (6, 7, 8, 9, 10, 11, 12, 13), ("<6", "6", "7", "8", "9", "10", "11", "12", ">12")),
+)
+_FULL = tuple(
+    Number(name) if name in _NUMBERS else Category(name) for name in _COLUMNS if name not in ("sex", "income")
+)
+_FILE = File(
+    ("adult/adult.data",),
+    ("5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",),
+    embedded="adult.data.xz",
+)
+
+
+def load(*, features: Literal["paper", "full"] = "paper") -> Data:
+    """Adult.
+
+    Args:
+        features: "paper": decades of age and years of education, 16 dummies. "full": every column but sex.
+    """
+    if features not in ("paper", "full"):
+        raise InputError(f"`features` of adult must be 'paper' or 'full', got {features!r}.")
+    blob = read(_FILE)
+    plan = _PAPER if features == "paper" else _FULL
+    wanted = (*Preprocessing(plan).columns, "sex", "income")
+    lines = blob.content.decode().splitlines()
+    columns = read_csv(lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"}))
+    income, sex = columns.pop("income"), columns.pop("sex")
+    assert isinstance(income, Coded)
+    assert isinstance(sex, Coded)
+    notes = (
+        ("`relationship` (Husband, Wife) all but names the sex that is left out of X.",) if features == "full" else ()
+    )
+    return Data(
+        y=income.codes.astype(np.intp),
+        z=sex.codes.astype(np.intp),
+        labels=income.levels,
+        groups=sex.levels,
+        card=DATASET.card("adult", {blob.origin: blob.sha256}, notes=notes),
+        columns=columns,
+        preprocessing=Preprocessing(plan).fit(columns),
+    )
+
+
+DATASET = Dataset(
+    title="UCI Adult (Census Income)",
+    source="UCI Machine Learning Repository, doi:10.24432/C5XW20",
+    licence="CC BY 4.0",
+    citation="Becker, B. and Kohavi, R. (1996). Adult. UCI Machine Learning Repository.",
+    rows=32_561,
+    features=16,
+    labels=2,
+    groups=2,
+    read=load,
+    files=(_FILE,),
+)

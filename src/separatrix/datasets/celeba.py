@@ -1,0 +1,183 @@
+"""CelebA: is the person smiling, groups by the attribute Male; features are 512 numbers of a fixed ResNet18.
+
+The images may not be redistributed, so the official folder must be there: img_align_celeba/, list_attr_celeba.txt and
+list_eval_partition.txt. The embedding is made once and kept in the cache; a ready one may be passed instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.datasets._dataset import Data, Dataset
+from separatrix.datasets._embedding import Embedder, embed, open_embedding
+from separatrix.datasets._files import File, cache_folder, data_folders
+from separatrix.errors import DataError, InputError, MissingExtraError
+
+_ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
+_PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
+_WEIGHTS = "resnet18-f37072fd.pth"  # torchvision's IMAGENET1K_V1; the name carries the start of its sha256
+
+
+def load(
+    *,
+    folder: str | Path | None = None,
+    embeddings: str | Path | None = None,
+    weights: str | Path | None = None,
+    target: str = "Smiling",
+    sensitive: str = "Male",
+    batch: int = 64,
+) -> Data:
+    """CelebA.
+
+    Args:
+        folder: the official folder; SEPARATRIX_DATA/celeba or the cache's where None.
+        embeddings: a .npy or .npz with one row per image, in the order of list_attr_celeba.txt, instead of images.
+        weights: a ResNet18 weight file (.pth, .safetensors); torchvision's from torch's own cache where None.
+        target, sensitive: names of attributes.
+        batch: images at a time.
+    """
+    root = _root(folder)
+    source = _inside(root, _ATTRIBUTES)
+    names, attributes = _attributes(source, (target, sensitive))
+    partition = _partition(_inside(root, _PARTITION), names)
+    if embeddings is not None:
+        path = Path(embeddings)
+        X, note = open_embedding(path, len(names)), f"Features: {path.name}, as given."
+    else:
+        X, note = _embedding(root, names, weights, batch)
+    return Data(
+        y=attributes[target],
+        z=attributes[sensitive],
+        labels=(f"not {target}", target),
+        groups=(f"not {sensitive}", sensitive),
+        card=DATASET.card(
+            "celeba",
+            {str(source): hashlib.sha256(source.read_bytes()).hexdigest()},
+            notes=(note, "`columns['partition']`: 0 train, 1 valid, 2 test."),
+        ),
+        columns={"partition": partition},
+        matrix=X,
+        matrix_names=tuple(f"feature {index}" for index in range(X.shape[1])),
+    )
+
+
+def _root(folder: str | Path | None) -> Path:
+    places = [Path(folder)] if folder is not None else [place / "celeba" for place in data_folders()]
+    for place in places:
+        if place.is_dir():
+            return place
+    raise DataError(
+        f"CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and list_eval_partition.txt into {places[0]} "
+        "(from the project page mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
+    )
+
+
+def _inside(root: Path, file: File) -> Path:
+    for path in file.paths:
+        if (place := root / path.removeprefix("celeba/")).is_file():
+            return place
+    raise DataError(f"{Path(file.paths[0]).name} is not in {root}: put the official file there.")
+
+
+def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
+    """Image names and the wanted attributes as 0/1; the file writes them -1/1 after a line with the number of rows."""
+    lines = path.read_text().splitlines()
+    if len(lines) < 3 or not lines[0].strip().isdigit():
+        raise DataError(f"{path} must begin with the number of images and the attributes' names. Get the original.")
+    header, rows = lines[1].split(), [line.split() for line in lines[2:] if line.strip()]
+    for name in wanted:
+        if name not in header:
+            raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
+    if len(rows) != int(lines[0]) or any(len(row) != len(header) + 1 for row in rows):
+        raise DataError(f"{path} announces {int(lines[0]):,} images and holds {len(rows):,}, or a line is cut short.")
+    names = [row[0] for row in rows]
+    found = {}
+    for name in wanted:
+        signs = [row[1 + header.index(name)] for row in rows]
+        if not set(signs) <= {"-1", "1"}:
+            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {sorted(set(signs) - {'-1', '1'})[0]!r}.")
+        found[name] = np.array([sign == "1" for sign in signs], dtype=np.intp)
+    return names, found
+
+
+def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
+    pairs = [line.split() for line in path.read_text().splitlines() if line.strip()]
+    if [pair[0] for pair in pairs] != names or any(pair[1:] not in (["0"], ["1"], ["2"]) for pair in pairs):
+        raise DataError(f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the original.")
+    return np.array([float(pair[1]) for pair in pairs])
+
+
+def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: int) -> tuple[NDArray[np.float32], str]:
+    path = _weight_file(weights)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if path.name == _WEIGHTS and not digest.startswith("f37072fd"):
+        raise DataError(f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again.")
+    listing = hashlib.sha256("\n".join((str(root.resolve()), *names)).encode()).hexdigest()
+    target = cache_folder() / "celeba" / f"resnet18-{digest[:12]}-{listing[:12]}.npy"
+    note = f"Features: ResNet18 ({path.name}, sha256 {digest[:12]}…), kept at {target}."
+    if target.is_file():
+        return open_embedding(target, len(names)), note
+    folders = [root / "img_align_celeba", root / "Img" / "img_align_celeba"]
+    images = next((place for place in folders if place.is_dir()), folders[0])
+    absent = [name for name in names if not (images / name).is_file()]
+    if absent:
+        raise DataError(
+            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack them there."
+        )
+    network, width = _network(path)
+    return embed([images / name for name in names], target, network, width, digest, batch), note
+
+
+def _weight_file(weights: str | Path | None) -> Path:
+    if weights is not None:
+        path = Path(weights)
+        if not path.is_file():
+            raise DataError(f"There is no weight file {path}.")
+        return path
+    torch = _torch()
+    path = Path(torch.hub.get_dir()) / "checkpoints" / _WEIGHTS
+    if not path.is_file():
+        raise DataError(
+            f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass weights=PATH, or pass "
+            "a ready embedding as embeddings=PATH."
+        )
+    return path
+
+
+def _network(path: Path) -> tuple[Embedder, int]:
+    torch = _torch()
+    from separatrix.nn.resnet import ResNet18, load_weights
+
+    network = ResNet18(load_weights(path))
+
+    def features(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(network(torch.from_numpy(pixels)).numpy())
+
+    return features, network.width
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("Embedding CelebA needs torch: pip install 'separatrix[torch]'.") from error
+    return torch
+
+
+DATASET = Dataset(
+    title="CelebA, ResNet18 embedding",
+    source="mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
+    licence="non-commercial research only; not redistributable",
+    citation="Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep learning face attributes in the wild. ICCV.",
+    rows=202_599,
+    features=512,
+    labels=2,
+    groups=2,
+    read=load,
+    files=(_ATTRIBUTES, _PARTITION),
+)

@@ -1,0 +1,111 @@
+"""ProPublica COMPAS: recidivism in Broward County, African-American and Caucasian defendants.
+
+The file names people. Only the columns listed here are ever decoded: no name, date of birth, case number or date of
+jail or custody leaves this reader, whether it is given ProPublica's 53 columns or a copy without them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from separatrix.datasets._columns import Coded, as_coded, as_numbers, take
+from separatrix.datasets._csv import read_csv
+from separatrix.datasets._dataset import Data, Dataset
+from separatrix.datasets._files import File, read
+from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.errors import InputError
+
+_PAPER = (
+    Category("age_cat", ("Less than 25", "25 - 45", "Greater than 45")),
+    Category("c_charge_degree", ("F", "M")),
+    Band("priors_count", (1, 4), ("0", "1-3", ">3")),
+)
+_FULL = (
+    Category("sex"),
+    Number("age"),
+    Number("juv_fel_count"),
+    Number("juv_misd_count"),
+    Number("juv_other_count"),
+    Number("priors_count"),
+    Category("c_charge_degree"),
+    Category("c_charge_desc", cap=30),
+)
+_FILTER = ("race", "days_b_screening_arrest", "is_recid", "two_year_recid", "c_charge_degree", "score_text")
+_RACES = ("African-American", "Caucasian")
+_FILE = File(
+    ("compas/compas-scores-two-years.csv", "compas/compas-scores-two-years.noid.csv"),
+    (
+        "c451db85908b2f7fef1d83203bedf6b71ecda0d5af468d82ae62178f91d0cc7d",
+        "b0f3cb2521cf096c805f5eac66536d80b57e70e604588dca9e649e16005ae98e",
+    ),
+    url="https://raw.githubusercontent.com/propublica/compas-analysis/"
+    "bafff5da3f2e45eca6c2d5055faad269defd135a/compas-scores-two-years.csv",
+)
+
+
+def load(
+    *,
+    features: Literal["paper", "full"] = "paper",
+    target: Literal["is_recid", "two_year_recid"] = "is_recid",
+) -> Data:
+    """COMPAS.
+
+    Args:
+        features: "paper": age category, charge degree and priors in three bands, 8 dummies. "full": also sex, age,
+            juvenile counts, priors as a number and the 30 most frequent charges.
+        target: any recidivism on file, as in the paper, or within two years.
+    """
+    if features not in ("paper", "full"):
+        raise InputError(f"`features` of compas must be 'paper' or 'full', got {features!r}.")
+    if target not in ("is_recid", "two_year_recid"):
+        raise InputError(f"`target` of compas must be 'is_recid' or 'two_year_recid', got {target!r}.")
+    blob = read(_FILE)
+    plan = Preprocessing(_PAPER if features == "paper" else _FULL)
+    wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))
+    lines = blob.content.decode().splitlines()
+    table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted, missing=frozenset({""}))
+    # ProPublica's own filter: a charge within 30 days of the screening, a known outcome, no ordinary traffic offence.
+    kept = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
+    kept &= as_numbers(table["is_recid"], "is_recid") != -1
+    kept &= ~as_coded(table["c_charge_degree"], "c_charge_degree").is_level("O")
+    kept &= ~as_coded(table["score_text"], "score_text").is_level("N/A")
+    race = as_coded(table["race"], "race")
+    both = kept & race.is_level(*_RACES)
+    chosen = take(table, both)
+    chosen_race, outcome = chosen["race"], as_numbers(chosen[target], target)
+    assert isinstance(chosen_race, Coded)
+    columns = {name: chosen[name] for name in plan.columns}
+    return Data(
+        y=outcome.astype(np.intp),
+        z=chosen_race.is_level(_RACES[1]).astype(np.intp),
+        labels=(0, 1),
+        groups=_RACES,
+        card=DATASET.card(
+            "compas",
+            {blob.origin: blob.sha256},
+            dropped=(
+                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within 30 days of the "
+                "screening, unknown outcome, ordinary traffic offence, no score).",
+                f"{int(kept.sum() - both.sum()):,} rows of other groups than {' and '.join(_RACES)}.",
+                "Every column that names a person, a date or a case; COMPAS's own scores; what follows the outcome.",
+            ),
+        ),
+        columns=columns,
+        preprocessing=plan.fit(columns),
+    )
+
+
+DATASET = Dataset(
+    title="ProPublica COMPAS, two-year file",
+    source="github.com/propublica/compas-analysis",
+    licence="none stated; public records of Broward County, Florida",
+    citation="Angwin, J., Larson, J., Mattu, S. and Kirchner, L. (2016). Machine bias. ProPublica.",
+    rows=5_278,
+    features=8,
+    labels=2,
+    groups=2,
+    read=load,
+    files=(_FILE,),
+)

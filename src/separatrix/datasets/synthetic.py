@@ -1,0 +1,168 @@
+"""Samples of a known law: any finite p[x, y, z], or a named one whose frontier the theory of the paper describes.
+
+The exact law and each row's exact posteriors come with the sample, so what a method reaches can be compared with what
+can be reached.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.datasets._columns import Coded
+from separatrix.datasets._dataset import Data, Dataset, Truth
+from separatrix.datasets._preprocessing import Category, Number, Preprocessing
+from separatrix.errors import InputError
+
+Array = NDArray[np.float64]
+_NAMED = ("conditional_independence", "shortcut", "bayes", "gaussian")
+
+
+def load(
+    *,
+    law: str | ArrayLike = "conditional_independence",
+    n: int = 10_000,
+    labels: int = 2,
+    groups: int = 2,
+    values: int = 8,
+    random_state: int = 0,
+) -> Data:
+    """A sample of `n` rows.
+
+    Args:
+        law: an array p[x, y, z] that sums to one, or a name:
+            "conditional_independence": X ⟂ Z | Y and every (y, z) possible, so more utility than X alone gives
+            costs separation (Theorem "necessary trade-off");
+            "shortcut": Y = Z, where that theorem fails: U = Y has v = 0;
+            "bayes": X uniform, P(Z|x) and P(Y|x,z) logistic, nothing independent of anything, the bar higher for some
+            groups;
+            "gaussian": continuous X, in each cell (y, z) an even mixture of two Gaussians in five dimensions.
+        n: rows.
+        labels, groups, values: how many of y, z and x a named law has ("gaussian" has no `values`).
+        random_state: seed of the draw; a named law itself does not depend on it.
+    """
+    if n < 1:
+        raise InputError(f"`n` must be at least 1, got {n}.")
+    rng = np.random.default_rng(random_state)
+    if isinstance(law, str) and law == "gaussian":
+        return _gaussian(_label_group_law(_at_least(labels, "labels"), _at_least(groups, "groups")), n, rng)
+    p = _named(law, labels, groups, values) if isinstance(law, str) else _checked(law)
+    cumulative = np.cumsum(p.ravel())
+    drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
+    x, y, z = np.unravel_index(drawn, p.shape)
+    levels = tuple(map(str, range(p.shape[0])))
+    columns = {"x": Coded(x.astype(np.int32), levels)}
+    truth = Truth(_conditional(p, 1)[x, :, z], _conditional(p.sum(2), 1)[x], law=p, x=x.astype(np.intp))
+    return _data(y, z, p.shape[1:], columns, Preprocessing((Category("x", levels),)), truth, law)
+
+
+def _data(
+    y: NDArray[Any],
+    z: NDArray[Any],
+    shape: tuple[int, ...],
+    columns: dict[str, Any],
+    plan: Preprocessing,
+    truth: Truth,
+    law: Any,
+) -> Data:
+    name = law if isinstance(law, str) else "a given p[x, y, z]"
+    return Data(
+        y=y.astype(np.intp),
+        z=z.astype(np.intp),
+        labels=tuple(range(shape[0])),
+        groups=tuple(range(shape[1])),
+        card=DATASET.card("synthetic", {}, notes=(f"Law: {name}.",)),
+        columns=columns,
+        preprocessing=plan.fit(columns),
+        truth=truth,
+    )
+
+
+def _named(name: str, labels: int, groups: int, values: int) -> Array:
+    if name not in _NAMED:
+        raise InputError(f"`law` must be an array p[x, y, z] or one of {', '.join(_NAMED)}, got {name!r}.")
+    for size, what in ((labels, "labels"), (groups, "groups"), (values, "values")):
+        _at_least(size, what)
+    x, y = np.linspace(0, 1, values)[:, None], np.linspace(0, 1, labels)[None]
+    near = np.exp(-3 * np.abs(x - y))
+    near /= near.sum(0)  # P(x | y)
+    if name == "conditional_independence":
+        return near[:, :, None] * _label_group_law(labels, groups)
+    if name == "shortcut":
+        if labels != groups:
+            raise InputError(
+                f"The law 'shortcut' has Y = Z: pass as many `groups` as `labels`, got {groups}, {labels}."
+            )
+        return near[:, :, None] * np.eye(labels) / labels
+    z = np.linspace(-1, 1, groups)
+    of_group = _softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
+    score = 4 * (x[:, :, None] - 0.5 - 0.25 * z) * np.linspace(-1, 1, labels)[None, :, None]
+    return _softmax(score, 1) * of_group[:, None, :] / values
+
+
+def _label_group_law(labels: int, groups: int) -> Array:
+    """P(y, z): labels equally likely, groups the more likely the nearer they are to the label; none impossible."""
+    y, z = np.linspace(0, 1, labels)[:, None], np.linspace(0, 1, groups)[None]
+    p = np.exp(-np.abs(y - z))
+    return p / p.sum(1, keepdims=True) / labels
+
+
+def _gaussian(p: Array, n: int, rng: np.random.Generator) -> Data:
+    """Cell (y, z) is centred at (label on a circle, group on a smaller circle, ± 1); variance one in each direction."""
+    centres = np.zeros((*p.shape, 2, 5))
+    for axis, radius in ((0, 1.5), (1, 0.5)):
+        angle = 2 * np.pi * np.arange(p.shape[axis]) / p.shape[axis]
+        place = radius * np.stack([np.cos(angle), np.sin(angle)], 1)
+        centres[..., 2 * axis : 2 * axis + 2] = np.expand_dims(place, (1, 2) if axis == 0 else (0, 2))
+    centres[:, :, 0, 4], centres[:, :, 1, 4] = -1, 1
+    cumulative = np.cumsum(p.ravel())
+    y, z = np.unravel_index(np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right"), p.shape)
+    X = centres[y, z, rng.integers(2, size=n)] + rng.standard_normal((n, 5))
+    # log of p(y, z) N(x; centre) up to a constant of the row; the squares are taken out of one product
+    flat = centres.reshape(-1, 5)
+    density = (X @ flat.T - (flat**2).sum(1) / 2).reshape(n, *centres.shape[:3])
+    density = np.exp(density - density.max((1, 2, 3), keepdims=True)).mean(3) * p
+    columns = {f"x{index}": X[:, index] for index in range(5)}
+    truth = Truth(_conditional(density, 1)[np.arange(n), :, z], _conditional(density.sum(2), 1))
+    return _data(y, z, p.shape, columns, Preprocessing(tuple(map(Number, columns))), truth, "gaussian")
+
+
+def _conditional(p: Array, axis: int) -> Array:
+    """P(axis | the others); uniform where the others have no mass, so that it is defined everywhere."""
+    total = p.sum(axis, keepdims=True)
+    return np.divide(p, total, out=np.full(p.shape, 1 / p.shape[axis]), where=total > 0)
+
+
+def _softmax(score: Array, axis: int) -> Array:
+    p = np.exp(score - score.max(axis, keepdims=True))
+    return p / p.sum(axis, keepdims=True)
+
+
+def _checked(law: ArrayLike) -> Array:
+    p = np.asarray(law, dtype=np.float64)
+    if p.ndim != 3:
+        raise InputError(f"`law` must have the axes (x, y, z), got shape {p.shape}.")
+    if not (np.isfinite(p).all() and (p >= 0).all() and abs(p.sum() - 1) < 1e-9):
+        raise InputError(f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. Divide it by its sum.")
+    return p / p.sum()
+
+
+def _at_least(size: int, name: str) -> int:
+    if size < 2:
+        raise InputError(f"`{name}` must be at least 2, got {size}.")
+    return size
+
+
+DATASET = Dataset(
+    title="Synthetic, from a known law",
+    source="generated",
+    licence="none needed",
+    citation="",
+    rows=10_000,
+    features=8,
+    labels=2,
+    groups=2,
+    read=load,
+)

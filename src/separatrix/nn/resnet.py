@@ -1,0 +1,100 @@
+"""ResNet18 up to its 512 pooled features, from a weight file with torchvision's names; torchvision is not needed.
+
+The weights are always the caller's: there is no initialisation here, so no network can be random by accident. Batch
+normalisation at inference is an affine map per channel and is folded into the convolution before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from pickle import UnpicklingError
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from separatrix.errors import DataError, MissingExtraError
+
+__all__ = ["ResNet18", "load_weights"]
+
+_EPS = 1e-5  # torchvision's batch normalisation
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a .pth (read without running any code in it) or .safetensors file."""
+    if path.suffix == ".safetensors":
+        try:
+            from safetensors import SafetensorError
+            from safetensors.torch import load_file
+        except ImportError as error:
+            raise MissingExtraError(f"{path.name} needs safetensors: pip install safetensors.") from error
+        try:
+            return dict(load_file(path))
+        except SafetensorError as error:
+            raise DataError(f"{path} is not a whole .safetensors file ({error}). Get it again.") from error
+    try:
+        weights = torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        raise DataError(f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict().") from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} is not a weight file that torch can read ({error}). Get it again.") from error
+    if not isinstance(weights, Mapping) or not all(isinstance(value, Tensor) for value in weights.values()):
+        raise DataError(f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}.")
+    return dict(weights)
+
+
+class ResNet18:
+    """The network without its last layer.
+
+    Args:
+        weights: tensors with torchvision's names: conv1.weight, bn1.*, layer1.0.conv1.weight, …; fc.* is ignored. The
+            widths are those of the tensors.
+
+    Raises:
+        DataError: a tensor is missing or its shape does not fit.
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        self._weights = weights
+        self._stem = self._folded("conv1", "bn1")
+        self._blocks = [
+            (
+                self._folded(f"{at}.conv1", f"{at}.bn1"),
+                self._folded(f"{at}.conv2", f"{at}.bn2"),
+                self._folded(f"{at}.downsample.0", f"{at}.downsample.1")
+                if at.endswith(".0") and at > "layer2"
+                else None,
+                2 if at.endswith(".0") and at > "layer2" else 1,
+            )
+            for at in (f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1))
+        ]
+        self.width = int(self._blocks[-1][1][0].shape[0])
+        del self._weights
+
+    def _folded(self, convolution: str, norm: str) -> tuple[Tensor, Tensor]:
+        names = [
+            f"{convolution}.weight",
+            *(f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var")),
+        ]
+        absent = [name for name in names if name not in self._weights]
+        if absent:
+            raise DataError(f"The weights lack {', '.join(absent)}: they are not those of a ResNet18.")
+        kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
+        if kernel.ndim != 4 or {scale.shape, shift.shape, mean.shape, variance.shape} != {kernel.shape[:1]}:
+            raise DataError(
+                f"The weights of {convolution} and {norm} do not fit: {[tuple(kernel.shape), tuple(scale.shape)]}."
+            )
+        factor = scale / torch.sqrt(variance + _EPS)
+        return (kernel * factor[:, None, None, None]).float(), (shift - mean * factor).float()
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        """Features (n, width) of normalised images (n, 3, height, width)."""
+        x = F.relu(F.conv2d(images, *self._stem, stride=2, padding=3))
+        x = F.max_pool2d(x, 3, stride=2, padding=1)
+        for first, second, shortcut, stride in self._blocks:
+            y = F.relu(F.conv2d(x, *first, stride=stride, padding=1))
+            y = F.conv2d(y, *second, padding=1)
+            x = F.relu(y + (x if shortcut is None else F.conv2d(x, *shortcut, stride=stride)))
+        return x.mean((2, 3))
