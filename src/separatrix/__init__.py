@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets
+    from separatrix import datasets, population
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
+    from separatrix.envelope import concave_envelope
     from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
+    from separatrix.limits import limit
 
 __version__ = "0.1.0"
 
@@ -38,13 +40,15 @@ _ROOM = {
     "audit_files": "auditing",
     "audit_frame": "auditing",
     "compare": "auditing",
+    "concave_envelope": "envelope",
     "conditional_mutual_information": "information",
+    "limit": "limits",
     "mutual_information": "information",
     "soft_counts": "counts",
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
-_ROOMS: tuple[str, ...] = ("datasets",)
+_ROOMS: tuple[str, ...] = ("datasets", "methods", "nn", "population")
 
 __all__ = [
     "Audit",
@@ -58,7 +62,9 @@ __all__ = [
     "audit_files",
     "audit_frame",
     "compare",
+    "concave_envelope",
     "conditional_mutual_information",
+    "limit",
     "datasets",
     "mutual_information",
     "soft_counts",

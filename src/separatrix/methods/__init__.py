@@ -1,0 +1,188 @@
+"""The methods, one file each: the folder is the registry.
+
+A file `methods/x.py` declares ``METHOD = Method(...)``, in one of two ways:
+
+- `loss`: a loss per lane, trained by `nn.stack` (with a `rival` where there is a discriminator);
+- `fit`: anything else, ``fit(sample, lanes, options) -> Fitted``.
+
+`names()` reads the folder without importing, so a missing extra breaks only the method that needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.resources import files
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.nn.lanes import Batch, Lane, Loss, Options, Recipe, Rival, Sample
+from separatrix.nn.networks import Networks
+
+__all__ = [
+    "Batch",
+    "Fitted",
+    "Lane",
+    "Method",
+    "Options",
+    "Recipe",
+    "Rival",
+    "Sample",
+    "Supports",
+    "fit",
+    "get",
+    "names",
+]
+
+
+@dataclass(frozen=True)
+class Supports:
+    """What a method can learn from; two labels and two groups always."""
+
+    multiclass: bool = True
+    multigroup: bool = True
+
+
+class Fitted(Protocol):
+    """A method trained on every lane: M policies that share their inputs.
+
+    `status` says "ok" or "diverged" per lane. A diverged lane's posteriors are NaN.
+    """
+
+    @property
+    def status(self) -> tuple[str, ...]: ...
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | x, z) of each lane, array (M, n, K); z are group codes."""
+        ...
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `Method.restore`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to trade utility for separation.
+
+    Args:
+        label: its name in tables and figures.
+        colour: its colour in figures.
+        reference: the publication.
+        trade_offs: the grid of λ that `trace` and `benchmark` use, whatever the scale of λ is for this method.
+        supports: which problems it takes.
+        loss: loss(batch, trade_off) → (M,), where it is trained as a stack of networks.
+        rival: the discriminators of an adversarial method.
+        recipes: how the networks are trained, by name; "default" is always there.
+        grids: the grid of a recipe that has its own.
+        per_row: the loss needs single rows, so equal rows may not be merged into one with a weight.
+        fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
+        restore: the inverse of `Fitted.arrays`.
+        erm_at_zero: λ = 0 is the method `erm`.
+    """
+
+    label: str
+    colour: str
+    reference: str
+    trade_offs: tuple[float, ...]
+    supports: Supports = Supports()
+    loss: Loss | None = None
+    rival: Rival | None = None
+    recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": Recipe()})
+    grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    per_row: bool = False
+    fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
+    restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
+    erm_at_zero: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.loss is None) == (self.fit is None):
+            raise InputError(
+                f"The method {self.label!r} must declare either `loss` or `fit`, not both and not neither."
+            )
+
+    def grid(self, recipe: str = "default") -> tuple[float, ...]:
+        """The trade-offs that a recipe is meant for."""
+        return self.grids.get(recipe, self.trade_offs)
+
+
+def names() -> list[str]:
+    """The methods in the folder, in alphabetical order; nothing is imported.
+
+    >>> "cmi" in names()
+    True
+    """
+    return sorted(
+        path.name.removesuffix(".py")
+        for path in files(__name__).iterdir()
+        if path.name.endswith(".py") and not path.name.startswith("_")
+    )
+
+
+def get(name: str) -> Method:
+    """The method in the file `methods/<name>.py`."""
+    if name not in names():
+        raise InputError(f"There is no method {name!r}. The methods are {', '.join(names())}.")
+    try:
+        method = import_module(f"separatrix.methods.{name}").METHOD
+    except ModuleNotFoundError as error:
+        extra = {"torch": "torch", "fairlearn": "fairlearn"}.get(error.name or "")
+        if extra is None:
+            raise
+        raise MissingExtraError(
+            f"The method {name!r} needs {error.name}, which is not installed: pip install 'separatrix[{extra}]'."
+        ) from error
+    assert isinstance(method, Method)
+    return method
+
+
+def fit(
+    name: str,
+    sample: Sample,
+    lanes: Sequence[Lane],
+    *,
+    recipe: str | Recipe = "default",
+    use_sensitive: bool = True,
+    device: str = "cpu",
+    jobs: int = 1,
+    progress: bool = False,
+) -> Fitted:
+    """Train one method on every lane: the whole (λ × fold × seed) grid is one call.
+
+    Args:
+        name: a method, see `names`.
+        sample: the rows; each lane says which of them train it.
+        lanes: the networks to train.
+        recipe: the name of one of the method's recipes, or a `Recipe`.
+        use_sensitive: input [Z|X] (True) or X alone.
+        device, jobs, progress: see `Options`.
+
+    Returns:
+        Its policies, in the order of the lanes.
+    """
+    method = get(name)
+    if not lanes:
+        raise InputError("`lanes` is empty: pass at least one `Lane(trade_off)`.")
+    for problem, size, able in (
+        ("labels", sample.n_labels, method.supports.multiclass),
+        ("groups", sample.n_groups, method.supports.multigroup),
+    ):
+        if size > 2 and not able:
+            raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
+    bad = [lane.trade_off for lane in lanes if not np.isfinite(lane.trade_off) or lane.trade_off < 0]
+    if bad:
+        raise InputError(f"A trade-off must be finite and not negative, got {bad[0]}.")
+    if isinstance(recipe, str) and recipe not in method.recipes:
+        raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
+    chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
+    options = Options(chosen, use_sensitive, device, jobs, progress)
+    if method.fit is not None:
+        return method.fit(sample, lanes, options)
+    from separatrix.nn.stack import train
+
+    assert method.loss is not None
+    return train(sample, lanes, options, method.loss, rival=method.rival, per_row=method.per_row)

@@ -1,0 +1,220 @@
+r"""Soft MI and CMI of a batch of logits, with their derivatives in closed form.
+
+The soft counts are :math:`T[y,z,u] = \sum_i w_i\, p_i(u)\, 1\{y_i = y, z_i = z\}`, with p the softmax of the logits l.
+For :math:`v = I(U;Z \mid Y)` of the law T/n,
+
+.. math:: g[y,z,u] = \log T_{yzu} - \log T_{y\cdot u} - \log T_{yz\cdot} + \log T_{y\cdot\cdot}
+
+.. math:: \frac{\partial v}{\partial l_i} = \frac{w_i}{n}\, p_i \odot (g_i - \langle p_i, g_i \rangle),
+          \quad g_i = g[y_i, z_i, \cdot]
+
+Autograd through x log x gives NaN at an empty cell or a saturated logit; this form is finite there, because g is only
+ever multiplied by the p that made its cell positive. Tables are float64 whatever the logits are: a CMI of 1e-9 is below
+the rounding of float32. Tensors may carry one leading lane axis, (M, B, K); lanes never mix.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from separatrix.errors import InputError
+
+__all__ = [
+    "Term",
+    "attach",
+    "cmi_term",
+    "cross_entropy_term",
+    "log_ratio",
+    "mi_term",
+    "rows_last",
+    "soft_cmi",
+    "soft_mi",
+    "soft_table",
+]
+
+_TINY = torch.finfo(torch.float64).tiny  # the least positive normal number: takes the place of 0 inside a log only
+
+
+class Term(NamedTuple):
+    """A quantity of each lane (M,) and its derivative at the logits, (M, K, B).
+
+    Inside, rows come last: sums over few labels and products with a thin head are many times faster so.
+    """
+
+    value: Tensor
+    gradient: Tensor
+
+
+def soft_cmi(
+    logits: Tensor,
+    y: Tensor,
+    z: Tensor,
+    n_labels: int | None = None,
+    n_groups: int | None = None,
+    sample_weight: Tensor | None = None,
+) -> Tensor:
+    r"""Separation violation of the randomised policy softmax(logits) on this batch.
+
+    .. math:: v = I(U; Z \mid Y), \quad \text{read off the soft counts}
+
+    Differentiable once, with respect to the logits. Labels and groups that are absent from the batch are fine.
+
+    Args:
+        logits: (B, K), or (M, B, K) for M lanes at once.
+        y, z: integer codes (B,), or (M, B).
+        n_labels, n_groups: sizes of the table; by default one more than the largest code of the batch.
+        sample_weight: (B,) or (M, B), not negative.
+
+    Returns:
+        A scalar, or (M,): float64 for float64 logits, float32 otherwise.
+
+    >>> logits = torch.tensor([[9.0, -9.0], [-9.0, 9.0]], requires_grad=True)      # the prediction copies the group
+    >>> v = soft_cmi(logits, torch.tensor([0, 0]), torch.tensor([0, 1]))
+    >>> v.backward()
+    >>> round(v.item(), 4), bool(logits.grad.isfinite().all())
+    (0.6931, True)
+    """
+    y_size, z_size = _size(y, n_labels, "y", "n_labels"), _size(z, n_groups, "z", "n_groups")
+    stacked, (labels, groups), weight = _lanes(logits, (y, z), sample_weight)
+    p = torch.softmax(rows_last(stacked), 1)
+    cell = labels * z_size + groups
+    table = soft_table(p, cell, y_size * z_size, weight).unflatten(2, (y_size, z_size))
+    return _out(logits, stacked, cmi_term(p, cell, table, _share(p, weight)))
+
+
+def soft_mi(logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None) -> Tensor:
+    r"""Utility of the randomised policy softmax(logits) on this batch, :math:`u = I(U; Y)`.
+
+    The same as `soft_cmi` with the labels as groups of one common label; arguments as there.
+
+    >>> round(soft_mi(torch.tensor([[9.0, -9.0], [-9.0, 9.0]]), torch.tensor([0, 1])).item(), 4)
+    0.6931
+    """
+    size = _size(y, n_labels, "y", "n_labels")
+    stacked, (labels,), weight = _lanes(logits, (y,), sample_weight)
+    p = torch.softmax(rows_last(stacked), 1)
+    table = soft_table(p, labels, size, weight).unsqueeze(3)
+    return _out(logits, stacked, mi_term(p, labels, table, _share(p, weight)))
+
+
+def soft_table(p: Tensor, cell: Tensor, cells: int, weight: Tensor | None = None) -> Tensor:
+    """Sums of the posteriors p (M, K, B) by cell (M, B): float64 (M, K, cells)."""
+    rows = p.double() if weight is None else p.double() * weight.unsqueeze(1)
+    table = torch.zeros(*p.shape[:2], cells, dtype=torch.float64, device=p.device)
+    return table.scatter_add_(2, cell.unsqueeze(1).expand_as(rows), rows)
+
+
+def log_ratio(table: Tensor) -> Tensor:
+    """g of the table (M, U, Y, Z); finite everywhere, without meaning where the table is zero."""
+    g = table.clamp_min(_TINY).log()
+    g -= table.sum(3, keepdim=True).clamp_min(_TINY).log()
+    of_group = table.sum(1, keepdim=True)
+    g -= of_group.clamp_min(_TINY).log()
+    return g.add_(of_group.sum(3, keepdim=True).clamp_min(_TINY).log())
+
+
+def cmi_term(p: Tensor, cell: Tensor, table: Tensor, share: Tensor | float) -> Term:
+    """I(U; Z | Y) of `table` (M, U, Y, Z) and its derivative through the rows of this batch.
+
+    Args:
+        p: posteriors (M, U, B).
+        cell: y · n_groups + z of each row, (M, B).
+        table: soft counts. It may hold more than the batch (a running table, other ranks): the derivative is that
+            of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off the table.
+        share: weight of each row in that average, (M, 1, B) or a number: 1/n for a plain batch.
+    """
+    g = log_ratio(table)
+    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min(_TINY)
+    rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
+    return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)) * share)
+
+
+def mi_term(p: Tensor, y: Tensor, table: Tensor, share: Tensor | float) -> Term:
+    """I(U; Y) of `table` (M, U, Y, Z), whose groups are summed out; arguments as in `cmi_term`."""
+    return cmi_term(p, y, table.sum(3).unsqueeze(2), share)
+
+
+def cross_entropy_term(log_p: Tensor, p: Tensor, y: Tensor, share: Tensor | float) -> Term:
+    """Cross-entropy of log-posteriors (M, K, B) and its derivative at the logits."""
+    label = y.unsqueeze(1)
+    value = -(log_p.gather(1, label) * share).sum((1, 2), dtype=torch.float64)
+    error = p.scatter_add(1, label, torch.full_like(log_p[:, :1], -1.0))
+    return Term(value, error * share)
+
+
+class _Attach(torch.autograd.Function):
+    """A value whose derivative at the logits is known already."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return value.clone()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return (gradient * upstream[:, None, None].to(gradient.dtype)).transpose(1, 2), None, None
+
+
+def attach(logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    """`value` (M,) as a function of `logits` (M, B, K) whose derivative is `gradient` (M, K, B)."""
+    result: Tensor = _Attach.apply(logits, value.to(logits.dtype), gradient)
+    return result
+
+
+def rows_last(logits: Tensor) -> Tensor:
+    """Logits (M, B, K) as constants (M, K, B)."""
+    return logits.detach().transpose(1, 2).contiguous()
+
+
+def _out(logits: Tensor, lanes: Tensor, term: Term) -> Tensor:
+    value = attach(lanes, *term)
+    return value if logits.ndim == 3 else value.squeeze(0)
+
+
+def _share(p: Tensor, weight: Tensor | None) -> Tensor | float:
+    if weight is None:
+        return 1.0 / max(p.shape[2], 1)
+    return (weight / weight.sum(-1, keepdim=True).clamp_min(_TINY)).unsqueeze(1).to(p.dtype)
+
+
+def _lanes(
+    logits: Tensor, codes: tuple[Tensor, ...], weight: Tensor | None
+) -> tuple[Tensor, list[Tensor], Tensor | None]:
+    """Everything with a lane axis, the logits in at least float32."""
+    if logits.ndim not in (2, 3):
+        raise InputError(f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}.")
+    stacked = logits if logits.ndim == 3 else logits.unsqueeze(0)
+    if stacked.dtype != torch.float64:
+        stacked = stacked.float()
+    shape = stacked.shape[:2]
+    for name, column in (*zip("yz", codes, strict=False), ("sample_weight", weight)):
+        if column is not None and column.shape not in (shape, shape[1:]):
+            raise InputError(
+                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} "
+                f"or {tuple(shape)}, got {tuple(column.shape)}."
+            )
+    if weight is not None:
+        if not torch.compiler.is_compiling() and not bool(((weight >= 0) & weight.isfinite()).all()):
+            raise InputError("`sample_weight` must be finite and not negative.")
+        weight = weight.detach().double().expand(shape)
+    return stacked, [column.long().expand(shape) for column in codes], weight
+
+
+def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
+    """The number of levels. A code beyond it would be counted in a neighbour's cell, so the codes are checked."""
+    if codes.dtype.is_floating_point or codes.dtype.is_complex:
+        raise InputError(f"`{name}` must hold integer codes, got {codes.dtype}.")
+    if size is not None and torch.compiler.is_compiling():  # reading a value would break the graph
+        return size
+    low, high = (int(v) for v in torch.aminmax(codes)) if codes.numel() else (0, -1)
+    if low < 0 or (size is not None and high >= size):
+        raise InputError(
+            f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} − 1"
+            + (f" = {size - 1}." if size is not None else ".")
+        )
+    return max(high + 1, 1) if size is None else size

@@ -1,0 +1,235 @@
+"""What a stacked training run is asked: the rows, the lanes, the recipe; and what a loss is shown: the batch.
+
+A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns import check_lengths, check_weight
+from separatrix.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Rival", "Sample"]
+
+Codes = NDArray[np.int64]
+
+
+class Lane(NamedTuple):
+    """One network of a stack.
+
+    Args:
+        trade_off: λ.
+        rows: the rows of the sample that train it; None for all.
+        seed: decides the initial weights and the shuffles. Lanes that differ in λ alone share both.
+    """
+
+    trade_off: float
+    rows: NDArray[np.integer[Any]] | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows to learn from, as arrays: features, label codes, group codes.
+
+    Args:
+        X: (n, d) finite numbers; a memory-map stays on disk and is read batch by batch.
+        y, z: codes 0 … n_labels − 1 and 0 … n_groups − 1.
+        n_labels, n_groups: sizes; by default one more than the largest code.
+        weight: one positive number per row, or None.
+
+    >>> s = Sample([[0.0], [1.0]], [0, 1], [0, 0])
+    >>> s.n_labels, s.n_groups, s.X.dtype
+    (2, 1, dtype('float32'))
+    """
+
+    X: NDArray[Any]
+    y: Codes
+    z: Codes
+    n_labels: int = 0
+    n_groups: int = 0
+    weight: NDArray[np.float64] | None = None
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        z: ArrayLike,
+        n_labels: int | None = None,
+        n_groups: int | None = None,
+        weight: ArrayLike | None = None,
+    ) -> None:
+        features = X if isinstance(X, np.memmap) else np.ascontiguousarray(np.asarray(X), dtype=np.float32)
+        if features.ndim != 2:
+            raise InputError(
+                f"`X` must have one row per person and one column per feature, got shape {features.shape}."
+            )
+        if not isinstance(X, np.memmap) and not np.isfinite(features).all():
+            row = int(np.flatnonzero(~np.isfinite(features).all(1))[0])
+            raise InputError(f"`X` holds a value in row {row:,} that is not finite. Impute or drop it first.")
+        labels, k = _codes(y, "y", n_labels)
+        groups, g = _codes(z, "z", n_groups)
+        n = check_lengths({"X": features, "y": labels, "z": groups})
+        for name, value in (
+            ("X", features),
+            ("y", labels),
+            ("z", groups),
+            ("n_labels", max(k, 2)),
+            ("n_groups", g),
+            ("weight", None if weight is None else check_weight(weight, n)),
+        ):
+            object.__setattr__(self, name, value)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a stack trains.
+
+    Args:
+        hidden: widths of the hidden layers.
+        epochs: passes over a lane's rows; more of them if `min_steps` asks so.
+        min_steps: least number of updates, for small data.
+        batch: rows per update. None: all rows in every update.
+        learning_rate: of Adam.
+        cosine: let the learning rate fall to zero along a half cosine.
+        exact: where few distinct rows occur, take all of them, weighted, in every update: exact full batches. The
+            number of updates stays that of `batch`.
+        running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch alone.
+        weight_decay: decoupled, as in AdamW.
+        patience: stop a lane whose training loss has not improved for so many epochs; None for never.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    epochs: int = 20
+    min_steps: int = 540
+    batch: int | None = 512
+    learning_rate: float = 1e-3
+    cosine: bool = False
+    exact: bool = False
+    running: float = 0.0
+    weight_decay: float = 0.0
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.hidden or min(self.hidden) < 1:
+            raise InputError(f"`hidden` needs at least one positive width, got {self.hidden}.")
+        if self.epochs < 1 or self.min_steps < 0 or (self.batch is not None and self.batch < 2):
+            raise InputError(
+                f"`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), "
+                f"got {self.epochs}, {self.min_steps}, {self.batch}."
+            )
+        if not 0.0 <= self.running < 1.0:
+            raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every method is told besides the rows and the lanes.
+
+    Args:
+        recipe: how networks are trained.
+        use_sensitive: input [Z|X] (True) or X alone.
+        device: a torch device.
+        jobs: processes; each trains chunks of lanes with one thread.
+        progress: show a progress bar.
+    """
+
+    recipe: Recipe = field(default_factory=Recipe)
+    use_sensitive: bool = True
+    device: str = "cpu"
+    jobs: int = 1
+    progress: bool = False
+
+
+@dataclass(eq=False)
+class Batch:
+    """What a lane loss is shown. Every tensor has the lane axis first; lanes never mix.
+
+    Args:
+        logits: (M, B, K), the leaf that the loss is differentiated at.
+        make_features: makes `features`, the last hidden layer (M, B, H), when a loss first asks for it.
+        head: (M, K, H) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · head.
+        y, z: (M, B) codes.
+        weight: (M, B), how often each row counts (zero for padding); None if each counts once.
+        cells: (M, n_labels, n_groups), each lane's training counts.
+        progress: share of the training done, 0 … 1.
+        running: the recipe's decay of the running counts.
+        memory: tensors that a loss keeps from step to step, lane axis first.
+        rival: the discriminator of each lane, (M, B, in) → (M, B, out); None unless the method has a `Rival`.
+        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), each lane from its own generator.
+    """
+
+    logits: Tensor
+    make_features: Callable[[], Tensor]
+    head: Tensor
+    y: Tensor
+    z: Tensor
+    weight: Tensor | None
+    cells: Tensor
+    progress: float
+    running: float
+    memory: dict[str, Tensor]
+    rival: Callable[[Tensor], Tensor] | None
+    uniform: Callable[[int], Tensor]
+
+    @cached_property
+    def features(self) -> Tensor:
+        """The last hidden layer (M, B, H): a second leaf, for losses that look at representations."""
+        return self.make_features().requires_grad_()
+
+    @property
+    def n_labels(self) -> int:
+        return self.cells.shape[1]
+
+    @property
+    def n_groups(self) -> int:
+        return self.cells.shape[2]
+
+
+Loss = Callable[[Batch, "Tensor"], "Tensor"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A discriminator per lane that takes its own optimiser steps before each step of the network.
+
+    Args:
+        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output; hidden layers are ReLU.
+        loss: what the discriminators minimise, (M,) from a batch whose `features` and `logits` are constants; it and
+            the method's own loss call `batch.rival`.
+        steps: discriminator updates per network update (k_D).
+        learning_rate: of the discriminators' Adam.
+    """
+
+    widths: Callable[[int, int, int], tuple[int, ...]]
+    loss: Callable[[Batch], Tensor]
+    steps: int = 1
+    learning_rate: float = 1e-3
+
+
+def _codes(values: ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
+    codes = np.asarray(values)
+    if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iub"):
+        raise InputError(
+            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and shape {codes.shape}."
+        )
+    codes = codes.astype(np.int64)
+    low, high = (int(codes.min()), int(codes.max())) if codes.size else (0, -1)
+    if low < 0 or (size is not None and high >= size):
+        raise InputError(f"`{name}` holds the code {low if low < 0 else high}, outside 0 … {(size or 1) - 1}.")
+    return codes, high + 1 if size is None else size

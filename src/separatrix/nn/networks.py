@@ -1,0 +1,115 @@
+"""Networks: M trained networks of one shape, as plain arrays. Prediction needs numpy only.
+
+Inputs are [Z|X] with Z one-hot, or X alone; hidden layers are ReLU, the output a softmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.errors import InputError
+
+__all__ = ["Networks"]
+
+_CELLS = 1 << 22  # hidden activations at a time: 16 MB of float32
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """M networks that share their inputs.
+
+    Args:
+        weights: one array (M, in, out) per layer.
+        biases: one array (M, out) per layer.
+        n_groups: number of one-hot group columns in front of X; 0 if the networks see X alone.
+        status: "ok" or "diverged", per lane.
+        losses: (M, epochs) mean training loss, NaN after a lane stopped.
+    """
+
+    weights: tuple[NDArray[np.float32], ...]
+    biases: tuple[NDArray[np.float32], ...]
+    n_groups: int
+    status: tuple[str, ...]
+    losses: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.status)
+
+    def __getitem__(self, lanes: slice | list[int] | NDArray[np.integer[Any]]) -> Networks:
+        """The networks of some lanes."""
+        index = np.arange(len(self))[lanes]
+        return Networks(
+            tuple(w[index] for w in self.weights),
+            tuple(b[index] for b in self.biases),
+            self.n_groups,
+            tuple(self.status[i] for i in index),
+            self.losses[index],
+        )
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
+        """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
+        features = X if isinstance(X, np.memmap) else np.asarray(X, dtype=np.float32)
+        width = self.weights[0].shape[1] - self.n_groups
+        if features.ndim != 2 or features.shape[1] != width:
+            raise InputError(f"`X` must have the {width} columns of training, got shape {features.shape}.")
+        groups = self._groups(z, len(features))
+        m, out = len(self), self.weights[-1].shape[2]
+        q = np.empty((m, len(features), out), dtype=np.float32)
+        step = max(1, _CELLS // (m * max(w.shape[2] for w in self.weights)))
+        for start in range(0, len(features), step):
+            rows = slice(start, start + step)
+            q[:, rows] = self._forward(np.asarray(features[rows], dtype=np.float32), groups[rows])
+        return q
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights, biases and status as arrays with names, for a file format of your choice."""
+        named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
+        named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
+        codes = [_STATUS.index(s) for s in self.status]
+        return named | {"n_groups": np.array(self.n_groups), "status": np.array(codes), "losses": self.losses}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> Networks:
+        """The networks that `arrays` described."""
+        depth = sum(name.startswith("weight_") for name in arrays)
+        return Networks(
+            tuple(arrays[f"weight_{i}"] for i in range(depth)),
+            tuple(arrays[f"bias_{i}"] for i in range(depth)),
+            int(arrays["n_groups"]),
+            tuple(_STATUS[int(code)] for code in arrays["status"]),
+            arrays["losses"],
+        )
+
+    def _groups(self, z: ArrayLike | None, n: int) -> NDArray[np.int64]:
+        if not self.n_groups:
+            return np.zeros(n, dtype=np.int64)
+        if z is None:
+            raise InputError("These networks were trained on [Z|X]: pass the group codes `z` as well.")
+        groups = np.asarray(z)
+        if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
+            raise InputError(f"`z` must be {n} integer group codes, got dtype {groups.dtype}, shape {groups.shape}.")
+        groups = groups.astype(np.int64)
+        if n and not 0 <= groups.min() <= groups.max() < self.n_groups:
+            unseen = groups[(groups < 0) | (groups >= self.n_groups)][0]
+            raise InputError(f"`z` holds the group code {unseen}, which was not in training (0 … {self.n_groups - 1}).")
+        return groups
+
+    def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
+        h = np.matmul(x, self.weights[0][:, self.n_groups :]) + self.biases[0][:, None]
+        if self.n_groups:
+            h += self.weights[0][:, groups]  # a one-hot row times the weights is a row of the weights
+        for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
+            np.maximum(h, 0.0, out=h)
+            h = np.matmul(h, weight) + bias[:, None]
+        h -= h.max(-1, keepdims=True)
+        np.exp(h, out=h)
+        h /= h.sum(-1, keepdims=True)
+        return h
+
+
+_STATUS = ("ok", "diverged")

@@ -1,0 +1,253 @@
+"""One training run for a whole frontier: M networks, one per (λ, training rows, seed), as batched tensors.
+
+Lanes never mix, so each network ends where it would have ended alone. They are trained in chunks that fit the cache
+(more at once is slower), one thread each, and the chunks run in parallel processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from math import ceil, cos, pi
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed, parallel_config
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor
+
+from separatrix.errors import InputError
+from separatrix.nn.lanes import Batch, Lane, Loss, Options, Rival, Sample
+from separatrix.nn.layers import Adam, Layers
+from separatrix.nn.networks import Networks
+from separatrix.nn.rows import Feed, Rows
+
+__all__ = ["chunks", "train"]
+
+_LANES = 11  # lanes at a time: measured in benchmarks/stack.py
+
+
+def train(
+    sample: Sample,
+    lanes: Sequence[Lane],
+    options: Options,
+    loss: Loss,
+    *,
+    rival: Rival | None = None,
+    per_row: bool = False,
+) -> Networks:
+    """Train one network per lane.
+
+    Args:
+        sample: the rows.
+        lanes: λ, training rows and seed of each network.
+        options: recipe, inputs, device, processes, progress bar.
+        loss: loss(batch, λ) → one loss per lane.
+        rival: discriminators, for an adversarial method.
+        per_row: keep equal rows apart.
+
+    Returns:
+        The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights are NaN; the others
+        do not notice.
+    """
+    for lane in lanes:
+        if lane.rows is not None and not len(lane.rows):
+            raise InputError(f"The lane with trade-off {lane.trade_off} has no training rows.")
+    parts = chunks(lanes, len(sample), options.recipe.batch)
+    calls = [delayed(_one_thread)(sample, [lanes[i] for i in part], options, loss, rival, per_row) for part in parts]
+    trained = []
+    # worker processes have one thread each, and large arrays reach them as memory-maps
+    with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
+        for result in Parallel(n_jobs=min(options.jobs, len(parts)), return_as="generator")(calls):
+            trained.append(result)
+            advance()
+    order = np.argsort(np.concatenate(parts))
+    return Networks(
+        tuple(np.concatenate([t.weights[i] for t in trained])[order] for i in range(len(trained[0].weights))),
+        tuple(np.concatenate([t.biases[i] for t in trained])[order] for i in range(len(trained[0].biases))),
+        trained[0].n_groups,
+        tuple(np.concatenate([t.status for t in trained])[order].tolist()),
+        _pad([t.losses for t in trained])[order],
+    )
+
+
+def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
+    """Lanes to train together: those that share rows and seed share their batches; the rest is packed by epoch length.
+
+    The answer depends on the lanes alone, never on the number of processes, so that a run gives the same bits on any.
+
+    Args:
+        lanes: the lanes.
+        n: rows of the sample.
+        batch: rows per update, or None for all.
+
+    >>> [len(c) for c in chunks([Lane(t, seed=s) for s in (0, 1) for t in range(15)], 1000, 512)]
+    [8, 7, 8, 7]
+    """
+    alike: dict[tuple[int, bytes], list[int]] = {}
+    for i, lane in enumerate(lanes):
+        alike.setdefault((lane.seed, b"" if lane.rows is None else np.asarray(lane.rows).tobytes()), []).append(i)
+    parts: list[list[int]] = []
+    few: dict[int, list[int]] = {}  # by updates per epoch: lanes that stand still would need their own clocks
+    for group in alike.values():
+        rows = lanes[group[0]].rows
+        size = n if rows is None else len(rows)
+        if len(group) < _LANES // 2:
+            few.setdefault(1 if batch is None else ceil(size / batch), []).extend(group)
+        else:
+            parts += _evenly(group)
+    return parts + [part for group in few.values() for part in _evenly(group)]
+
+
+def _evenly(group: list[int]) -> list[list[int]]:
+    return [part.tolist() for part in np.array_split(group, ceil(len(group) / _LANES))]
+
+
+def _train_chunk(
+    sample: Sample,
+    lanes: list[Lane],
+    options: Options,
+    loss: Loss,
+    rival: Rival | None,
+    per_row: bool,
+) -> Networks:
+    recipe, m = options.recipe, len(lanes)
+    feed = Feed(sample, lanes, options, merge=not per_row)
+    seeds = [lane.seed for lane in lanes]
+    layers = Layers((feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind)
+    adam = Adam(layers.flat, recipe.weight_decay)
+    against = None if rival is None else _Against(rival, recipe.hidden[-1], sample, seeds, options.device)
+    trade_off = torch.tensor([lane.trade_off for lane in lanes], dtype=torch.float64, device=options.device)
+    cells = feed.cells().expand(m, -1, -1)
+    memory: dict[str, Tensor] = {}
+    epochs = _epochs(options, feed.steps)
+    losses = np.full((m, epochs), np.nan)
+    for epoch in range(epochs):
+        total = torch.zeros(m, dtype=torch.float64, device=options.device)
+        for step, rows in enumerate(feed.epoch()):
+            progress = (epoch + step / feed.steps) / epochs
+            rate = recipe.learning_rate * (0.5 + 0.5 * cos(pi * progress) if recipe.cosine else 1.0)
+            batch = _forward(layers, rows, cells, progress, recipe.running, memory, feed)
+            if against is not None:
+                against.learn(batch, rate / recipe.learning_rate)
+                batch.rival = against.judge
+            value = loss(batch, trade_off)
+            _backward(layers, batch, rows, value)
+            adam.step(layers.gradient, rate)
+            total += value.detach()
+        losses[:, epoch] = (total / feed.steps).cpu().numpy()
+        if not np.isfinite(losses[:, epoch]).any():  # nothing left to train
+            break
+    return _networks(layers, feed.blind, losses)
+
+
+def _forward(
+    layers: Layers, rows: Rows, cells: Tensor, progress: float, running: float, memory: dict[str, Tensor], feed: Feed
+) -> Batch:
+    logits, hidden, spread = layers.forward(rows.x), layers.features, rows.spread
+    if spread is not None:
+        logits = logits.index_select(2, spread)
+    m, _, b = logits.shape
+    return Batch(
+        logits=logits.transpose(1, 2).requires_grad_(),
+        make_features=lambda: hidden.detach() if spread is None else hidden.index_select(1, spread),
+        head=layers.weights[-1],
+        y=rows.y.expand(m, -1),
+        z=rows.z.expand(m, -1),
+        weight=None if rows.weight is None else rows.weight.expand(m, -1),
+        cells=cells,
+        progress=progress,
+        running=running,
+        memory=memory,
+        rival=None,
+        uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
+    )
+
+
+def _backward(layers: Layers, batch: Batch, rows: Rows, value: Tensor) -> None:
+    used = "features" in vars(batch)
+    leaves = [batch.logits, batch.features] if used else [batch.logits]
+    parts = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
+    down = [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(leaves, parts, strict=True)]
+    down[0] = down[0].transpose(1, 2)
+    if rows.spread is not None:  # rows of the loss that share an input add up there
+        inputs = rows.x.shape[1]
+        down[0] = down[0].new_zeros(*down[0].shape[:2], inputs).index_add_(2, rows.spread, down[0])
+        if used:
+            down[1] = down[1].new_zeros(len(down[1]), inputs, down[1].shape[2]).index_add_(1, rows.spread, down[1])
+    layers.backward(*down)
+
+
+class _Against:
+    """The discriminators of an adversarial method: one per lane, with their own Adam."""
+
+    def __init__(self, rival: Rival, features: int, sample: Sample, seeds: list[int], device: str) -> None:
+        self.rival = rival
+        widths = rival.widths(features, sample.n_labels, sample.n_groups)
+        # a zero last layer starts at chance and knows no order of the groups
+        self.layers = Layers(widths, [seed + 1_000_003 for seed in seeds], device, zero_output=True)
+        self.adam = Adam(self.layers.flat)
+
+    def learn(self, batch: Batch, schedule: float) -> None:
+        """The discriminators' updates, on constant predictions."""
+        seen = copy(batch)
+        seen.logits = batch.logits.detach()
+        for _ in range(self.rival.steps):
+            parameters = [p.detach().requires_grad_() for p in self.layers.parameters()]
+            seen.rival = partial(self.layers.call, parameters=parameters)
+            gradients = torch.autograd.grad(self.rival.loss(seen).sum(), parameters)
+            self.adam.step(torch.cat([g.reshape(-1) for g in gradients]), self.rival.learning_rate * schedule)
+
+    def judge(self, x: Tensor) -> Tensor:
+        return self.layers.call(x, self.layers.parameters())
+
+
+def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networks:
+    finite = torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()]).all(0).cpu().numpy()
+    finite &= ~np.isinf(losses).any(1)
+    weights = [w.cpu().numpy() for w in (*layers.weights[:-1], layers.weights[-1].transpose(1, 2).contiguous())]
+    biases = [b.flatten(1).cpu().numpy() for b in layers.biases]
+    for array in (*weights, *biases):
+        array[~finite] = np.nan
+    return Networks(tuple(weights), tuple(biases), blind, tuple("ok" if f else "diverged" for f in finite), losses)
+
+
+def _epochs(options: Options, steps: int) -> int:
+    return max(options.recipe.epochs, ceil(options.recipe.min_steps / steps))
+
+
+def _one_thread(
+    sample: Sample,
+    lanes: list[Lane],
+    options: Options,
+    loss: Loss,
+    rival: Rival | None,
+    per_row: bool,
+) -> Networks:
+    """Threads inside small products only contend: up to 50 times slower was seen."""
+    before = torch.get_num_threads()
+    try:
+        if options.device == "cpu":
+            torch.set_num_threads(1)
+        return _train_chunk(sample, lanes, options, loss, rival, per_row)
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
+    """A progress bar on stderr: call what it gives once per chunk. Silent unless asked for."""
+    with Progress(console=Console(stderr=True), disable=not options.progress, transient=True) as progress:
+        task = progress.add_task("training", total=total)
+        yield lambda: progress.advance(task)
+
+
+def _pad(losses: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    width = max(part.shape[1] for part in losses)
+    return np.concatenate(
+        [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan) for part in losses]
+    )

@@ -1,0 +1,252 @@
+"""SeparationLoss: Algorithm 1 written naively, in every setting in which people train."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import separatrix as sx
+from separatrix.errors import InputError
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+def data(n=64, d=5, ny=2, nz=3, seed=0):
+    g = torch.Generator().manual_seed(seed)
+    y, z = torch.randint(0, ny, (n,), generator=g), torch.randint(0, nz, (n,), generator=g)
+    x = torch.randn(n, d, generator=g) + y[:, None] + 0.7 * z[:, None]
+    return x, y, z
+
+
+def network(d=5, ny=2, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(d, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU()), nn.Linear(8, ny)
+
+
+def naive_algorithm_1(body, head, x, y, z, trade_off, eps=1e-8):
+    """Two calls of autograd for the norms, CMI as a loop over cells: line by line from the paper."""
+    h = body(x)
+    logits = head(h)
+    task = nn.functional.cross_entropy(logits, y)
+    p = torch.softmax(logits, -1)
+    cmi = torch.zeros(())
+    for label in y.unique():
+        rows = y == label
+        mean = p[rows].mean(0)
+        for group in z[rows].unique():
+            cell = rows & (z == group)
+            here = p[cell].mean(0)
+            cmi = cmi + cell.float().mean() * (here * (here / mean).log()).sum()
+    n_task = torch.autograd.grad(task, h, retain_graph=True)[0].norm(dim=1).mean()
+    n_cmi = torch.autograd.grad(cmi, h, retain_graph=True)[0].norm(dim=1).mean()
+    return (1 - trade_off) * task / (n_task + eps) + trade_off * cmi / (n_cmi + eps)
+
+
+def gradients(body, head, loss):
+    parameters = [*body.parameters(), *head.parameters()]
+    return torch.cat([g.flatten() for g in torch.autograd.grad(loss, parameters)])
+
+
+@pytest.mark.parametrize("way", ["head", "features"])
+@pytest.mark.parametrize("trade_off", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("ny", "nz"), [(2, 2), (4, 3)])
+def test_update_equals_algorithm_1(way, trade_off, ny, nz):
+    x, y, z = data(ny=ny, nz=nz, n=200)
+    body, head = network(ny=ny)
+    expected = gradients(body, head, naive_algorithm_1(body, head, x, y, z, trade_off))
+    criterion = sx.nn.SeparationLoss(trade_off, ny, nz)
+    h = body(x)
+    ours = gradients(body, head, criterion(head(h), y, z, **({"head": head} if way == "head" else {"features": h})))
+    assert (ours - expected).norm() <= 1e-5 * expected.norm()
+
+
+def test_both_ways_to_the_norms_give_the_same_update():
+    x, y, z = data()
+    body, head = network()
+    updated = []
+    for way in ("head", "features"):
+        b, last = copy.deepcopy(body), copy.deepcopy(head)
+        criterion = sx.nn.SeparationLoss(0.4, 2, 3)
+        optimiser = torch.optim.SGD([*b.parameters(), *last.parameters()], lr=1e-3)
+        for _ in range(5):
+            h = b(x)
+            optimiser.zero_grad()
+            criterion(last(h), y, z, **({"head": last} if way == "head" else {"features": h})).backward()
+            optimiser.step()
+        updated.append(nn.utils.parameters_to_vector([*b.parameters(), *last.parameters()]))
+    torch.testing.assert_close(*updated, rtol=0, atol=1e-6)
+
+
+def test_without_normalisation_it_is_the_plain_sum():
+    x, y, z = data()
+    body, head = network()
+    logits = head(body(x))
+    expected = 0.7 * nn.functional.cross_entropy(logits, y) + 0.3 * sx.nn.soft_cmi(logits, y, z, 2, 3)
+    criterion = sx.nn.SeparationLoss(0.3, 2, 3, normalise=False)
+    ours = criterion(logits, y, z)
+    torch.testing.assert_close(ours, expected)
+    parameters = [*body.parameters(), *head.parameters()]
+    for a, b in zip(
+        torch.autograd.grad(ours, parameters, retain_graph=True), torch.autograd.grad(expected, parameters), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+    assert criterion.last.task == pytest.approx(nn.functional.cross_entropy(logits, y).item(), rel=1e-6)
+    assert criterion.last.cmi == pytest.approx(sx.nn.soft_cmi(logits, y, z, 2, 3).item(), rel=1e-5)
+
+
+def test_mi_utility_raises_the_information():
+    x, y, z = data(n=400)
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.0, 2, 3, utility="mi")
+    optimiser = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=1e-2)
+    before = sx.nn.soft_mi(head(body(x)), y).item()
+    for _ in range(60):
+        h = body(x)
+        optimiser.zero_grad()
+        criterion(head(h), y, z, head=head).backward()
+        optimiser.step()
+    assert sx.nn.soft_mi(head(body(x)), y).item() > before + 0.1
+    assert criterion.last.task.item() < 0
+
+
+def test_sample_weight_is_repetition():
+    x, y, z = data(n=30)
+    times = torch.randint(1, 4, (30,), generator=torch.Generator().manual_seed(1))
+    again = torch.repeat_interleave(torch.arange(30), times)
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.4, 2, 3)
+    h = body(x)
+    weighted = gradients(body, head, criterion(head(h), y, z, head=head, sample_weight=times.float()))
+    h = body(x[again])
+    repeated = gradients(body, head, criterion(head(h), y[again], z[again], features=h))
+    torch.testing.assert_close(weighted, repeated, rtol=1e-4, atol=1e-4 * repeated.abs().max().item())
+
+
+def test_running_counts_estimate_the_population_gradient():
+    """With batches of 8 and 6 cells the running table is closer to the large sample's table than a batch is."""
+    x, y, z = data(n=8 * 400)
+    body, head = network()
+    head.weight.data *= 10
+    whole = sx.nn.soft_cmi(head(body(x)), y, z, 2, 3).item()
+    errors = {}
+    for running in (0.0, 0.95):
+        criterion = sx.nn.SeparationLoss(0.5, 2, 3, running=running)
+        seen = []
+        for rows in torch.arange(len(y)).split(8):
+            criterion(head(body(x[rows])), y[rows], z[rows], head=head)
+            seen.append(criterion.last.cmi.item())
+        errors[running] = abs(torch.tensor(seen[50:]).mean().item() - whole)
+    assert errors[0.95] < 0.3 * errors[0.0]
+
+
+def test_running_counts_stay_put_in_eval_mode_and_travel_in_the_state():
+    x, y, z = data()
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.5, 2, 3, running=0.9)
+    criterion(head(body(x)), y, z, head=head)
+    assert criterion.counts.sum().item() == pytest.approx(len(y))
+    state = criterion.state_dict()
+    criterion.eval()
+    criterion(head(body(x)), y, z, head=head)
+    assert torch.equal(criterion.counts, state["counts"])
+    again = sx.nn.SeparationLoss(0.5, 2, 3, running=0.9)
+    again.load_state_dict(state)
+    assert torch.equal(again.counts, criterion.counts)
+
+
+def test_absent_labels_and_groups():
+    x, y, z = data(n=6)
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.5, 2, 3)
+    loss = criterion(head(body(x)), torch.zeros_like(y), torch.full_like(z, 2), head=head)
+    assert gradients(body, head, loss).isfinite().all()
+    assert criterion.last.cmi == 0
+
+
+def test_mixed_precision():
+    x, y, z = data(n=512)
+    body, head = network()
+    full = gradients(body, head, sx.nn.SeparationLoss(0.4, 2, 3)(head(body(x)), y, z, head=head))
+    for way in ("head", "features"):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = body(x)
+            logits = head(h)
+            assert logits.dtype == torch.bfloat16
+            loss = sx.nn.SeparationLoss(0.4, 2, 3)(
+                logits, y, z, **({"head": head} if way == "head" else {"features": h})
+            )
+        assert loss.dtype == torch.float32
+        half = gradients(body, head, loss)
+        assert torch.nn.functional.cosine_similarity(half, full, dim=0) > 0.99
+
+
+def test_gradient_accumulation_adds_the_parts():
+    x, y, z = data(n=64)
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.4, 2, 3)
+    parts = sum(
+        gradients(body, head, criterion(head(body(x[rows])), y[rows], z[rows], head=head) / 4)
+        for rows in torch.arange(64).split(16)
+    )
+    for p in (*body.parameters(), *head.parameters()):
+        p.grad = None
+    for rows in torch.arange(64).split(16):
+        (criterion(head(body(x[rows])), y[rows], z[rows], head=head) / 4).backward()
+    accumulated = torch.cat([p.grad.flatten() for p in (*body.parameters(), *head.parameters())])
+    torch.testing.assert_close(accumulated, parts)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler warns about itself
+def test_torch_compile():
+    x, y, z = data(n=64)
+    body, head = network()
+    criterion = sx.nn.SeparationLoss(0.4, 2, 3, running=0.5)
+    other = copy.deepcopy(criterion)
+    compiled = torch.compile(lambda logits, y, z: criterion(logits, y, z, head=head), fullgraph=True)
+    for rows in (slice(0, 32), slice(32, 64)):
+        ours = gradients(body, head, compiled(head(body(x[rows])), y[rows], z[rows]))
+        eager = gradients(body, head, other(head(body(x[rows])), y[rows], z[rows], head=head))
+        torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(criterion.counts, other.counts)
+
+
+@pytest.mark.slow
+def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
+    """Also with unequal batches per rank; the naive way, penalties averaged over ranks, does not."""
+    script = Path(__file__).with_name("two_ranks.py")
+    environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
+    runs = [
+        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path)], env=environment) for rank in range(2)
+    ]
+    assert [run.wait(timeout=120) for run in runs] == [0, 0]
+    result = torch.load(tmp_path / "result.pt", weights_only=True)
+    torch.testing.assert_close(result["ranks"], result["joined"], rtol=0, atol=1e-6)
+    assert (result["averaged"] - result["joined"]).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("build", "call", "message"),
+    [
+        ({"trade_off": 1.5}, {}, r"λ in \[0, 1\], got 1.5"),
+        ({"utility": "auc"}, {}, r'"ce" or "mi", got \'auc\''),
+        ({"running": 1.0}, {}, r"decay in \[0, 1\), got 1.0"),
+        ({"n_labels": 1}, {}, r"`n_labels` must be ≥ 2"),
+        ({}, {}, r"Pass `head=`"),
+        ({}, {"head": nn.Linear(8, 5)}, r"`head` must have 2 outputs, got 5"),
+        ({}, {"features": torch.zeros(4, 8)}, r"`features` must be the tensor, with gradient"),
+        ({}, {"features": torch.zeros(4, 8, requires_grad=True)}, r"not computed from `features`"),
+        ({"n_labels": 3}, {"head": nn.Linear(8, 3)}, r"shape \(B, 3\), got \(4, 2\)"),
+    ],
+)
+def test_errors(build, call, message):
+    with pytest.raises(InputError, match=message):
+        sx.nn.SeparationLoss(**{"trade_off": 0.5, "n_labels": 2, "n_groups": 2} | build)(
+            torch.zeros(4, 2, requires_grad=True), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1]), **call
+        )
