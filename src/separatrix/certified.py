@@ -25,6 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from scipy.special import expit
+
 from separatrix.regions import Regions, rates_utility, rates_violation
 
 __all__ = ["CertifiedCurve", "best_separated", "certified_curve", "most_useful"]
@@ -32,9 +34,9 @@ __all__ = ["CertifiedCurve", "best_separated", "certified_curve", "most_useful"]
 Array = NDArray[np.float64]
 Line = tuple[float, ...]
 _TAU = np.arange(-6.0, 6.5, 1.0)
-_LOG_RHO = np.linspace(np.log(1e-4), np.log(1e5), 61)
-_OFFSETS = np.sinh(np.linspace(-4.0, 4.0, 25)) / 8.0  # along the bisector, in lengths of the gap
+_RHO = np.geomspace(1e-4, 1e5, 61)
 _PARALLEL = 1e-5  # radians
+_ROUNDS = 14  # each halves the angle at every corner that is still too high; what is left shows in the upper bound
 
 
 class CertifiedCurve(NamedTuple):
@@ -116,7 +118,7 @@ def certified_curve(
     search = _Search(regions, levels, tolerance)
     pending = np.flatnonzero(np.isnan(upper))
     search.start(pending)
-    for number in range(40):
+    for number in range(_ROUNDS):
         for j in pending.tolist():
             found = search.top[j]
             if found is not None and found[0] > utility[j]:
@@ -136,46 +138,47 @@ def certified_curve(
 
 
 class _Search:
-    """The points and half-planes found so far, per level of v.
-
-    A place w = (τ, log ρ) stands for ξ = (τ − ρ e^{−τ/2}, τ + ρ e^{τ/2}): for fixed τ a path from the diagonal, where U
-    ignores everything, to a linear objective; the paths fan out without crossing and fill the half-plane ξ₁ > ξ₀.
-    """
+    """The half-planes found so far and the best point, per level of v."""
 
     def __init__(self, regions: Regions, levels: Array, tolerance: float) -> None:
         self.regions, self.levels, self.tolerance = regions, levels, tolerance
-        self.place: list[list[Array]] = [[] for _ in levels]
-        self.plane: list[list[Array]] = [[] for _ in levels]  # (normal₀, normal₁, offset at this level)
+        self.plane: list[list[Array]] = [[] for _ in levels]  # normal₀, normal₁, offset at this level, logit x̄₀, logit x̄₁
         self.top: list[tuple[float, Array] | None] = [None] * len(levels)
 
     def start(self, pending: NDArray[np.intp]) -> None:
-        """Walk along a few paths, and note for each level where it is first passed (or else the end of the path)."""
-        tau, log_rho = np.meshgrid(_TAU, _LOG_RHO, indexing="ij")
-        profile = self._violation(np.stack([tau.ravel(), log_rho.ravel()], axis=1)).reshape(tau.shape)
-        above = profile[:, :, None] > self.levels[pending]
-        first = np.where(above.any(1), above.argmax(1), len(_LOG_RHO) - 1)  # (path, level)
-        path, level = np.indices(first.shape).reshape(2, -1)
-        step = np.maximum(first.ravel(), 1)
-        inner = np.stack([_TAU[path], _LOG_RHO[step - 1]], axis=1)
-        outer = np.stack([_TAU[path], _LOG_RHO[step]], axis=1)
-        v_inner, v_outer = profile[path, step - 1], profile[path, step]
-        self._add(pending[level], self._cross(inner, outer, v_inner, v_outer, self.levels[pending[level]]))
+        """Walk along a few paths in the plane of ξ, and note where each level is passed.
+
+        Path τ is ξ = (τ − ρ e^{−τ/2}, τ + ρ e^{τ/2}), ρ ≥ 0, from the diagonal, where U ignores everything, to a linear
+        objective; the paths fan out without crossing and fill the half-plane ξ₁ > ξ₀.
+        """
+        tau, rho = (part.ravel() for part in np.meshgrid(_TAU, _RHO, indexing="ij"))
+        xi = np.stack([tau - rho * np.exp(-tau / 2), tau + rho * np.exp(tau / 2)], axis=1)
+        x = self.regions.project(xi)
+        v = rates_violation(x, self.regions.mass).reshape(len(_TAU), len(_RHO))
+        passed = v[:, :, None] > self.levels[pending]
+        last = np.where(passed.any(1), passed.argmax(1), len(_RHO)) - 1  # (path, level): the last step below the level
+        path, level = np.nonzero(last >= 0)
+        step = path * len(_RHO) + last[path, level]
+        self._add(pending[level], self.regions.normal(xi[step], x[step]), x[step], x[step])
 
     def refine(self, pending: NDArray[np.intp], best: Array) -> int:
         """Cut off every corner of too high a utility; returns how many levels had one."""
         level: list[int] = []
-        ends: list[Array] = []
+        guess: list[Array] = []
         for j in pending.tolist():
-            place, lines, angle = self._polygon(j)
+            planes, lines, angle = self._polygon(j)
             high = rates_utility(_corner(lines[:-1], lines[1:]), self.regions.prior) > best[j] + self.tolerance
-            before = np.column_stack([np.concatenate([place[:1] - [4.0, 0.0], place]), np.r_[0.0, angle]])
-            after = np.column_stack([np.concatenate([place, place[-1:] + [4.0, 0.0]]), np.r_[angle, np.pi / 2]])
-            high &= np.abs((before + after)[:, 0]) < 120.0
-            ends += list(np.stack([before, after], axis=1)[high])
-            level += [j] * int(high.sum())
+            bounds = np.r_[0.0, angle, np.pi / 2]
+            high &= np.diff(bounds) > 4 * _PARALLEL
+            if high.any():
+                length = np.log(np.hypot(planes[:, 0], planes[:, 1]))
+                ends = np.column_stack([length, planes[:, 3:]])
+                ends = np.concatenate([ends[:1], ends, ends[-1:]])
+                middle = np.column_stack([(bounds[1:] + bounds[:-1]) / 2, (ends[1:] + ends[:-1]) / 2])
+                guess += list(middle[high])
+                level += [j] * int(high.sum())
         if level:
-            rows, places = self._between(np.array(ends), self.levels[level])
-            self._add(np.array(level)[rows], places)
+            self._toward(np.array(level), np.array(guess))
         return len(set(level))
 
     def bound(self, j: int) -> float:
@@ -184,25 +187,27 @@ class _Search:
         return float(rates_utility(_corner(lines[:-1], lines[1:]), self.regions.prior).max())
 
     def _polygon(self, j: int) -> tuple[Array, Array, Array]:
-        """The half-planes that bound the polygon, in order, between those of s ≥ 0 and t ≤ 1; their places and angles.
+        """The half-planes that bound the polygon, by angle, between those of s ≥ 0 and t ≤ 1.
 
-        Normals have unit length. Of nearly parallel half-planes only one is kept: leaving one out only enlarges the polygon,
-        and the corners of well-separated lines are accurate.
+        Of nearly parallel half-planes only one is kept: leaving one out only enlarges the polygon, and the corners of
+        well-separated lines are accurate.
+
+        Returns:
+            the planes, all sides with normals of unit length, and the angles of the planes.
         """
-        place, plane = np.array(self.place[j]), np.array(self.plane[j])
+        plane = np.array(self.plane[j]).reshape(-1, 5)
         length = np.hypot(plane[:, 0], plane[:, 1])
         angle = np.arctan2(plane[:, 1], -plane[:, 0])
         usable = np.flatnonzero((length > 0) & (angle > _PARALLEL) & (angle < np.pi / 2 - _PARALLEL))
         order = usable[np.argsort(angle[usable], kind="stable")]
-        plane[usable] /= length[usable, None]
+        unit = plane[order, :3] / length[order, None]
         kept: list[int] = []
-        sides = [(-1.0, 0.0, 0.0)]
-        for i, line in [*zip(order.tolist(), map(tuple, plane[order].tolist()), strict=True), (-1, (0.0, 1.0, 1.0))]:
+        sides: list[Line] = [(-1.0, 0.0, 0.0)]
+        for i, line in [*zip(order.tolist(), map(tuple, unit.tolist()), strict=True), (-1, (0.0, 1.0, 1.0))]:
             while kept:
                 if i >= 0 and angle[i] - angle[kept[-1]] < _PARALLEL:
-                    s, t = 0.5, 0.5
-                    if line[0] * s + line[1] * t - line[2] <= sides[-1][0] * s + sides[-1][1] * t - sides[-1][2]:
-                        break  # the kept one is the tighter of the two
+                    if line[2] - 0.5 * (line[0] + line[1]) >= sides[-1][2] - 0.5 * (sides[-1][0] + sides[-1][1]):
+                        break  # the one that is kept already is the tighter of the two
                 elif not _hidden(sides[-2], sides[-1], line):
                     break
                 kept.pop()
@@ -210,89 +215,68 @@ class _Search:
             if i >= 0 and (not kept or angle[i] - angle[kept[-1]] >= _PARALLEL):
                 kept.append(i)
                 sides.append(line)
-        return place[kept], np.array([*sides, (0.0, 1.0, 1.0)]), angle[kept]
+        return plane[kept], np.array([*sides, (0.0, 1.0, 1.0)]), angle[kept]
 
-    def _add(self, level: NDArray[np.intp], place: Array) -> None:
-        xi = _xi(place)
-        x = self.regions.project(xi)
-        v, utility = rates_violation(x, self.regions.mass), rates_utility(self.regions.mean(x), self.regions.prior)
-        normals, offsets = self.regions.planes(xi, x)
-        for i, j in enumerate(level.tolist()):
-            self.place[j].append(place[i])
-            self.plane[j].append(np.array([*normals[i], offsets[i] + self.levels[j]]))
-            top = self.top[j]
-            if v[i] <= self.levels[j] and (top is None or utility[i] > top[0]):
-                self.top[j] = (float(utility[i]), x[i])
+    def _toward(self, level: NDArray[np.intp], guess: Array) -> None:
+        """Add the point of each level whose normal has the given angle, from a guess (angle, log length, logit x̄).
 
-    def _violation(self, place: Array) -> Array:
-        return rates_violation(self.regions.project(_xi(place)), self.regions.mass)
-
-    def _angle(self, place: Array) -> Array:
-        """Angle of the half-plane's normal, 0 for (−1, 0) and π/2 for (0, 1)."""
-        xi = _xi(place)
-        mean = np.clip(self.regions.mean(self.regions.project(xi)), 1e-300, 1.0 - 2.0**-53)
-        normal = self.regions.prior * (xi - (np.log(mean) - np.log1p(-mean)))
-        return np.arctan2(normal[:, 1], -normal[:, 0])
-
-    def _between(self, ends: Array, level: Array) -> tuple[NDArray[np.intp], Array]:
-        """Places of the given violation whose normals lie between those of the two ends (n, 2, [τ, log ρ, angle]).
-
-        The curve of constant violation that joins the ends crosses the perpendicular bisector; it may do so more than once,
-        so look where the normal is right. Where the level is not passed there, a place with the right normal will do: its
-        half-plane is as valid, only less tight.
-
-        Returns:
-            which of the n gaps each place is for, and the places.
+        Along a fixed direction the violation rises with the normal's length, since the length is the price of v: bracket,
+        then regula falsi in log v. Where v jumps across the level, the points on both sides maximise the same objective, and
+        so does their mixture, which by convexity has no more than the level.
         """
-        a, b = ends[:, 0, :2], ends[:, 1, :2]
-        across = np.stack([a[:, 1] - b[:, 1], b[:, 0] - a[:, 0]], axis=1)
-        places = (a + b)[:, None] / 2 + _OFFSETS[:, None] * across[:, None]
-        places[..., 1] = np.clip(places[..., 1], _LOG_RHO[0], _LOG_RHO[-1])
-        v = self._violation(places.reshape(-1, 2)).reshape(len(a), -1)
-        over = v > level[:, None]
-        here, k = np.nonzero(over[:, 1:] != over[:, :-1])
-        flip = over[here, k]  # the inner end is the one with the smaller violation
-        inner, outer = k + flip, k + 1 - flip
-        found = self._cross(places[here, inner], places[here, outer], v[here, inner], v[here, outer], level[here])
-        angle = self._angle(found)
-        right = (angle > ends[here, 0, 2] + _PARALLEL) & (angle < ends[here, 1, 2] - _PARALLEL)
-        here, found = here[right], found[right]
-        other = np.setdiff1d(np.arange(len(a)), here)
-        spare = places[other]
-        off = self._angle(spare.reshape(-1, 2)).reshape(len(other), len(_OFFSETS)) - ends[other, :, 2].mean(1)[:, None]
-        spare = spare[np.arange(len(other)), np.abs(off).argmin(1)]
-        return np.r_[here, other], np.concatenate([found, spare])
-
-    def _cross(self, inner: Array, outer: Array, v_inner: Array, v_outer: Array, level: Array) -> Array:
-        """Where the segment from `inner` to `outer` passes the level, from below: regula falsi (Illinois) in √v.
-
-        √v is close to linear. Where the segment does not pass the level, the end that is closer to it.
-        """
-        root = np.sqrt(level)
-        low, high = np.zeros(len(level)), np.ones(len(level))
-        f_low, f_high = np.sqrt(v_inner) - root, np.sqrt(v_outer) - root
-        result = np.where(f_high <= 0, 1.0, 0.0)
-        todo = np.flatnonzero((f_low < 0) & (f_high > 0))
-        side = np.zeros(len(level), dtype=np.int8)
-        for _ in range(50):
+        n = len(level)
+        direction = np.stack([-np.cos(guess[:, 0]), np.sin(guess[:, 0])], axis=1) / self.regions.prior
+        want = np.log(self.levels[level])
+        at, mean = guess[:, 1].copy(), expit(guess[:, 2:])
+        low, high = np.full(n, -np.inf), np.full(n, np.inf)
+        f_low, f_high = np.full(n, np.nan), np.full(n, np.nan)
+        step, side = np.full(n, 0.5), np.zeros(n, dtype=np.int8)
+        shape = (n, *self.regions.mass.shape)
+        under_x, over_x = np.zeros(shape), np.zeros(shape)
+        todo = np.arange(n)
+        for turn in range(50):
+            _, x = self.regions.maximise(np.exp(at[todo])[:, None] * direction[todo], mean[todo])
+            mean[todo] = self.regions.mean(x)
+            v = rates_violation(x, self.regions.mass)
+            f = np.log(np.maximum(v, 1e-30)) - want[todo]
+            under = f <= 0
+            a, b = todo[under], todo[~under]
+            f_high[a] = np.where(side[a] == -1, f_high[a] / 2, f_high[a])
+            f_low[b] = np.where(side[b] == 1, f_low[b] / 2, f_low[b])
+            low[a], f_low[a], under_x[a], side[a] = at[a], f[under], x[under], -1
+            high[b], f_high[b], over_x[b], side[b] = at[b], f[~under], x[~under], 1
+            done = (under & (f > -3e-4)) | (high[todo] - low[todo] < 1e-6) | (low[todo] > 14.0) | (high[todo] < -25.0)
+            todo = todo[~done]
             if not len(todo):
                 break
-            a, b, fa, fb = low[todo], high[todo], f_low[todo], f_high[todo]
-            at = np.clip((a * fb - b * fa) / (fb - fa), a + 1e-3 * (b - a), b - 1e-3 * (b - a))
-            f = np.sqrt(self._violation(inner[todo] + at[:, None] * (outer - inner)[todo])) - root[todo]
-            under = f <= 0
-            f_low[todo] = np.where(under, f, np.where(side[todo] == 1, fa / 2, fa))
-            f_high[todo] = np.where(under, np.where(side[todo] == -1, fb / 2, fb), f)
-            low[todo], high[todo] = np.where(under, at, a), np.where(under, b, at)
-            side[todo] = np.where(under, -1, 1)
-            result[todo] = low[todo]
-            todo = todo[~((under & (f > -1e-5 * root[todo])) | (b - a < 1e-13))]
-        return inner + result[:, None] * (outer - inner)
+            l, h = low[todo], high[todo]
+            both = np.isfinite(l) & np.isfinite(h)
+            with np.errstate(invalid="ignore"):
+                falsi = (l * f_high[todo] - h * f_low[todo]) / (f_high[todo] - f_low[todo])
+                falsi = np.clip(falsi, l + 0.02 * (h - l), h - 0.02 * (h - l))
+                falsi = (l + h) / 2 if turn % 3 == 2 else falsi  # v may jump: then halving is what converges
+            at[todo] = np.where(both, falsi, np.where(np.isfinite(l), l + step[todo], h - step[todo]))
+            step[todo] *= 2.0
+        found = np.flatnonzero(np.isfinite(low))
+        v_low, v_high = (rates_violation(x[found], self.regions.mass) for x in (under_x, over_x))
+        level_v = self.levels[level[found]]
+        share = np.divide(level_v - v_low, v_high - v_low, out=np.zeros(len(found)), where=np.isfinite(high[found]) & (v_high > level_v))
+        mixed = under_x[found] + share[:, None, None] * (over_x[found] - under_x[found])
+        kappa = np.exp(low[found])[:, None] * direction[found]
+        self._add(level[found], kappa, under_x[found], mixed)
 
-
-def _xi(place: Array) -> Array:
-    tau, rho = place[:, 0], np.exp(place[:, 1])
-    return np.stack([tau - rho * np.exp(-tau / 2), tau + rho * np.exp(tau / 2)], axis=1)
+    def _add(self, level: NDArray[np.intp], kappa: Array, x: Array, feasible: Array) -> None:
+        """Note the half-planes of x, and the feasible points where they are the best so far."""
+        normals, offsets = self.regions.planes(kappa, x)
+        mean = np.clip(self.regions.mean(x), 1e-300, 1.0 - 2.0**-53)
+        eta = np.log(mean) - np.log1p(-mean)
+        v = rates_violation(feasible, self.regions.mass)
+        utility = rates_utility(self.regions.mean(feasible), self.regions.prior)
+        for i, j in enumerate(level.tolist()):
+            self.plane[j].append(np.array([*normals[i], offsets[i] + self.levels[j], *eta[i]]))
+            top = self.top[j]
+            if v[i] <= self.levels[j] and (top is None or utility[i] > top[0]):
+                self.top[j] = (float(utility[i]), feasible[i])
 
 
 def _meet(first: Array, second: Array) -> Array:

@@ -1,7 +1,7 @@
 """Channels: what turns a score and a group into a random prediction. Plain arrays, so they are saved without pickle.
 
 `ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel` (any number of labels):
-softmax(W_z p + b_z) of the posterior p. Both need the group when they predict.
+softmax(W_z p + b_z) C_z of the posterior p, C_z a stochastic matrix. Both need the group when they predict.
 """
 
 from __future__ import annotations
@@ -98,22 +98,24 @@ class ThresholdChannel:
 
 @dataclass(frozen=True, eq=False)
 class SoftmaxChannel:
-    """P(U | p, z) = softmax(W_z p + b_z).
+    """P(U | p, z) = softmax(W_z p + b_z) C_z.
 
     Args:
         groups: the groups, in order.
-        weight: array (groups, U, labels).
-        bias: array (groups, U).
+        weight: W, array (groups, U, labels).
+        bias: b, array (groups, U).
+        mix: C, array (groups, U, U): what each value of the softmax is replaced by, a law per row.
     """
 
     groups: Levels
     weight: Array
     bias: Array
+    mix: Array
 
     def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
         """Posteriors of U, array (n, K).
 
-        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]))
+        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]), np.eye(3)[None])
         >>> c.predict_proba([[1.0, 0.0, 0.0]], ["a"])
         array([[0.5 , 0.25, 0.25]])
         """
@@ -124,14 +126,14 @@ class SoftmaxChannel:
         q = np.empty((len(p), self.weight.shape[1]))
         for k in range(len(self.groups)):
             rows = codes == k
-            q[rows] = softmax(p[rows] @ self.weight[k].T + self.bias[k], axis=1)
-        return q
+            q[rows] = softmax(p[rows] @ self.weight[k].T + self.bias[k], axis=1) @ self.mix[k]
+        return q / q.sum(1, keepdims=True)
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`."""
-        return {"weight": self.weight, "bias": self.bias}
+        return {"weight": self.weight, "bias": self.bias, "mix": self.mix}
 
     @classmethod
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> SoftmaxChannel:
         """The inverse of `arrays`."""
-        return cls(groups, np.asarray(arrays["weight"]), np.asarray(arrays["bias"]))
+        return cls(groups, *(np.asarray(arrays[name]) for name in ("weight", "bias", "mix")))

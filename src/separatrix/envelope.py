@@ -63,8 +63,7 @@ def staircase(violation: ArrayLike, utility: ArrayLike, at: ArrayLike) -> Array:
     """
     v, u = _points(violation, utility)
     front = pareto(v, u)
-    place = np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right") - 1
-    return np.where(place >= 0, u[front][np.maximum(place, 0)], np.nan)
+    return np.r_[np.nan, u[front]][np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ __all__ = ["Regions", "RocCurve", "rates_utility", "rates_violation", "roc_curve
 
 Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
+_EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,12 +108,63 @@ class Regions:
 
     def project(self, xi: Array) -> Array:
         """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
-        target = np.clip(expit(xi), _TINY, _ONE)[:, None, :]
-        inside = target[..., 1] <= self.height(target[:, 0, 0])
-        x = np.broadcast_to(target, (len(xi), *self.mass.shape)).copy()
+        return self._project(xi)[0]
+
+    def maximise(self, kappa: Array, mean: Array, steps: int = 120) -> tuple[Array, Array]:
+        r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with a prescribed normal; ξ (n, 2) and x(ξ).
+
+        φ(m) = max_x Σ a (κx − KL(x ‖ m)) is concave in m, its gradient p (x̄ − m)/(m(1−m)) continuous: Newton's method with
+        a backtracking line search, from m = `mean`, until x̄ = m to seven digits. The planes are valid wherever it ends.
+        """
+        n = len(kappa)
+        xi, x = np.empty((n, 2)), np.empty((n, *self.mass.shape))
+        m = np.clip(mean, _EDGE, 1.0 - _EDGE)
+        best, rise, length, direction = np.full(n, -np.inf), np.zeros(n), np.ones(n), np.zeros((n, 2))
+        todo = np.arange(n)
+        for _ in range(steps):
+            trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
+            here = kappa[todo] + _logit(trial)
+            found, slope = self._project(here)
+            away = _kl(found, trial[:, None]) + _kl(1.0 - found, 1.0 - trial[:, None])
+            value = (self.mass * (kappa[todo][:, None] * found - away)).sum((1, 2))
+            residual = self.mean(found) - trial
+            good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
+            length[todo[~good]] *= 0.3
+            rows, r, t = todo[good], residual[good], trial[good]
+            m[rows], xi[rows], x[rows], best[rows], length[rows] = t, here[good], found[good], value[good], 1.0
+            w = 1.0 / (t * (1.0 - t))
+            gradient = self.prior * r * w
+            hessian = (self.prior * w)[:, :, None] * slope[good] * w[:, None, :]
+            hessian[:, [0, 1], [0, 1]] -= self.prior * w * (1.0 + r * (1.0 - 2.0 * t) * w)
+            step = _ascent(hessian, gradient)
+            outward = ((t <= 2 * _EDGE) & (r < 0)) | ((t >= 1.0 - 2 * _EDGE) & (r > 0))  # the rate is 0 or 1
+            step[outward] = 0.0
+            near = np.where(step > 0, 1.0 - t, t)
+            room = near * np.where(near < 1e-3, 0.999, 0.9)  # a rate on its way to 0 or 1 gets there fast
+            shrink = np.minimum(1.0, (room / np.maximum(np.abs(step), _TINY)).min(1))
+            direction[rows] = step * shrink[:, None]
+            rise[rows] = (gradient * direction[rows]).sum(1)
+            finished = good.copy()
+            finished[good] = (outward | (np.abs(r) < 1e-7 * np.minimum(t, 1.0 - t))).all(1)
+            todo = todo[~finished & (length[todo] > 1e-9)]
+            if not len(todo):
+                break
+        return xi, x
+
+    def _project(self, xi: Array) -> tuple[Array, Array]:
+        """x_z(ξ), and the derivative of x̄(ξ), array (n, 2, 2)."""
+        target = np.clip(expit(xi), _TINY, _ONE)
+        inside = target[:, 1:] <= self.height(target[:, 0])
+        x = np.broadcast_to(target[:, None, :], (len(xi), *self.mass.shape)).copy()
+        slope = np.zeros((len(xi), 2, 2))
+        for y in range(2):
+            slope[:, y, y] = (inside * self.share[:, y]).sum(1) * target[:, y] * (1.0 - target[:, y])
         row, z = np.nonzero(~inside)
-        x[row, z] = self._on_chain(xi[row], z)
-        return x
+        x[row, z], part = self._on_chain(xi[row], z)
+        for y in range(2):
+            for other in range(2):
+                slope[:, y, other] += np.bincount(row, self.share[z, y] * part[:, y, other], minlength=len(xi))
+        return x, slope
 
     def height(self, s: Array) -> Array:
         """Largest true-positive rate of each group at false-positive rate s: array (n, groups)."""
@@ -122,18 +174,22 @@ class Regions:
         """x̄_y = P(U=1 | y): array (n, 2)."""
         return np.einsum("nzy,zy->ny", x, self.share)
 
-    def planes(self, xi: Array, x: Array) -> tuple[Array, Array]:
-        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v), tight at x = x(ξ).
+    def normal(self, xi: Array, x: Array) -> Array:
+        """κ = ξ − logit x̄ (n, 2)."""
+        return xi - _logit(np.clip(self.mean(x), _TINY, _ONE))
+
+    def planes(self, kappa: Array, x: Array) -> tuple[Array, Array]:
+        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v), tight where x maximises J for κ.
 
         J is concave, so J(x') ≤ J(x) + max ∇J(x)·(x' − x): the maximum of a linear function over the polygons. That makes
-        the half-space valid to rounding for *any* x, however roughly x(ξ) was computed.
+        the half-space valid to rounding for *any* κ and x in the open unit cube, however roughly x was computed.
 
         Returns:
             normals (n, 2) and offsets (n,).
         """
+        x = np.clip(x, _TINY, _ONE)
         mean = np.clip(self.mean(x), _TINY, _ONE)
-        kappa = xi - _logit(mean)
-        gradient = self.mass * (xi[:, None, :] - _logit(np.clip(x, _TINY, _ONE)))
+        gradient = self.mass * ((kappa + _logit(mean))[:, None, :] - _logit(x))
         gap = (self._linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
         normals = self.prior * kappa
         return normals, np.einsum("ny,ny->n", normals, mean) - rates_violation(x, self.mass) + np.maximum(gap, 0.0)
@@ -146,8 +202,12 @@ class Regions:
             best[:, z] = np.maximum(value.max(1), (direction[:, z].sum(1)[:, None] - value).max(1))
         return best
 
-    def _on_chain(self, xi: Array, z: NDArray[np.intp]) -> Array:
-        """The maximiser on the upper chain, for targets above it: bisection for the edge, Newton's method on the edge."""
+    def _on_chain(self, xi: Array, z: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The maximiser on the upper chain, for targets above it: bisection for the edge, Newton's method on the edge.
+
+        Returns:
+            x (n, 2) and its derivative with respect to ξ (n, 2, 2), zero at a vertex.
+        """
         low, high = np.zeros(len(z), dtype=np.intp), np.full(len(z), self._edge.shape[1] - 1, dtype=np.intp)
         while (open_ := low < high).any():
             middle = (low + high) // 2
@@ -157,7 +217,11 @@ class Regions:
             high = np.where(open_ & ~rising, middle, high)
         start, edge, pull = self._vertex[z, low], self._edge[z, low], self._pull[z, low]
         position = _root_on_edge(start, edge, pull, xi)
-        return start + position[:, None] * edge
+        x = start + position[:, None] * edge
+        open_x = np.clip(x, _TINY, _ONE)
+        curvature = np.maximum((pull * edge / (open_x * (1.0 - open_x))).sum(1), _TINY)
+        free = (position > 1e-9) & (position < 1.0 - 1e-9)
+        return x, (free / curvature)[:, None, None] * edge[:, :, None] * pull[:, None, :]
 
 
 def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
@@ -174,7 +238,9 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         low, high = np.where(rising, position, low), np.where(rising, high, position)
         step = position + slope / np.maximum(curvature, _TINY)
         new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
-        moved = np.abs(new - position) * (e0 + e1) > 1e-12  # an error of 1e-12 in x costs 1e-24 in J
+        # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
+        room = np.minimum(np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY))
+        moved = np.abs(new - position) > 1e-10 * np.minimum(room, 1.0)
         result[active] = new
         if not moved.any():
             break
@@ -183,6 +249,15 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
             fixed = [part[moved] for part in fixed]
         position = new
     return result
+
+
+def _ascent(hessian: Array, gradient: Array) -> Array:
+    """Newton's step −H⁻¹g for 2 × 2 matrices, made negative definite where rounding or a kink spoils them."""
+    a, b, d = hessian[:, 0, 0], 0.5 * (hessian[:, 0, 1] + hessian[:, 1, 0]), hessian[:, 1, 1]
+    a, d = np.minimum(a, -1e-12), np.minimum(d, -1e-12)
+    b = np.where(b * b < 0.999999 * a * d, b, 0.0)
+    det = a * d - b * b
+    return np.stack([(b * gradient[:, 1] - d * gradient[:, 0]) / det, (b * gradient[:, 0] - a * gradient[:, 1]) / det], axis=1)
 
 
 def rates_utility(mean: Array, prior: Array) -> Array:
@@ -199,10 +274,10 @@ def rates_violation(x: Array, mass: Array) -> Array:
 
 def _kl(x: Array, m: Array) -> Array:
     """x log(x/m) − x + m, with 0 log 0 = 0 and without cancellation for x close to m."""
-    ratio = np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(x > 0, x * np.log1p(ratio), 0.0)
-    return value - x + m
+    ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
+    with np.errstate(divide="ignore"):
+        logarithm = np.where(ratio > 0.5, np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)), np.log(ratio))
+    return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
 
 
 def _h(x: Array) -> Array:

@@ -309,7 +309,8 @@ def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[
         raise RuntimeError(f"The linear programme for v = 0 failed: {result.message}")  # constants are always feasible
     mix = np.maximum(result.x[:n_mix].reshape(groups, k, k), 0.0)
     mix /= mix.sum(2, keepdims=True)
-    return mix, result.x[n_mix:].reshape(k, k)
+    common = np.maximum(result.x[n_mix:].reshape(k, k), 0.0)
+    return mix, common / common.sum(1, keepdims=True)
 
 
 def _gradient(law: Array, beta: float) -> Array:
@@ -317,9 +318,9 @@ def _gradient(law: Array, beta: float) -> Array:
     tiny = 1e-12
     of_yz, of_yu = law.sum(2, keepdims=True), law.sum(1, keepdims=True)
     of_y, of_u = law.sum((1, 2), keepdims=True), law.sum((0, 1), keepdims=True)
-    rate = np.log((law + tiny * of_yz) / np.maximum(of_yz, 1e-300))
-    common = np.log((of_yu + tiny * of_y) / np.maximum(of_y, 1e-300))
-    value = common - np.log(of_u + tiny) - beta * (rate - common)
+    rate = np.log(np.maximum(law / np.maximum(of_yz, 1e-300), tiny))
+    common = np.log(np.maximum(of_yu / np.maximum(of_y, 1e-300), tiny))
+    value = common - np.log(np.maximum(of_u, tiny)) - beta * (rate - common)
     return np.where(of_yz > 0, value, 0.0)
 
 
