@@ -65,20 +65,15 @@ def test_exact_frontier_is_that_of_all_deterministic_predictors(seed: int, shape
     assert float(f.envelope().at(weight @ v)) >= weight @ u - 1e-9  # Step 4: no mixture of all of them is above
 
 
-@given(seeds)
-@settings(max_examples=12)
+@pytest.mark.parametrize("seed", range(8))
 def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    p = random_law(rng, 3, 2, 2, 0.2)
-    if p.sum((0, 2)).min() <= 0:
-        return
-    f = exact_frontier(p, points=12)
+    f = exact_frontier(random_law(rng, 3, 2, 2, 0.2 * (seed % 2)), points=8)
     private = f.private
     assert (private.upper - private.utility).max() <= 1e-4
     inside = f.violation <= private.level[-1]
-    bound = np.interp(f.violation[inside], private.level, private.upper)
-    steps = np.searchsorted(private.level, f.violation[inside] - 1e-12)
-    assert (f.utility[inside] <= np.maximum(private.upper[steps], bound) + 1e-9).all()
+    level = np.searchsorted(private.level, f.violation[inside] - 1e-12)  # the next laxer level bounds them
+    assert (f.utility[inside] <= private.upper[level] + 1e-9).all()
     assert f.u_xz == pytest.approx(private.utility[-1], abs=1e-9)
 
 
