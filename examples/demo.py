@@ -1,6 +1,7 @@
 """`make demo`: audit a logistic regression on the embedded Adult data (UCI, CC BY 4.0)."""
 
 import lzma
+import sys
 from importlib.resources import files
 
 import numpy as np
@@ -20,3 +21,6 @@ posterior = cross_val_predict(LogisticRegression(), X, income, cv=5, method="pre
 decision = np.where(posterior[:, 1] > 0.3, ">50K", "<=50K")
 
 print(sx.audit(income, decision, sensitive_features=sex))
+
+if len(sys.argv) > 1:  # python examples/demo.py docs/audit.png
+    sx.audit(income, decision, sensitive_features=sex).plot().figure.savefig(sys.argv[1], dpi=110)

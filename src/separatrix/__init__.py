@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets, population
+    from separatrix import datasets, methods, nn, population
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -66,7 +66,10 @@ __all__ = [
     "conditional_mutual_information",
     "datasets",
     "limit",
+    "methods",
     "mutual_information",
+    "nn",
+    "population",
     "soft_counts",
     "utility_score",
     "violation_score",

@@ -158,7 +158,7 @@ def _column(values: Any, name: str) -> NDArray[Any]:
         x = x[:, 0]
     if x.ndim != 1:
         raise InputError(f"`{name}` must be one column of values, got shape {x.shape}.")
-    if x.dtype.kind == "f" and not np.isfinite(x.min(initial=0.0) + x.max(initial=0.0)):
+    if x.dtype.kind == "f" and not np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
         refuse_missing(np.isnan(x), name)
         raise InputError(f"`{name}` holds an infinite value in row {_rows(np.isinf(x))}; labels and groups are finite.")
     if x.dtype.kind in "mM":

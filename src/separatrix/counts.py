@@ -240,56 +240,56 @@ def _diagonal(counts: Array) -> Array:
 
 
 def _count(codes: list[Codes], shape: tuple[int, ...], weight: Array | None) -> Array:
-    """Rows (or weight) of every combination of codes, in chunks that stay in the cache, on two threads."""
-    n, cells = len(codes[0]), int(np.prod(shape))
-    if cells > 100_000_000:
+    """Rows (or weight) of every combination of codes, in chunks that stay in the cache, on two threads.
+
+    A combination is the columns' codes side by side in one word, each in its own bits.
+    """
+    bits = [max(levels - 1, 0).bit_length() for levels in shape]
+    if sum(bits) > 26:
         raise InputError(
             f"The table of labels × groups × predictions would have {' × '.join(f'{k:,}' for k in shape)} cells. "
             "Is one of the columns an identifier?"
         )
-    edges = [n * part // _THREADS for part in range(_THREADS + 1)]
-    if n < _CHUNK:
-        edges = [0, n]
+    n = len(codes[0])
+    edges = [n * part // _THREADS for part in range(_THREADS + 1)] if n > _CHUNK else [0, n]
     with ThreadPoolExecutor(_THREADS) as pool:
-        parts = pool.map(lambda a, b: _count_range(codes, shape, weight, a, b), edges[:-1], edges[1:])
-        return sum(parts).reshape(shape)  # type: ignore[union-attr]
+        parts = list(pool.map(lambda a, b: _count_range(codes, bits, weight, a, b), edges[:-1], edges[1:]))
+    total = np.sum(parts, axis=0).reshape([1 << b for b in bits])
+    return total[tuple(slice(levels) for levels in shape)]
 
 
-def _count_range(codes: list[Codes], shape: tuple[int, ...], weight: Array | None, start: int, stop: int) -> Array:
-    cells = int(np.prod(shape))
+def _count_range(codes: list[Codes], bits: list[int], weight: Array | None, start: int, stop: int) -> Array:
+    cells = 1 << sum(bits)
     kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
     size = min(_CHUNK, stop - start)
     fused, part = np.empty(size, kind), np.empty(size, kind)
-    total = np.zeros(cells)
+    packed = cells <= 16 and weight is None
+    total, words = np.zeros(cells), np.zeros(65_536 if packed else 0, np.int64)
     for a in range(start, stop, _CHUNK):
         b = min(a + _CHUNK, stop)
         code, one = fused[: b - a], part[: b - a]
         np.copyto(code, codes[0][a:b], casting="unsafe")
-        for column, levels in zip(codes[1:], shape[1:], strict=True):
+        for column, width in zip(codes[1:], bits[1:], strict=True):
             np.copyto(one, column[a:b], casting="unsafe")
-            code *= kind(levels)
+            code *= kind(1 << width)  # numpy multiplies many lanes at a time, but shifts one by one
             code += one
-        if weight is not None:
-            total += np.bincount(code, weight[a:b], minlength=cells)
-        elif cells <= 16:
-            total += _count_nibbles(code, one, cells)
-        else:
-            total += np.bincount(code, minlength=cells)
+        done = len(code) // 4 * 4 if packed else 0
+        if done:
+            words += _count_words(code[:done], one[:done])
+        total += np.bincount(code[done:], None if weight is None else weight[a + done : b], minlength=cells)
+    for axis in range(4) if packed else ():  # each of the four rows of a word counts once
+        total += words.reshape(16, 16, 16, 16).sum(tuple({0, 1, 2, 3} - {axis}))[:cells]
     return total
 
 
-def _count_nibbles(code: NDArray[np.uint8], spare: NDArray[np.uint8], cells: int) -> Array:
-    """Count codes below 16 four at a time: four rows are one 16-bit word, and the words are counted."""
-    whole = len(code) // 4 * 4
-    rest = np.bincount(code[whole:], minlength=16).astype(np.float64)
-    pairs, shifted = code[:whole].view(np.uint16), spare[:whole].view(np.uint16)
-    np.right_shift(pairs, 4, out=shifted)
-    shifted |= pairs  # low byte: two rows
-    np.copyto(code[: whole // 2], shifted, casting="unsafe")
-    words = np.bincount(code[: whole // 2].view(np.uint16), minlength=65_536).reshape(16, 16, 16, 16)
-    for axis in range(4):
-        rest += words.sum(tuple({0, 1, 2, 3} - {axis}))
-    return rest[:cells]
+def _count_words(code: NDArray[Any], spare: NDArray[Any]) -> NDArray[np.int64]:
+    """Count codes below 16 four at a time: four rows make one 16-bit word, and the words are counted."""
+    pairs, shifted = code.view(np.uint16), spare.view(np.uint16)
+    np.floor_divide(pairs, 16, out=shifted)
+    shifted += pairs  # its low byte holds two rows
+    half = code[: len(code) // 2]
+    np.copyto(half, shifted, casting="unsafe")
+    return np.bincount(half.view(np.uint16), minlength=65_536)
 
 
 def _soft_sums(

@@ -6,7 +6,7 @@ The plug-in v̂ behaves like a quadratic form: with H the Hessian of n·v and Σ
 .. math:: 2 W \hat v \;\approx\; \text{mean } 2 W v + 2 W b, \quad \text{variance } 4 W \sigma^2(v) + 2\, \mathrm{tr}((HΣ)^2)
 
 where b is the bias and σ² the variance of the pointwise information g. At v = 0 the first-order term σ² vanishes and the
-quadratic term rules; far from 0 it is the other way round. One gamma law with these two moments serves both.
+quadratic term rules; far from 0 it is the other way round. A scaled noncentral χ² with these two moments serves both.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.special import gammainc, gammaincc, xlogy
-from scipy.stats import poisson, random_table
+from scipy.special import chndtr, gammainc, gammaincc, gammaln, xlogy
 
 from separatrix.counts import CountTable
 from separatrix.information import (
@@ -135,6 +133,8 @@ def interval(table: CountTable, confidence: float = 0.95) -> tuple[float, float]
     end: the interval excludes 0 just when the test rejects v = 0. Coverage is measured in `benchmarks/coverage.py`. It
     means nothing where the cells are too small: ask `Noise.estimable`, and use `bounds.upper_bound` there.
     """
+    from scipy.optimize import brentq  # importing it takes longer than an audit
+
     check_confidence(confidence)
     error = noise(table)
     top = float(violation_ceiling(table.counts))
@@ -168,6 +168,8 @@ def p_value(table: CountTable, random_state: int = 0) -> float:
     if table.moments is not None or biggest > _EXACT_ROWS:
         error = noise(table)
         return float(_tails(0.0, error)[0]) if error.varies else 1.0
+    from scipy.stats import random_table  # as above
+
     draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
     rng = np.random.default_rng(random_state)
     statistic, observed = np.zeros(draws), 0.0
@@ -197,9 +199,14 @@ def _moments(x: float, error: Noise) -> tuple[float, float]:
 def _tails(x: float, error: Noise) -> tuple[float, float]:
     """P(V̂ ≥ v̂) and P(V̂ ≤ v̂) when the true violation is x."""
     mean, variance = _moments(x, error)
-    shape, scale = mean**2 / variance, variance / mean
-    at = 2.0 * error.weight * error.violation / scale
-    return float(gammaincc(shape, at)), float(gammainc(shape, at))
+    observed, d = 2.0 * error.weight * error.violation, error.freedom
+    scale = mean / d * (1.0 - np.sqrt(max(1.0 - d * variance / (2.0 * mean**2), 0.0)))
+    offset = mean / scale - d
+    if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
+        below = float(chndtr(observed / scale, d, offset))
+        return 1.0 - below, below
+    shape, scale = mean**2 / variance, variance / mean  # no offset, or so large that a gamma law is as good and stabler
+    return float(gammaincc(shape, observed / scale)), float(gammainc(shape, observed / scale))
 
 
 def _lower_share(x: float, error: Noise, level: float) -> float:
@@ -252,7 +259,8 @@ def _poisson_excess(mean: Array) -> Array:
 @lru_cache(maxsize=1)
 def _poisson_grid() -> tuple[Array, Array]:
     mean, count = np.geomspace(1e-12, 51.0, 2_000), np.arange(2, 200)
-    value = poisson.pmf(count, mean[:, None]) @ xlogy(count, count) - xlogy(mean, mean)
+    probability = np.exp(count * np.log(mean)[:, None] - mean[:, None] - gammaln(count + 1.0))
+    value = probability @ xlogy(count, count) - xlogy(mean, mean)
     return np.log(mean), value
 
 

@@ -77,12 +77,14 @@ def test_a_real_dask_cluster_of_two_workers():
 
 
 @pytest.mark.spark
+@pytest.mark.filterwarnings("ignore")  # those of the JVM bridge, not ours
 def test_pyspark():
     from pyspark.sql import SparkSession
 
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    quiet = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
     try:
-        frame = spark.createDataFrame(FRAME).repartition(4)
+        frame = spark.createDataFrame(FRAME.to_dict("records")).repartition(4)
         for pred in ("u", "p", ["p0", "p1"]):
             u = FRAME["u"] if pred == "u" else FRAME["p"]
             expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME[["sex", "race"]])

@@ -152,7 +152,7 @@ def test_census_files_give_the_people_of_the_nationwide_file(
     assert not theirs - ours
     data = datasets.load("acs_occupation_large", states=["VT"])
     assert len(data.labels) == 20
-    assert "1 states (VT), workers over 16 who earn" in data.card.notes[0]
+    assert "1 Census files (VT), workers over 16 who earn" in data.card.notes[0]
 
 
 def test_whatever_states_are_there(census: Path) -> None:
@@ -161,7 +161,26 @@ def test_whatever_states_are_there(census: Path) -> None:
     assert [Path(name).name for name in both.card.read_from] == ["csv_pvt.zip", "psam_p56.csv"]
     assert 0 < len(one) < len(both)
     assert "COW=(missing)" in both.features  # missing is a level
-    assert "2 states (VT WY)" in both.card.notes[0]
+    assert "2 Census files (VT WY)" in both.card.notes[0]
+
+
+def test_the_listing_knows_census_files(census: Path) -> None:
+    rows = {row["name"]: row for row in datasets.listing()}
+    for name in ("acs_occupation", "acs_occupation_large"):
+        assert (rows[name]["available"], rows[name]["where"]) == (True, "Census files (VT WY)")
+
+
+def test_the_file_of_all_states_holds_two_parts(census: Path) -> None:
+    both = datasets.load("acs_occupation_large")
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("psam_pusa.csv", person_file(1))
+        archive.writestr("psam_pusb.csv", person_file(2))
+    (census / "csv_pus.zip").write_bytes(stream.getvalue())
+    data = datasets.load("acs_occupation_large")  # and the states are not read twice
+    assert [Path(name).name for name in data.card.read_from] == ["csv_pus.zip"]
+    assert np.array_equal(data.X, both.X)
+    assert np.array_equal(data.y, both.y)
 
 
 def test_the_filters_by_hand(census: Path) -> None:
@@ -203,7 +222,7 @@ def test_a_changed_column_is_an_error(census: Path) -> None:
 
 def test_a_zip_of_something_else_is_an_error(census: Path) -> None:
     (census / "csv_pvt.zip").write_bytes(zipped(b"SERIALNO\n1\n", "psam_h50.csv"))
-    with pytest.raises(DataError, match="should hold one psam_pNN"):
+    with pytest.raises(DataError, match="should hold a psam_pNN"):
         datasets.load("acs_occupation_large", states=["vt"])
 
 

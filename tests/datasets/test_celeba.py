@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -17,34 +18,18 @@ from separatrix.datasets import _embedding
 from separatrix.errors import DataError, InputError
 
 N = 10
-SMILING = [1, -1, 1, 1, -1, -1, 1, -1, 1, -1]
+SMILING = [1, -1, 1, 1, -1, -1, 1, -1, 1, -1]  # as `make_celeba` writes them
 MALE = [-1, -1, 1, -1, 1, 1, 1, -1, -1, 1]
 
 
 @pytest.fixture
-def celeba(own_data: Path) -> Path:
-    """Ten made-up images of the official size with three attributes."""
-    from PIL import Image
-
-    folder = own_data / "celeba"
-    (folder / "img_align_celeba").mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    names = [f"{index + 1:06d}.jpg" for index in range(N)]
-    for name in names:
-        pixels = np.kron(rng.integers(0, 255, (8, 6, 3)), np.ones((28, 30, 1))).astype(np.uint8)[:218, :178]
-        Image.fromarray(pixels).save(folder / "img_align_celeba" / name)
-    rows = [f"{name}  {m:2d}  1 {s:2d}" for name, m, s in zip(names, MALE, SMILING, strict=True)]
-    (folder / "list_attr_celeba.txt").write_text("\n".join([str(N), "Male Young Smiling ", *rows]) + "\n")
-    parts = [f"{name} {index * 3 // N}" for index, name in enumerate(names)]
-    (folder / "list_eval_partition.txt").write_text("\n".join(parts) + "\n")
-    return folder
+def celeba(own_data: Path, make_celeba: Callable[[Path], Path]) -> Path:
+    return make_celeba(own_data / "celeba")
 
 
 @pytest.fixture
 def ready(celeba: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "ready.npy"
-    np.save(path, np.random.default_rng(1).normal(size=(N, 512)).astype(np.float32))
-    return path
+    return (celeba / "ready.npy").rename(tmp_path / "ready.npy")
 
 
 def tiny_weights(path: Path) -> Path:
@@ -239,7 +224,7 @@ def test_a_truncated_embedding_is_refused(celeba: Path, ready: Path) -> None:
     [
         ("10\n", "11\n", "announces 11 images and holds 10"),
         ("000003.jpg   1  1  1", "000003.jpg   1  1  0", "attribute Smiling must be -1 or 1, got '0'"),
-        ("000003.jpg   1  1  1", "000003.jpg   1  1", "a line is cut short"),
+        ("000003.jpg   1  1  1", "000003.jpg   1  1", "the line of 000003.jpg is cut short"),
         ("10\nMale", "Male", "must begin with the number of images"),
     ],
 )

@@ -95,6 +95,33 @@ def test_a_download_lands_in_the_cache_and_is_asked_for_once(
     assert [path.name for path in (cache / "some").iterdir()] == ["rows.csv"]
 
 
+def test_poochs_own_downloader_drives_the_progress_bar(
+    own_data: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real downloader, with the reply of the server made up one level below it."""
+    import requests
+
+    class Reply:
+        headers = {"content-length": str(len(CONTENT))}  # noqa: RUF012
+
+        def __enter__(self) -> Reply:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def raise_for_status(self) -> None: ...
+
+        def close(self) -> None: ...
+
+        def iter_content(self, chunk_size: int) -> Any:
+            yield from (CONTENT[start : start + 500] for start in range(0, len(CONTENT), 500))
+
+    monkeypatch.setattr(requests, "get", lambda url, **_: Reply())
+    monkeypatch.setattr(requests.Session, "get", lambda self, url, **_: Reply())
+    assert _files.read(FILE).content == CONTENT
+    assert [path.name for path in (cache / "some").iterdir()] == ["rows.csv"]
+
+
 @pytest.mark.parametrize("sends", [CONTENT[:-5], b"<html>moved</html>", b""], ids=["cut", "page", "empty"])
 def test_a_wrong_download_is_not_kept(own_data: Path, cache: Path, publisher: dict[str, Any], sends: bytes) -> None:
     publisher["sends"] = sends

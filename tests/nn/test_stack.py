@@ -196,6 +196,28 @@ def test_sample_weights_are_repetition():
     np.testing.assert_allclose(*q, atol=1e-4)  # Adam's ε sees the scale of the weights
 
 
+def test_early_stopping_keeps_the_best_weights_of_each_lane():
+    rng = np.random.default_rng(0)
+    noise = Sample(rng.normal(size=(300, 20)), rng.integers(0, 2, 300), rng.integers(0, 2, 300))
+    recipe = replace(RECIPE, epochs=200, learning_rate=1e-2, hidden=(32, 32))
+    lanes = [Lane(0.0), Lane(0.2), Lane(0.5)]
+    stopped = train(noise, lanes, Options(replace(recipe, patience=3)), cmi_loss)
+    assert np.isnan(stopped.losses[:, 50:]).all()  # labels that are noise cannot be learnt for long
+    fresh = Sample(rng.normal(size=(300, 20)), rng.integers(0, 2, 300), rng.integers(0, 2, 300))
+    full = train(noise, lanes, Options(recipe), cmi_loss)
+
+    def surprise(networks):
+        q = networks.posteriors(fresh.X, fresh.z)
+        return -np.log(q[:, np.arange(300), fresh.y] + 1e-12).mean(1)
+
+    assert (surprise(stopped) < 0.8).all()
+    assert (surprise(full)[:2] > 2).all()
+    alone = train(noise, lanes[1:2], Options(replace(recipe, patience=3)), cmi_loss)
+    np.testing.assert_allclose(
+        alone.posteriors(fresh.X, fresh.z)[0], stopped.posteriors(fresh.X, fresh.z)[1], atol=1e-4
+    )
+
+
 def test_small_data_gets_its_least_number_of_updates():
     networks = train(people(100), [Lane(0.1)], Options(replace(RECIPE, min_steps=50)), cmi_loss)
     assert networks.losses.shape == (1, 25)

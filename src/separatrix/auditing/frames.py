@@ -43,7 +43,7 @@ def audit_frame(
     >>> import polars as pl
     >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": ["f", "m", "f", "m"], "p": [0.1, 0.4, 0.8, 0.9]})
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
-    0.0384
+    0.0366
     """
     groups = [z] if isinstance(z, str) else list(z)
     predictions = [pred] if isinstance(pred, str) else list(pred)

@@ -74,7 +74,8 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
     drawn = [i for i, prediction in enumerate(columns["prediction"]) if _drawn(a, prediction)]
     panels = list(dict.fromkeys((columns["label"][i], columns["prediction"][i]) for i in drawn))
     groups = list(a.table.groups)
-    spread = np.linspace(-0.3, 0.3, len(groups)) if len(groups) > 1 else np.zeros(1)
+    reach = min(0.06 * (len(groups) - 1), 0.3)
+    spread = np.linspace(-reach, reach, len(groups))
     for i in drawn:
         at, z = panels.index((columns["label"][i], columns["prediction"][i])), groups.index(columns["group"][i])
         rate, low, high = (columns[name][i] for name in ("rate", "low", "high"))
@@ -91,6 +92,8 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
         )
     ax.set_xticks(range(len(panels)), [f"Y = {label}\nP(U = {prediction})" for label, prediction in panels])
     ax.set_ylabel("rate of the prediction, given the label")
+    ax.set_ylim(bottom=0.0)
+    ax.set_xlim(-0.5, len(panels) - 0.5)
     ax.set_title(f"v = {_nats(a.violation)} nats, EO gap = {a.eo_gap:.3f}", loc="left", fontsize=10)
     ax.legend(frameon=False, fontsize=8, ncols=2 if len(groups) > 6 else 1)
     ax.spines[["top", "right"]].set_visible(False)

@@ -15,7 +15,8 @@ from separatrix.datasets._columns import take
 from separatrix.datasets._dataset import Card, Data, Dataset, Truth
 from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._folds import folds
-from separatrix.datasets._frames import from_file, from_frame
+from separatrix.datasets._frames import from_file, from_frame, plan
+from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 
@@ -25,6 +26,7 @@ __all__ = [
     "Category",
     "Data",
     "Dataset",
+    "Grouping",
     "Number",
     "Preprocessing",
     "Truth",
@@ -35,6 +37,7 @@ __all__ = [
     "listing",
     "load",
     "names",
+    "plan",
     "take",
 ]
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,18 @@ from separatrix.datasets._files import File, data_folders, find, read
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = ["CITATION", "EMPLOYMENT", "INCOME", "LICENCE", "SOURCE", "Kind", "Records", "names_of", "plan", "records"]
+__all__ = [
+    "CITATION",
+    "INCOME",
+    "LICENCE",
+    "SOURCE",
+    "Kind",
+    "Records",
+    "census_here",
+    "coded_names",
+    "plan",
+    "records",
+]
 
 Kind = Literal["income", "employment"]
 SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
@@ -40,9 +52,11 @@ EMPLOYMENT = File(
 _STATES = (
     "01 al 02 ak 04 az 05 ar 06 ca 08 co 09 ct 10 de 11 dc 12 fl 13 ga 15 hi 16 id 17 il 18 in 19 ia 20 ks 21 ky 22 la "
     "23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj 35 nm 36 ny 37 nc 38 nd 39 oh 40 ok 41 or "
-    "42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 va 53 wa 54 wv 55 wi 56 wy 72 pr"
+    "42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
 )
-_FIPS = {_STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)}  # "vt": "50"
+_FIPS = {
+    _STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)
+}  # "vt": "50"; "us" is all states
 _RACES = {
     1: "White",
     2: "Black or African American",
@@ -124,16 +138,14 @@ def plan(kind: str) -> Preprocessing:
     return Preprocessing(_PLANS[kind])
 
 
-def names_of(occupations: NDArray[np.float64], races: NDArray[np.float64]) -> dict[str, Any]:
-    """The arguments y, z, labels and groups of a Data; only occupations and groups that occur."""
+def coded_names(
+    occupations: NDArray[np.float64], races: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[str, ...], tuple[str, ...]]:
+    """y, z, labels and groups; only occupations and groups that occur."""
     labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
     groups, z = np.unique(races.astype(np.int64), return_inverse=True)
-    return {
-        "y": y.astype(np.intp),
-        "z": z.astype(np.intp),
-        "labels": tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
-        "groups": tuple(_RACES[code] for code in groups.tolist()),
-    }
+    names = tuple(f"{code:04d}" for code in labels.tolist())  # OCCP as the Census writes it
+    return y.astype(np.intp), z.astype(np.intp), names, tuple(_RACES[code] for code in groups.tolist())
 
 
 def records(kind: Kind, states: Sequence[str] | None) -> Records:
@@ -152,7 +164,7 @@ def records(kind: Kind, states: Sequence[str] | None) -> Records:
         if not chosen:
             raise DataError(_nothing(parquet))
         columns, read_from = _read_census(chosen, wanted, kind)
-        note = f"Read: Census files of {len(chosen)} states ({' '.join(chosen).upper()})" + (
+        note = f"Read: {len(read_from)} Census files ({' '.join(chosen).upper()})" + (
             ", workers over 16 who earn (the filter of ACSIncome)." if kind == "income" else ", all persons."
         )
     occupation = columns["OCCP"]
@@ -189,7 +201,7 @@ def _read_parquet(file: File, wanted: Sequence[str]) -> tuple[dict[str, NDArray[
 
 
 def _floats(column: Any) -> NDArray[np.float64]:
-    return np.asarray(column.cast("float64").to_numpy(), dtype=np.float64)
+    return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
 def _state(name: str) -> str:
@@ -207,8 +219,15 @@ def _census_file(state: str) -> File:
     )
 
 
+def census_here() -> str | None:
+    """The Census files at hand, for the listing."""
+    here = _states_here()
+    return f"Census files ({' '.join(here).upper()})" if here else None
+
+
 def _states_here() -> list[str]:
-    return [state for state in _FIPS if find(_census_file(state)) is not None]
+    here = [state for state in _FIPS if find(_census_file(state)) is not None]
+    return ["us"] if "us" in here else here  # the file of all states holds the others
 
 
 def _check_person_file(content: bytes) -> None:
@@ -241,28 +260,41 @@ def _read_census(
 
 
 def _read_person_file(content: bytes, origin: str, wanted: Sequence[str], kind: str) -> dict[str, NDArray[np.float64]]:
+    if content[:2] != b"PK":
+        return _read_person_text(lambda: io.BytesIO(content), origin, wanted, kind)
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        inside = [name for name in archive.namelist() if name.startswith("psam_p") and name.endswith(".csv")]
+        if not inside:
+            raise DataError(f"{origin} should hold a psam_pNN.csv, it holds {', '.join(archive.namelist())}.")
+        parts = [_read_person_text(partial(archive.open, name), origin, wanted, kind) for name in inside]
+    return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+
+
+def _read_person_text(
+    open_text: Callable[[], IO[bytes]], origin: str, wanted: Sequence[str], kind: str
+) -> dict[str, NDArray[np.float64]]:
+    """The wanted columns of a person file, batch by batch: the file of all states has 3 million rows of 286 columns."""
     csv = _arrow("csv")
-    if content[:2] == b"PK":
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            inside = [name for name in archive.namelist() if name.startswith("psam_p") and name.endswith(".csv")]
-            if len(inside) != 1:
-                raise DataError(f"{origin} should hold one psam_pNN.csv, it holds {', '.join(archive.namelist())}.")
-            content = archive.read(inside[0])
-    filters = ("PINCP", "PWGTP", "AGEP", "WKHP") if kind == "income" else ()
+    filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
     needed = tuple(dict.fromkeys((*wanted, *filters)))
-    header = content[: content.find(b"\n")].decode().strip().replace('"', "").split(",")
+    with open_text() as stream:
+        header = stream.readline().decode().strip().replace('"', "").split(",")
     if absent := [name for name in needed if name not in header]:
         raise DataError(
             f"{origin} has no column {', '.join(absent)}: it is not a person file of the 2018 one-year PUMS "
             "(RELP, for one, was renamed in 2019)."
         )
     options = csv.ConvertOptions(include_columns=list(needed), column_types=dict.fromkeys(needed, "float64"))
+    parts = []
     try:
-        table = csv.read_csv(io.BytesIO(content), convert_options=options)
+        with open_text() as stream, csv.open_csv(stream, convert_options=options) as batches:
+            for batch in batches:
+                columns = {name: _floats(batch[name]) for name in needed}
+                kept: Any = slice(None)
+                if kind == "income":
+                    age, income, hours, weight = (columns[name] for name in filters)
+                    kept = (age > 16) & (income > 100) & (hours > 0) & (weight >= 1)
+                parts.append({name: columns[name][kept] for name in wanted})
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
-    columns = {name: _floats(table[name]) for name in needed}
-    if kind == "income":
-        kept = (columns["AGEP"] > 16) & (columns["PINCP"] > 100) & (columns["WKHP"] > 0) & (columns["PWGTP"] >= 1)
-        columns = {name: x[kept] for name, x in columns.items()}
-    return {name: columns[name] for name in wanted}
+    return {name: np.concatenate([part[name] for part in parts] or [np.empty(0)]) for name in wanted}

@@ -18,7 +18,18 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["Coded", "Columns", "Values", "as_coded", "as_numbers", "from_codes", "parsed", "raw_columns", "take"]
+__all__ = [
+    "Coded",
+    "Columns",
+    "Values",
+    "as_coded",
+    "as_numbers",
+    "from_codes",
+    "level_text",
+    "parsed",
+    "raw_columns",
+    "take",
+]
 
 _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # 007 is a code, not a number
 
@@ -161,6 +172,8 @@ def series_values(series: nw.Series[Any]) -> Values:
             f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or categories that mean "
             "something for the prediction (days since an event, month, weekday), or drop it."
         )
+    if kind.is_nested() or kind == nw.Binary:
+        raise InputError(f"Column `{series.name}` holds {kind}, neither numbers nor categories. Unpack or drop it.")
     known = ~series.is_null().to_numpy()
     if not known.any():
         return np.full(len(known), np.nan)

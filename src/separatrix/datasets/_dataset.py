@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from separatrix.datasets._columns import Columns
 from separatrix.datasets._files import File, find
+from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
 
@@ -52,6 +53,7 @@ class Dataset:
         rows, features, labels, groups: sizes of what `read()` returns without options.
         read: reads it; its keyword arguments are the options of `load`.
         files: what must be there for `read()` without options.
+        instead: says what else would do in place of `files` and is here, or None.
     """
 
     title: str
@@ -64,12 +66,13 @@ class Dataset:
     groups: int
     read: Callable[..., Data]
     files: tuple[File, ...] = ()
+    instead: Callable[[], str | None] | None = None
 
     def where(self) -> str | None:
         """Where its files are, or None if one is not here."""
         found = [find(file) for file in self.files]
         if None in found:
-            return None
+            return None if self.instead is None else self.instead()
         return ", ".join(dict.fromkeys(place for place in found if place)) or "generated"
 
     def card(
@@ -110,6 +113,9 @@ class Data:
         preprocessing: fitted on all rows; None where X needs none.
         matrix: X itself where there is no preprocessing; may be a memory-map.
         matrix_names: its columns' names.
+        truth: the law behind it, where that is known.
+        target: the raw column that y was read from, where there is one.
+        grouping: finds the group of new raw rows, where z follows from raw columns.
     """
 
     y: NDArray[np.intp]
@@ -122,6 +128,8 @@ class Data:
     matrix: NDArray[np.float32] | None = field(default=None, repr=False)
     matrix_names: tuple[str, ...] = field(default=(), repr=False)
     truth: Truth | None = field(default=None, repr=False)
+    target: str | None = None
+    grouping: Grouping | None = None
 
     def __post_init__(self) -> None:
         for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
 import warnings
-import zlib
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,14 @@ from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
 from separatrix.columns import listed
-from separatrix.datasets._columns import Coded, Values, as_coded, raw_columns
-from separatrix.datasets._csv import read_csv
+from separatrix.datasets._columns import Coded, Columns, Values, as_coded, raw_columns
 from separatrix.datasets._dataset import Card, Data
+from separatrix.datasets._grouping import Grouping, intersect, joined
 from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.datasets._tables import read_table
+from separatrix.errors import InputError
 
-__all__ = ["from_file", "from_frame"]
+__all__ = ["from_file", "from_frame", "plan"]
 
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?")
 _MAX_LABELS = 100
@@ -53,7 +51,7 @@ def from_frame(
         target: the column to predict, 2 to 100 levels.
         sensitive: the column or columns that define the groups; several are intersected. They are left out of X.
         drop: columns to leave out.
-        keep: columns to use although they look like identifiers or free text.
+        keep: columns to use although they look like identifiers, dates or free text.
         categorical: integer columns whose numbers are codes.
         cap: levels of a categorical column that have a feature of their own.
         name: what the card calls it.
@@ -66,9 +64,16 @@ def from_frame(
     """
     chosen = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     names = _names(frame)
-    _check_names(names, target, chosen, {"drop": drop, "keep": keep, "categorical": categorical})
-    if cap < 1:
-        raise InputError(f"`cap` must be at least 1, got {cap}.")
+    if not chosen or len(set(chosen)) < len(chosen):
+        raise InputError(f"`sensitive` must name at least one column, each once, got {list(chosen)}.")
+    _check_names(
+        names, {"target": (target,), "sensitive": chosen, "drop": drop, "keep": keep, "categorical": categorical}
+    )
+    for what, others in {"sensitive": chosen, "drop": drop}.items():
+        if target in others:
+            raise InputError(f"Column {target!r} is both `target` and in `{what}`.")
+    if both := [column for column in chosen if column in drop]:
+        raise InputError(f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature.")
     columns = dict(raw_columns(frame, [name for name in names if name not in set(drop)]))
     n = len(columns[target])
     if n == 0 or any(len(values) != n for values in columns.values()):
@@ -76,14 +81,64 @@ def from_frame(
     truth_values = _booleans(frame, (target, *chosen))
     y, labels = _levels(columns.pop(target), target, "target", target in truth_values)
     z, groups = _intersection([_levels(columns.pop(c), c, "sensitive", c in truth_values) for c in chosen])
+    planned, dropped = _planned(columns, keep, categorical, cap)
+    used = {column: columns[column] for column in planned.columns}
+    card = Card(
+        name,
+        name,
+        "the user's own",
+        "the user's own",
+        "",
+        dropped=(*(f"`{column}`: asked to." for column in drop), *dropped),
+    )
+    return Data(
+        y,
+        z,
+        labels,
+        groups,
+        card,
+        columns=used,
+        preprocessing=planned.fit(used),
+        target=target,
+        grouping=Grouping(chosen, groups),
+    )
+
+
+def plan(
+    frame: Any,
+    *,
+    drop: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    cap: int = 50,
+) -> Preprocessing:
+    """The features of a table without a target, by the rules of `from_frame`, not yet fitted.
+
+    >>> rows = {"age": [20, 40, 30], "job": ["cook", "nurse", "cook"]}
+    >>> plan(rows).fit(rows).transform({"job": ["nurse"], "age": [30]})
+    array([[0., 0., 1.]], dtype=float32)
+    """
+    names = _names(frame)
+    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical})
+    columns = raw_columns(frame, [name for name in names if name not in set(drop)])
+    return _planned(columns, keep, categorical, cap)[0]
+
+
+def _planned(
+    columns: Columns, keep: Sequence[str], categorical: Sequence[str], cap: int
+) -> tuple[Preprocessing, tuple[str, ...]]:
+    """The features of raw columns, and what was left out and why."""
+    if cap < 1:
+        raise InputError(f"`cap` must be at least 1, got {cap}.")
     features: list[Feature] = []
-    dropped = [f"`{column}`: asked to." for column in drop]
-    suspicious: list[str] = []
+    dropped, suspicious = [], []
     for column, values in columns.items():
         coded = isinstance(values, Coded) or column in categorical
         checked: Values = as_coded(values, column) if coded else values
-        _refuse_dates(checked, column)
-        reason = _reason_to_drop(checked, keep=column in keep or column in categorical)
+        wanted = column in keep or column in categorical
+        if not wanted:
+            _refuse_dates(checked, column)
+        reason = _reason_to_drop(checked, wanted)
         if reason is not None:
             dropped.append(f"`{column}`: {reason}.")
             suspicious += [f"`{column}` ({reason})"] if reason != "constant" else []
@@ -93,14 +148,11 @@ def from_frame(
         warnings.warn(
             f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or in `keep` to use.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
     if not features:
-        raise InputError(f"No feature is left of {', '.join(columns) or 'no columns'}: {' '.join(dropped)}")
-    plan = Preprocessing(tuple(features))
-    used = {column: columns[column] for column in plan.columns}
-    card = Card(name, name, "the user's own", "the user's own", "", dropped=tuple(dropped))
-    return Data(y, z, labels, groups, card, columns=used, preprocessing=plan.fit(used))
+        raise InputError(f"No feature is left of {', '.join(columns) or 'no columns'}. {' '.join(dropped)}")
+    return Preprocessing(tuple(features)), tuple(dropped)
 
 
 def from_file(
@@ -115,9 +167,7 @@ def from_file(
 ) -> Data:
     """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
     place = Path(path)
-    if not place.is_file():
-        raise DataError(f"There is no file {place}.")
-    table = _read_parquet(place) if place.suffix in (".parquet", ".pq") else _read_text(place)
+    table = read_table(place)
     data = from_frame(
         table,
         target=target,
@@ -131,34 +181,6 @@ def from_file(
     with place.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return replace(data, card=replace(data.card, source=str(place), read_from={str(place): digest}))
-
-
-def _read_parquet(path: Path) -> Any:
-    try:
-        parquet = import_module("pyarrow.parquet")
-    except ImportError as error:
-        raise MissingExtraError(f"{path.name} needs pyarrow: pip install 'separatrix[engines]'.") from error
-    try:
-        return parquet.read_table(path)
-    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise DataError(f"{path} is not a whole Parquet file ({error}).") from error
-
-
-def _read_text(path: Path) -> dict[str, Values]:
-    try:
-        with (
-            gzip.open(path, "rt", encoding="utf-8-sig", newline="")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8-sig", newline="") as stream
-        ):
-            first = stream.readline()
-            delimiter = max(",;\t|", key=first.count)
-            stream.seek(0)
-            return read_csv(stream, source=str(path), delimiter=delimiter)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path} is not a whole .gz file ({error}).") from error
 
 
 def _names(frame: Any) -> list[str]:
@@ -176,21 +198,13 @@ def _names(frame: Any) -> list[str]:
     return list(native.collect_schema().names())
 
 
-def _check_names(
-    names: Sequence[str], target: str, sensitive: Sequence[str], more: Mapping[str, Sequence[str]]
-) -> None:
-    if not sensitive:
-        raise InputError("`sensitive` is empty: pass the name of at least one column.")
-    for what, wanted in {"target": (target,), "sensitive": sensitive, **more}.items():
+def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> None:
+    for what, wanted in arguments.items():
         if isinstance(wanted, str):
             raise InputError(f"`{what}` must be a list of column names, got the text {wanted!r}. Pass [{wanted!r}].")
         for column in wanted:
             if column not in names:
                 raise InputError(f"`{what}` names {column!r}, but the columns are {', '.join(map(str, names[:20]))}.")
-            if what != "target" and column == target:
-                raise InputError(f"Column {column!r} is both `target` and in `{what}`.")
-            if what == "drop" and column in sensitive:
-                raise InputError(f"Column {column!r} is both in `sensitive` and in `drop`; it is never a feature.")
 
 
 def _booleans(frame: Any, names: Sequence[str]) -> set[str]:
@@ -233,17 +247,12 @@ def _intersection(
     """Groups of several columns, such as "f & young"; only those that occur."""
     if len(parts) == 1:
         return parts[0]
-    shape = tuple(len(levels) for _, levels in parts)
-    fused = np.ravel_multi_index([codes for codes, _ in parts], shape)
-    here, codes = np.unique(fused, return_inverse=True)
-    if len(here) > 1_000:
-        raise InputError(f"The sensitive columns make {len(here):,} groups; at most 1,000 make sense. Merge levels.")
-    places = np.unravel_index(here, shape)
-    names = tuple(
-        " & ".join(str(levels[place[i]]) for (_, levels), place in zip(parts, places, strict=True))
-        for i in range(len(here))
-    )
-    return codes.astype(np.intp), names
+    codes, places = intersect([codes for codes, _ in parts], [len(levels) for _, levels in parts])
+    if len(places[0]) > 1_000:
+        raise InputError(
+            f"The sensitive columns make {len(places[0]):,} groups; at most 1,000 make sense. Merge levels."
+        )
+    return codes, joined([levels for _, levels in parts], places)
 
 
 def _refuse_dates(values: Values, column: str) -> None:

@@ -56,8 +56,8 @@ def load(
         notes += (f"Every group keeps at least {_AT_LEAST} rows, so the smallest groups are over-represented.",)
     table = {name: x[rows] for name, x in records.columns.items()}
     card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
-    named = _acs.names_of(table.pop("OCCP"), table.pop("RAC1P"))
-    return Data(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
+    y, z, labels, groups = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
+    return Data(y, z, labels, groups, card, columns=table, preprocessing=preprocessing.fit(table), target="OCCP")
 
 
 def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:
@@ -85,4 +85,5 @@ DATASET = Dataset(
     groups=9,
     read=load,
     files=(_acs.INCOME,),
+    instead=_acs.census_here,
 )

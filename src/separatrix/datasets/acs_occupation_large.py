@@ -21,8 +21,8 @@ def load(*, columns: _acs.Kind = "income", states: Sequence[str] | None = None) 
     table = dict(records.columns)
     dropped = (f"{records.left_out:,} rows without an occupation among the twenty most frequent.",)
     card = DATASET.card("acs_occupation_large", records.read_from, dropped, records.notes)
-    named = _acs.names_of(table.pop("OCCP"), table.pop("RAC1P"))
-    return Data(**named, card=card, columns=table, preprocessing=preprocessing.fit(table))
+    y, z, labels, groups = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
+    return Data(y, z, labels, groups, card, columns=table, preprocessing=preprocessing.fit(table), target="OCCP")
 
 
 DATASET = Dataset(
@@ -36,4 +36,5 @@ DATASET = Dataset(
     groups=9,
     read=load,
     files=(_acs.INCOME,),
+    instead=_acs.census_here,
 )

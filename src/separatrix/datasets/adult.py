@@ -10,6 +10,7 @@ from separatrix.datasets._columns import Coded
 from separatrix.datasets._csv import read_csv
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
+from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 
@@ -59,6 +60,8 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
         card=DATASET.card("adult", {blob.origin: blob.sha256}, notes=notes),
         columns=columns,
         preprocessing=Preprocessing(plan).fit(columns),
+        target="income",
+        grouping=Grouping(("sex",), sex.levels),
     )
 
 

@@ -49,6 +49,7 @@ def load(*, marital: bool = True) -> Data:
         ),
         columns=columns,
         preprocessing=plan.fit(columns),
+        target="y",
     )
 
 

@@ -86,22 +86,27 @@ def _inside(root: Path, file: File) -> Path:
 
 def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
     """Image names and the wanted attributes as 0/1; the file writes them -1/1 after a line with the number of rows."""
-    lines = path.read_text().splitlines()
-    if len(lines) < 3 or not lines[0].strip().isdigit():
-        raise DataError(f"{path} must begin with the number of images and the attributes' names. Get the original.")
-    header, rows = lines[1].split(), [line.split() for line in lines[2:] if line.strip()]
-    for name in wanted:
-        if name not in header:
-            raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
-    if len(rows) != int(lines[0]) or any(len(row) != len(header) + 1 for row in rows):
-        raise DataError(f"{path} announces {int(lines[0]):,} images and holds {len(rows):,}, or a line is cut short.")
-    names = [row[0] for row in rows]
+    with path.open() as lines:
+        announced, header = next(lines, "").strip(), next(lines, "").split()
+        if not announced.isdigit():
+            raise DataError(f"{path} must begin with the number of images and the attributes' names. Get the original.")
+        for name in wanted:
+            if name not in header:
+                raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
+        names, signs = [], []
+        first, second = (1 + header.index(name) for name in wanted)
+        for fields in map(str.split, lines):  # of 40 attributes two are kept
+            if len(fields) != len(header) + 1:
+                raise DataError(f"{path}: the line of {fields[0] if fields else 'nothing'} is cut short.")
+            names.append(fields[0])
+            signs.append((fields[first], fields[second]))
+    if len(names) != int(announced):
+        raise DataError(f"{path} announces {int(announced):,} images and holds {len(names):,}. Get the original.")
     found = {}
-    for name in wanted:
-        signs = [row[1 + header.index(name)] for row in rows]
-        if not set(signs) <= {"-1", "1"}:
-            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {sorted(set(signs) - {'-1', '1'})[0]!r}.")
-        found[name] = np.array([sign == "1" for sign in signs], dtype=np.intp)
+    for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
+        if not set(column) <= {"-1", "1"}:
+            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {sorted(set(column) - {'-1', '1'})[0]!r}.")
+        found[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
     return names, found
 
 

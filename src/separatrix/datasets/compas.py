@@ -14,6 +14,7 @@ from separatrix.datasets._columns import Coded, as_coded, as_numbers, take
 from separatrix.datasets._csv import read_csv
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
+from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 
@@ -94,6 +95,8 @@ def load(
         ),
         columns=columns,
         preprocessing=plan.fit(columns),
+        target=target,
+        grouping=Grouping(("race",), _RACES),
     )
 
 

@@ -24,6 +24,8 @@ from separatrix.nn.lanes import Batch, Lane, Loss, Options, Recipe, Rival, Sampl
 from separatrix.nn.networks import Networks
 
 __all__ = [
+    "PAPER",
+    "TUNED",
     "Batch",
     "Fitted",
     "Lane",
@@ -37,6 +39,10 @@ __all__ = [
     "get",
     "names",
 ]
+
+
+PAPER = Recipe()  # Adam 1e-3, batches of 512, 20 epochs (60 on COMPAS: at least 540 updates)
+TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # measured in benchmarks/recipes.py
 
 
 @dataclass(frozen=True)

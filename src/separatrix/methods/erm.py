@@ -5,20 +5,18 @@ CE/‖∂_h CE‖, the norm detached: a learning rate that adapts, not another m
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe
-from separatrix.nn.balance import EPSILON, Lanes
-from separatrix.nn.information import attach, cross_entropy_term
+from separatrix.methods import PAPER, TUNED, Method
+from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Batch
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,); `trade_off` plays no part."""
     lanes = Lanes.of(batch)
-    task = cross_entropy_term(lanes.log_p, lanes.p, batch.y, lanes.share)
-    scale = 1.0 / (lanes.norm(task, batch) + EPSILON)
-    return attach(batch.logits, task.value * scale, task.gradient * scale[:, None, None])
+    return lanes.loss([lanes.cross_entropy()], [torch.ones_like(trade_off)])
 
 
 METHOD = Method(
@@ -27,6 +25,6 @@ METHOD = Method(
     reference="the paper, appendix “Comparison Methods & Implementations”",
     trade_offs=(0.0,),
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

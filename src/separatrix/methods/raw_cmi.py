@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe
-from separatrix.nn.balance import Lanes, balanced, lane_table
-from separatrix.nn.information import attach, cmi_term, cross_entropy_term
+from separatrix.methods import PAPER, TUNED, Method
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
 
 SCALE = 1.0  # c
@@ -19,11 +19,9 @@ SCALE = 1.0  # c
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
     lanes = Lanes.of(batch)
-    cell, table = lane_table(batch, lanes)
-    task = cross_entropy_term(lanes.log_p, lanes.p, batch.y, lanes.share)
-    violation = cmi_term(lanes.p, cell, table, lanes.share)
-    one = task.value.new_ones(())
-    return attach(batch.logits, *balanced(task, violation, trade_off, (one, one / SCALE), eps=0.0))
+    cell, table = lanes.table()
+    terms = [lanes.cross_entropy(), cmi_term(lanes.p, cell, table)]
+    return lanes.loss(terms, [1 - trade_off, SCALE * trade_off], normalise=False)
 
 
 METHOD = Method(
@@ -32,5 +30,5 @@ METHOD = Method(
     reference="the paper, appendix “CMI without gradient normalization”",
     trade_offs=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
 )

@@ -10,11 +10,12 @@ closed-form logit gradient g, so :math:`\|\partial_{h_i} L\|^2 = g_i (W W^\top) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from separatrix.errors import InputError
 from separatrix.nn.information import (
@@ -30,67 +31,94 @@ from separatrix.nn.information import (
 )
 from separatrix.nn.lanes import Batch
 
-__all__ = ["EPSILON", "Lanes", "Last", "SeparationLoss", "balanced", "head_norm", "lane_table"]
+__all__ = ["EPSILON", "Lanes", "Last", "SeparationLoss", "balanced", "head_norm"]
 
 EPSILON = 1e-8
 
 
 class Last(NamedTuple):
-    """What the last call saw, detached: for logging."""
+    """What the last call of a loss saw: for logging."""
 
-    task: Tensor
-    cmi: Tensor
-    task_norm: Tensor
-    cmi_norm: Tensor
-
-
-def head_norm(gradient: Tensor, gram: Tensor) -> Tensor:
-    r"""Row norms (M, B) of ∂L/∂h from logit gradients (M, K, B) and :math:`W W^\top` (M, K, K)."""
-    return ((gram @ gradient) * gradient).sum(1).clamp_min(0.0).sqrt()
+    task: float
+    cmi: float
+    task_norm: float
+    cmi_norm: float
 
 
-def balanced(task: Term, penalty: Term, trade_off: Tensor, norms: tuple[Tensor, Tensor], eps: float = EPSILON) -> Term:
-    """(1 − λ) task / (n_task + ε) + λ penalty / (n_penalty + ε): value (M,) and derivative at the logits."""
-    a = (1.0 - trade_off) / (norms[0] + eps)
-    b = trade_off / (norms[1] + eps)
-    kind = task.gradient.dtype
-    gradient = task.gradient * a[:, None, None].to(kind) + penalty.gradient * b[:, None, None].to(kind)
-    return Term(a * task.value + b * penalty.value, gradient)
+def head_norm(rows: Tensor, head: Tensor) -> Tensor:
+    r"""Row norms of ∂L/∂h from logit derivatives (…, K, B) and head weights W (…, K, H): :math:`g W W^\top g^\top`."""
+    gram = head @ head.transpose(-1, -2)
+    return ((gram @ rows) * rows).sum(-2).clamp_min_(0.0).sqrt_()
+
+
+def balanced(terms: Sequence[Term], weights: Tensor, norms: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor]:
+    """Σ weight/(norm) · term over T terms: value (M,) and derivative at the logits (M, K, B).
+
+    Args:
+        terms: T terms.
+        weights: (T, M), such as (1 − λ, λ).
+        norms: (T, M), ε included.
+        scale: 1/n; rows of other weight are the caller's to scale.
+    """
+    share = weights / norms
+    value = (share * torch.stack([term.value for term in terms])).sum(0)
+    by_row = (share * scale).to(terms[0].rows.dtype)
+    gradient = terms[0].rows * by_row[0, :, None, None]
+    for term, part in zip(terms[1:], by_row[1:], strict=True):
+        gradient.addcmul_(term.rows, part[:, None, None])
+    return value, gradient
 
 
 class Lanes(NamedTuple):
-    """What the closed forms need of a stack's batch."""
+    """The closed forms' view of a stack's batch: posteriors (M, K, B), and how many rows it stands for, (M,)."""
 
+    batch: Batch
     log_p: Tensor
     p: Tensor
-    share: Tensor | float
-    rows: Tensor | float
+    n: Tensor | float
 
     @staticmethod
     def of(batch: Batch) -> Lanes:
-        """Posteriors (M, K, B), each row's weight in the mean, and how many rows the batch stands for."""
         log_p = torch.log_softmax(rows_last(batch.logits), 1)
         if batch.weight is None:
-            b = log_p.shape[2]
-            return Lanes(log_p, log_p.exp(), 1.0 / b, float(b))
-        n = batch.weight.sum(1).clamp_min(torch.finfo(torch.float32).tiny)
-        return Lanes(log_p, log_p.exp(), (batch.weight / n[:, None]).unsqueeze(1), n)
+            return Lanes(batch, log_p, log_p.exp(), float(log_p.shape[2]))
+        n = batch.weight.sum(1).clamp_min_(torch.finfo(torch.float32).tiny)
+        return Lanes(batch, log_p, log_p.exp(), n)
 
-    def norm(self, term: Term, batch: Batch) -> Tensor:
-        """E_i ‖∂_{h_i}‖ of a term through the linear head, (M,)."""
-        gram = batch.head @ batch.head.transpose(1, 2)
-        return head_norm(term.gradient, gram).sum(1) / self.rows
+    def cross_entropy(self) -> Term:
+        """CE and its derivative."""
+        weight = self.batch.weight
+        share = 1.0 / self.n if weight is None else weight / torch.as_tensor(self.n)[:, None]
+        return cross_entropy_term(self.log_p, self.p, self.batch.y, share)
 
+    def table(self) -> tuple[Tensor, Tensor]:
+        """Cell codes (M, B) and soft counts (M, U, Y, Z); running counts if the recipe says so."""
+        batch = self.batch
+        cell = batch.y * batch.n_groups + batch.z
+        shape = (batch.n_labels, batch.n_groups)
+        table = soft_table(self.p, cell, shape[0] * shape[1], batch.weight).unflatten(2, shape)
+        if batch.running:
+            table = table + batch.running * batch.memory.get("counts", torch.zeros_like(table))
+            batch.memory["counts"] = table
+        return cell, table
 
-def lane_table(batch: Batch, lanes: Lanes) -> tuple[Tensor, Tensor]:
-    """Cell codes (M, B) and soft counts (M, U, Y, Z) of a stack's batch; running counts if the recipe says so."""
-    cell = batch.y * batch.n_groups + batch.z
-    shape = (batch.n_labels, batch.n_groups)
-    table = soft_table(lanes.p, cell, shape[0] * shape[1], batch.weight).unflatten(2, shape)
-    if batch.running:
-        table = table + batch.running * batch.memory.get("counts", torch.zeros_like(table))
-        batch.memory["counts"] = table
-    return cell, table
+    def loss(self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True) -> Tensor:
+        """Σ weight · term, each over its gradient norm E_i ‖∂_{h_i}‖ + ε if `normalise`: one loss per lane, (M,).
+
+        Args:
+            terms: T terms.
+            weights: T weights (M,).
+        """
+        share = torch.stack(list(weights))
+        norms = torch.ones_like(share)
+        if normalise:
+            rows = head_norm(torch.stack([term.rows for term in terms]), self.batch.head)
+            rows = rows if self.batch.weight is None else rows * self.batch.weight
+            norms = (rows.sum(-1) / self.n / self.n).add_(EPSILON)
+        value, gradient = balanced(terms, share, norms, 1.0 / self.n)
+        if self.batch.weight is not None:
+            gradient *= self.batch.weight[:, None]
+        return attach(self.batch.logits, value, gradient)
 
 
 class SeparationLoss(nn.Module):
@@ -119,7 +147,7 @@ class SeparationLoss(nn.Module):
     >>> X, y, z = torch.randn(16, 3), torch.randint(0, 2, (16,)), torch.randint(0, 2, (16,))
     >>> h = torch.relu(body(X))
     >>> criterion(head(h), y, z, head=head).backward()
-    >>> round(criterion.last.task.item(), 2)
+    >>> round(criterion.last.task, 2)
     0.76
     """
 
@@ -148,7 +176,7 @@ class SeparationLoss(nn.Module):
         self.trade_off, self.n_labels, self.n_groups = trade_off, n_labels, n_groups
         self.utility, self.normalise, self.running = utility, normalise, running
         self.distributed, self.eps = distributed, eps
-        self.last: Last | None = None
+        self._last: tuple[Tensor | float, ...] | None = None
         self.register_buffer("counts", torch.zeros(n_labels, n_labels, n_groups, dtype=torch.float64))
 
     def forward(
@@ -180,16 +208,27 @@ class SeparationLoss(nn.Module):
         _size(y, self.n_labels, "y", "n_labels")
         _size(z, self.n_groups, "z", "n_groups")
         with _full_precision(logits.device.type):
-            lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight)
+            lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
+            ranks = self._ranks()
             with torch.no_grad():
-                ranks = self._ranks()
-                task, cmi = self._terms(lanes, labels, groups, weight, ranks)
-            norms = self._norms(logits, (task, cmi), weight, ranks, features, head)
-            trade_off = torch.full_like(task.value, self.trade_off)
-            total = balanced(task, cmi, trade_off, norms, self.eps if self.normalise else 0.0)
-            self.last = Last(task.value[0], cmi.value[0], norms[0][0], norms[1][0])
-            # the average over ranks that follows divides by their number
-            return attach(lanes, total.value, total.gradient * ranks if ranks > 1 else total.gradient).squeeze(0)
+                (task, cmi), n = self._terms(lanes, labels, groups, weight, ranks)
+            norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
+            values = _number(task.value), _number(cmi.value)
+            a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
+            self._last = (*values, *norms)
+            # DistributedDataParallel's average over the ranks divides by their number
+            gradient = torch.mul(task.rows, a * ranks / n).add_(cmi.rows * (b * ranks / n))
+            if weight is not None:
+                gradient = gradient * weight[:, None].to(gradient.dtype)
+            value = a * values[0] + b * values[1]
+            return attach(
+                lanes, value if isinstance(value, Tensor) else task.value.new_full((1,), value), gradient
+            ).squeeze(0)
+
+    @property
+    def last(self) -> Last | None:
+        """Task loss, CMI and both gradient norms of the last call; None before the first."""
+        return None if self._last is None else Last(*(float(value) for value in self._last))
 
     def extra_repr(self) -> str:
         return (
@@ -197,61 +236,65 @@ class SeparationLoss(nn.Module):
         )
 
     def _ranks(self) -> int:
-        from torch import distributed
-
         wanted = self.training if self.distributed is None else self.distributed
         on = wanted and distributed.is_available() and distributed.is_initialized()
         return distributed.get_world_size() if on else 1
 
-    def _terms(self, logits: Tensor, y: Tensor, z: Tensor, weight: Tensor | None, ranks: int) -> tuple[Term, Term]:
+    def _terms(
+        self, logits: Tensor, y: Tensor, z: Tensor, weight: Tensor | None, ranks: int
+    ) -> tuple[tuple[Term, Term], Tensor | float]:
+        """Both terms, and the number of rows of all ranks."""
         log_p = torch.log_softmax(rows_last(logits), 1)
         p = log_p.exp()
-        cell = y * self.n_groups + z
+        cell = torch.add(z, y, alpha=self.n_groups)
         table = soft_table(p, cell, self.n_labels * self.n_groups, weight).unflatten(2, (self.n_labels, self.n_groups))
+        n: Tensor | float = float(max(p.shape[2], 1))
         if ranks > 1:
-            _sum_over_ranks(table)
-        n = table.sum().clamp_min(torch.finfo(torch.float64).tiny)
-        share = (1.0 / n).to(p.dtype) if weight is None else (weight / n).to(p.dtype).unsqueeze(1)
+            distributed.all_reduce(table)
+        if ranks > 1 or weight is not None:
+            n = _number(table.sum().clamp_min_(torch.finfo(torch.float64).tiny))
         if self.running:
             table = table + self.running * self.counts.double()
             if self.training:
                 self.counts.copy_(table[0])
         if self.utility == "ce":
-            task = cross_entropy_term(log_p, p, y, share)
+            task = cross_entropy_term(log_p, p, y, 1.0 / n if weight is None else weight / n)
             if ranks > 1:
-                _sum_over_ranks(task.value)
+                distributed.all_reduce(task.value)
         else:
-            u = mi_term(p, y, table, share)
-            task = Term(-u.value, -u.gradient)
-        return task, cmi_term(p, cell, table, share)
+            u = mi_term(p, y, table)
+            task = Term(-u.value, -u.rows)
+        return (task, cmi_term(p, cell, table)), n
 
     def _norms(
         self,
         logits: Tensor,
         terms: tuple[Term, Term],
         weight: Tensor | None,
+        n: Tensor | float,
         ranks: int,
         features: Tensor | None,
         head: nn.Linear | None,
-    ) -> tuple[Tensor, Tensor]:
-        """E_i ‖∂_{h_i}‖ of both terms over the rows of all ranks; a weighted row stands for that many rows."""
+    ) -> tuple[Tensor | float, Tensor | float]:
+        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks; a row of weight w stands for w rows."""
         if not self.normalise:
-            return torch.ones_like(terms[0].value), torch.ones_like(terms[1].value)
+            return 1.0, 1.0
         if head is not None:
-            w = head.weight.detach().to(terms[0].gradient.dtype)
+            w = head.weight.detach().to(terms[0].rows.dtype)
             if w.shape[0] != self.n_labels:
                 raise InputError(f"`head` must have {self.n_labels} outputs, got {w.shape[0]}.")
-            gram = w @ w.T
-            rows = torch.stack([head_norm(term.gradient, gram)[0] for term in terms])
+            rows = head_norm(torch.cat([term.rows for term in terms]), w)
         else:
-            rows = torch.stack([_features_norm(logits, term.gradient[0].T, features) for term in terms])
-        rows = rows.double()
-        # a row of weight w has a gradient w times as long and stands for w rows: its mean counts ‖·‖ once, not w²
-        sums = torch.cat([rows.sum(1), rows.new_tensor([rows.shape[1]]) if weight is None else weight.sum().view(1)])
+            rows = torch.stack([_features_norm(logits, term.rows[0].T, features) for term in terms])
+        sums = (rows if weight is None else rows * weight).sum(1, dtype=torch.float64)
         if ranks > 1:
-            _sum_over_ranks(sums)
-        mean = sums[:2] / sums[2].clamp_min(torch.finfo(torch.float64).tiny)
-        return mean[:1], mean[1:]
+            distributed.all_reduce(sums)
+        return _number(sums[0]) / n / n + self.eps, _number(sums[1]) / n / n + self.eps
+
+
+def _number(tensor: Tensor) -> Tensor | float:
+    """A number: a float where reading one is free, so that the arithmetic on it is too; a tensor on other devices."""
+    return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
 
 
 def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) -> Tensor:
@@ -268,9 +311,3 @@ def _full_precision(device: str) -> AbstractContextManager[object]:
     """Out of mixed precision: the K × K products below would be rounded to half precision."""
     on = torch.is_autocast_enabled(device)
     return torch.autocast(device, enabled=False) if on else nullcontext()
-
-
-def _sum_over_ranks(tensor: Tensor) -> None:
-    from torch import distributed
-
-    distributed.all_reduce(tensor)

@@ -39,13 +39,14 @@ _TINY = torch.finfo(torch.float64).tiny  # the least positive normal number: tak
 
 
 class Term(NamedTuple):
-    """A quantity of each lane (M,) and its derivative at the logits, (M, K, B).
+    """A mean of each lane, (M,), and the derivative of each row's part of it at the logits, (M, K, B).
 
-    Inside, rows come last: sums over few labels and products with a thin head are many times faster so.
+    ∂ value/∂ logits is the row's weight over n times `rows`. Rows come last: sums over few labels and products with a
+    thin head are many times faster so.
     """
 
     value: Tensor
-    gradient: Tensor
+    rows: Tensor
 
 
 def soft_cmi(
@@ -82,7 +83,7 @@ def soft_cmi(
     p = torch.softmax(rows_last(stacked), 1)
     cell = labels * z_size + groups
     table = soft_table(p, cell, y_size * z_size, weight).unflatten(2, (y_size, z_size))
-    return _out(logits, stacked, cmi_term(p, cell, table, _share(p, weight)))
+    return _out(logits, stacked, cmi_term(p, cell, table), weight)
 
 
 def soft_mi(logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None) -> Tensor:
@@ -97,7 +98,7 @@ def soft_mi(logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weigh
     stacked, (labels,), weight = _lanes(logits, (y,), sample_weight)
     p = torch.softmax(rows_last(stacked), 1)
     table = soft_table(p, labels, size, weight).unsqueeze(3)
-    return _out(logits, stacked, mi_term(p, labels, table, _share(p, weight)))
+    return _out(logits, stacked, mi_term(p, labels, table), weight)
 
 
 def soft_table(p: Tensor, cell: Tensor, cells: int, weight: Tensor | None = None) -> Tensor:
@@ -109,14 +110,12 @@ def soft_table(p: Tensor, cell: Tensor, cells: int, weight: Tensor | None = None
 
 def log_ratio(table: Tensor) -> Tensor:
     """g of the table (M, U, Y, Z); finite everywhere, without meaning where the table is zero."""
-    g = table.clamp_min(_TINY).log()
-    g -= table.sum(3, keepdim=True).clamp_min(_TINY).log()
     of_group = table.sum(1, keepdim=True)
-    g -= of_group.clamp_min(_TINY).log()
-    return g.add_(of_group.sum(3, keepdim=True).clamp_min(_TINY).log())
+    independent = table.sum(3, keepdim=True) * of_group
+    return (table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY)).clamp_min_(_TINY).log_()
 
 
-def cmi_term(p: Tensor, cell: Tensor, table: Tensor, share: Tensor | float) -> Term:
+def cmi_term(p: Tensor, cell: Tensor, table: Tensor) -> Term:
     """I(U; Z | Y) of `table` (M, U, Y, Z) and its derivative through the rows of this batch.
 
     Args:
@@ -124,25 +123,23 @@ def cmi_term(p: Tensor, cell: Tensor, table: Tensor, share: Tensor | float) -> T
         cell: y · n_groups + z of each row, (M, B).
         table: soft counts. It may hold more than the batch (a running table, other ranks): the derivative is that
             of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off the table.
-        share: weight of each row in that average, (M, 1, B) or a number: 1/n for a plain batch.
     """
     g = log_ratio(table)
-    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min(_TINY)
+    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(_TINY)
     rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
-    return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)) * share)
+    return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)))
 
 
-def mi_term(p: Tensor, y: Tensor, table: Tensor, share: Tensor | float) -> Term:
+def mi_term(p: Tensor, y: Tensor, table: Tensor) -> Term:
     """I(U; Y) of `table` (M, U, Y, Z), whose groups are summed out; arguments as in `cmi_term`."""
-    return cmi_term(p, y, table.sum(3).unsqueeze(2), share)
+    return cmi_term(p, y, table.sum(3).unsqueeze(2))
 
 
 def cross_entropy_term(log_p: Tensor, p: Tensor, y: Tensor, share: Tensor | float) -> Term:
-    """Cross-entropy of log-posteriors (M, K, B) and its derivative at the logits."""
+    """Cross-entropy of log-posteriors (M, K, B); `share` is each row's weight over n, (M, B) or a number."""
     label = y.unsqueeze(1)
-    value = -(log_p.gather(1, label) * share).sum((1, 2), dtype=torch.float64)
-    error = p.scatter_add(1, label, torch.full_like(log_p[:, :1], -1.0))
-    return Term(value, error * share)
+    value = -(log_p.gather(1, label).squeeze(1) * share).sum(1, dtype=torch.float64)
+    return Term(value, p - torch.zeros_like(p).scatter_(1, label, 1.0))
 
 
 class _Attach(torch.autograd.Function):
@@ -171,19 +168,14 @@ def rows_last(logits: Tensor) -> Tensor:
     return logits.detach().transpose(1, 2).contiguous()
 
 
-def _out(logits: Tensor, lanes: Tensor, term: Term) -> Tensor:
-    value = attach(lanes, *term)
+def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Tensor:
+    share = 1.0 / max(logits.shape[-2], 1) if weight is None else weight.unsqueeze(1).to(term.rows.dtype)
+    value = attach(lanes, term.value, term.rows * share)
     return value if logits.ndim == 3 else value.squeeze(0)
 
 
-def _share(p: Tensor, weight: Tensor | None) -> Tensor | float:
-    if weight is None:
-        return 1.0 / max(p.shape[2], 1)
-    return (weight / weight.sum(-1, keepdim=True).clamp_min(_TINY)).unsqueeze(1).to(p.dtype)
-
-
 def _lanes(
-    logits: Tensor, codes: tuple[Tensor, ...], weight: Tensor | None
+    logits: Tensor, codes: tuple[Tensor, ...], weight: Tensor | None, relative: bool = True
 ) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Everything with a lane axis, the logits in at least float32."""
     if logits.ndim not in (2, 3):
@@ -202,6 +194,7 @@ def _lanes(
         if not torch.compiler.is_compiling() and not bool(((weight >= 0) & weight.isfinite()).all()):
             raise InputError("`sample_weight` must be finite and not negative.")
         weight = weight.detach().double().expand(shape)
+        weight = weight / weight.sum(-1, keepdim=True).clamp_min(_TINY) if relative else weight
     return stacked, [column.long().expand(shape) for column in codes], weight
 
 

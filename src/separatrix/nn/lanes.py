@@ -109,7 +109,8 @@ class Recipe:
             number of updates stays that of `batch`.
         running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch alone.
         weight_decay: decoupled, as in AdamW.
-        patience: stop a lane whose training loss has not improved for so many epochs; None for never.
+        patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has not improved for so
+            many epochs, and keep its best weights; None trains on all rows to the end.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -133,6 +134,8 @@ class Recipe:
             )
         if not 0.0 <= self.running < 1.0:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
         if not self.learning_rate > 0:
             raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
 

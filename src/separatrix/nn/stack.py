@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from math import ceil, cos, pi
 
@@ -21,6 +22,8 @@ from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch, Lane, Loss, Options, Rival, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
@@ -116,6 +119,10 @@ def _train_chunk(
     per_row: bool,
 ) -> Networks:
     recipe, m = options.recipe, len(lanes)
+    watch = None
+    if recipe.patience is not None:
+        lanes, held = _hold_out(lanes, len(sample))
+        watch = _Watch(sample, held, options)
     feed = Feed(sample, lanes, options, merge=not per_row)
     seeds = [lane.seed for lane in lanes]
     layers = Layers((feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind)
@@ -140,8 +147,12 @@ def _train_chunk(
             adam.step(layers.gradient, rate)
             total += value.detach()
         losses[:, epoch] = (total / feed.steps).cpu().numpy()
+        if watch is not None and watch.finished(layers):
+            break
         if not np.isfinite(losses[:, epoch]).any():  # nothing left to train
             break
+    if watch is not None:
+        watch.restore(layers)
     return _networks(layers, feed.blind, losses)
 
 
@@ -204,6 +215,51 @@ class _Against:
 
     def judge(self, x: Tensor) -> Tensor:
         return self.layers.call(x, self.layers.parameters())
+
+
+class _Watch:
+    """Early stopping: each lane's best weights, by its objective on rows that it is not trained on."""
+
+    def __init__(self, sample: Sample, held: list[Lane], options: Options) -> None:
+        self.patience = options.recipe.patience or 0
+        whole = replace(options, recipe=replace(options.recipe, batch=None, exact=False))
+        feed = Feed(sample, held, whole, merge=False)
+        (self.rows,) = feed.epoch()
+        self.cells = feed.cells().expand(len(held), -1, -1)
+        self.feed = feed
+        self.trade_off = torch.tensor([min(lane.trade_off, 1.0) for lane in held], device=options.device)
+        self.best = torch.full_like(self.trade_off, torch.inf)
+        self.waited = torch.zeros_like(self.trade_off)
+        self.kept: list[Tensor] = []
+
+    def finished(self, layers: Layers) -> bool:
+        """Look at the held-out rows; True when every lane has waited long enough."""
+        view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
+        cell, table = view.table()
+        task, violation = view.cross_entropy().value, cmi_term(view.p, cell, table).value
+        value = (1 - self.trade_off) * task + self.trade_off * violation
+        better = (value < self.best) & (self.waited < self.patience)
+        self.best = torch.where(better, value, self.best)
+        self.waited = torch.where(better, 0.0, self.waited + 1)
+        now = [p.clone() for p in layers.parameters()]
+        mask = better.view(-1, 1, 1)
+        self.kept = [torch.where(mask, new, old) for new, old in zip(now, self.kept or now, strict=True)]
+        return bool((self.waited >= self.patience).all())
+
+    def restore(self, layers: Layers) -> None:
+        for tensor, kept in zip(layers.parameters(), self.kept, strict=True):
+            tensor.copy_(kept)
+
+
+def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
+    """Nine tenths of each lane's rows to train on, one tenth to watch."""
+    train, held = [], []
+    for lane in lanes:
+        rows = np.random.default_rng([lane.seed, 2]).permutation(np.arange(n) if lane.rows is None else lane.rows)
+        cut = max(len(rows) // 10, 1)
+        train.append(lane._replace(rows=np.sort(rows[cut:])))
+        held.append(lane._replace(rows=np.sort(rows[:cut])))
+    return train, held
 
 
 def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networks:

@@ -1,0 +1,85 @@
+"""Tables and AUROC of many policies at once: posteriors (M, n, K) in, one answer per lane out. numpy only."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from separatrix.errors import InputError
+
+__all__ = ["auroc", "hard", "tables"]
+
+Array = NDArray[np.float64]
+_CHUNK = 1 << 16  # rows at a time
+
+
+def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int) -> Array:
+    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K): one matrix product for all of them.
+
+    Args:
+        q: posteriors (M, n, K).
+        y, z: codes (n,).
+
+    >>> tables([[[0.9, 0.1], [0.4, 0.6]]], [0, 1], [0, 0], 2, 1)[0, :, 0]
+    array([[0.9, 0.1],
+           [0.4, 0.6]])
+    """
+    posterior = _lanes(q)
+    m, n, k = posterior.shape
+    cell = np.asarray(y, dtype=np.int64) * n_groups + np.asarray(z, dtype=np.int64)
+    if cell.shape != (n,) or (n and not 0 <= cell.min() <= cell.max() < n_labels * n_groups):
+        raise InputError(f"`y` and `z` must be {n} codes below {n_labels} and {n_groups}, one per row of `q`.")
+    counts = np.zeros((n_labels * n_groups, m, k))
+    for start in range(0, n, _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        order = np.argsort(cell[rows], kind="stable")
+        block = posterior[:, rows][:, order]
+        ends = np.cumsum(np.bincount(cell[rows], minlength=len(counts)))
+        for index, (a, b) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
+            if b > a:
+                counts[index] += block[:, a:b].sum(1, dtype=np.float64)
+    return np.moveaxis(counts, 0, 1).reshape(m, n_labels, n_groups, k)
+
+
+def hard(q: ArrayLike) -> NDArray[np.float32]:
+    """The deterministic policy argmax q as one-hot posteriors, for `tables`."""
+    posterior = _lanes(q)
+    one = np.zeros_like(posterior, dtype=np.float32)
+    np.put_along_axis(one, posterior.argmax(-1)[..., None], 1.0, -1)
+    return one
+
+
+def auroc(q: ArrayLike, y: ArrayLike) -> Array:
+    r"""Exact area under the ROC curve of every lane, (M,): ties count one half.
+
+    Two labels: of the second label's posterior. More: the mean over labels of one against the rest ("macro"); a label
+    that does not occur, or alone occurs, takes no part. NaN for a lane with NaN.
+
+    >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
+    array([0.75])
+    """
+    posterior = _lanes(q)
+    labels = np.asarray(y)
+    if labels.shape != posterior.shape[1:2]:
+        raise InputError(f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got shape {labels.shape}.")
+    k = posterior.shape[2]
+    areas = []
+    for label in range(1 if k == 2 else 0, k):
+        mine = labels == label
+        a, b = int(mine.sum()), int((~mine).sum())
+        if a and b:
+            ranks = rankdata(posterior[:, :, label], axis=1)
+            areas.append((ranks[:, mine].sum(1) - a * (a + 1) / 2) / (a * b))
+    if not areas:
+        raise InputError("The area under the ROC curve needs rows of at least two labels.")
+    area = np.mean(areas, axis=0)
+    area[np.isnan(posterior).any((1, 2))] = np.nan
+    return np.asarray(area)
+
+
+def _lanes(q: ArrayLike) -> NDArray[np.floating]:
+    posterior = np.asarray(q)
+    if posterior.ndim != 3:
+        raise InputError(f"`q` must have shape (lanes, rows, labels), got {posterior.shape}.")
+    return posterior
