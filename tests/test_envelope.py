@@ -22,7 +22,9 @@ from separatrix.errors import InputError
 coordinates = st.one_of(
     st.floats(0.0, 1.0, allow_subnormal=False), st.sampled_from([0.0, 0.25, 0.5, 0.5, 1.0]), st.just(float("nan"))
 )
-points = st.integers(1, 30).flatmap(lambda n: st.tuples(*(arrays(np.float64, n, elements=coordinates) for _ in range(2))))
+points = st.integers(1, 30).flatmap(
+    lambda n: st.tuples(*(arrays(np.float64, n, elements=coordinates) for _ in range(2)))
+)
 
 
 def _finite(v: np.ndarray, u: np.ndarray) -> np.ndarray:

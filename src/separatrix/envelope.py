@@ -279,7 +279,9 @@ def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
     if v.ndim != 1 or v.shape != u.shape:
         raise InputError(f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}.")
     if np.isinf(v).any() or np.isinf(u).any():
-        raise InputError("A violation or utility is infinite. Both are finite for finite data; pass NaN for a lost run.")
+        raise InputError(
+            "A violation or utility is infinite. Both are finite for finite data; pass NaN for a lost run."
+        )
     return v, u
 
 

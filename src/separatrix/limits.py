@@ -94,7 +94,7 @@ class BinaryLimit:
         hard = staircase(self.hard_violation, self.hard_utility, levels)
         rows = [
             f"{v:>10.2g} {h:>10.4f} {p:>10.4f} {r:>10.4f}"
-            for v, h, p, r in zip(levels, hard, private, envelope.at(levels), strict=True)
+            for v, h, p, r in np.column_stack([levels, hard, private, envelope.at(levels)]).tolist()
         ]
         return "\n".join(
             [
@@ -131,7 +131,9 @@ class SoftmaxLimit:
         v = _level(violation)
         fits = np.flatnonzero(self.violation <= v)
         if not len(fits):
-            raise InputError(f"No channel has a violation of at most {v:.3g}: the strictest has {self.violation[0]:.3g}.")
+            raise InputError(
+                f"No channel has a violation of at most {v:.3g}: the strictest has {self.violation[0]:.3g}."
+            )
         return self._at(int(fits[-1]))
 
     def revealed(self, violation: float) -> tuple[SoftmaxChannel, SoftmaxChannel, float]:
@@ -229,7 +231,18 @@ def binary_limit(
     curve = certified_curve(regions, levels, tolerance)
     hard_v, hard_u, exact = _hard(curve, curves, regions)
     return BinaryLimit(
-        curve.level, curve.utility, curve.upper, hard_v, hard_u, exact, labels, groups, curve.rates, curves, regions, tolerance
+        curve.level,
+        curve.utility,
+        curve.upper,
+        hard_v,
+        hard_u,
+        exact,
+        labels,
+        groups,
+        curve.rates,
+        curves,
+        regions,
+        tolerance,
     )
 
 
@@ -266,8 +279,12 @@ def _hard(curve: CertifiedCurve, curves: tuple[RocCurve, ...], regions: Regions)
     mass = regions.mass
     active = [z for z in range(len(curves)) if mass[z].min() > 0]
     choices = [curves[z].rates for z in active]
-    if np.prod([len(c) for c in choices], dtype=float) * max(len(active), 1) <= _EXACT_HARD and len(active) == len(curves):
-        grid = np.stack(np.meshgrid(*(np.arange(len(c)) for c in choices), indexing="ij"), axis=-1).reshape(-1, len(choices))
+    if np.prod([len(c) for c in choices], dtype=float) * max(len(active), 1) <= _EXACT_HARD and len(active) == len(
+        curves
+    ):
+        grid = np.stack(np.meshgrid(*(np.arange(len(c)) for c in choices), indexing="ij"), axis=-1).reshape(
+            -1, len(choices)
+        )
         x = np.stack([c[grid[:, k]] for k, c in enumerate(choices)], axis=1)
         v, u = rates_violation(x, mass), rates_utility(regions.mean(x), regions.prior)
         front = pareto(v, u)

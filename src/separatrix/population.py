@@ -221,7 +221,9 @@ def necessary_trade_off(p_xyz: ArrayLike, n_outputs: int | None = None, toleranc
     if price <= tolerance:
         words = f"no trade-off: u*_XZ = u*_X = {x_only:.4g} is reached at v = 0"
     else:
-        words = f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; the last {price:.4g} nats up to u*_XZ cost v > 0"
+        words = (
+            f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; the last {price:.4g} nats up to u*_XZ cost v > 0"
+        )
     return TradeOff(True, dependence, missing, x_only, both, price, words)
 
 
@@ -251,7 +253,9 @@ def _private(p: Array, points: int) -> CertifiedCurve:
 
 def _threshold_utility(p_xy: Array) -> float:
     """Best I(f(X);Y) for two labels and outputs: u is convex in the rates, so a vertex of the ROC region."""
-    order = np.argsort(-np.divide(p_xy[:, 1], p_xy.sum(1), out=np.zeros(len(p_xy)), where=p_xy.sum(1) > 0), kind="stable")
+    order = np.argsort(
+        -np.divide(p_xy[:, 1], p_xy.sum(1), out=np.zeros(len(p_xy)), where=p_xy.sum(1) > 0), kind="stable"
+    )
     ones = np.cumsum(p_xy[order], axis=0)
     tables = np.stack([p_xy.sum(0) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
     return float(mutual_information(np.maximum(tables, 0.0)).max())

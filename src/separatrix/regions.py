@@ -239,7 +239,9 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         step = position + slope / np.maximum(curvature, _TINY)
         new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
         # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
-        room = np.minimum(np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY))
+        room = np.minimum(
+            np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY)
+        )
         moved = np.abs(new - position) > 1e-10 * np.minimum(room, 1.0)
         result[active] = new
         if not moved.any():
@@ -257,7 +259,9 @@ def _ascent(hessian: Array, gradient: Array) -> Array:
     a, d = np.minimum(a, -1e-12), np.minimum(d, -1e-12)
     b = np.where(b * b < 0.999999 * a * d, b, 0.0)
     det = a * d - b * b
-    return np.stack([(b * gradient[:, 1] - d * gradient[:, 0]) / det, (b * gradient[:, 0] - a * gradient[:, 1]) / det], axis=1)
+    return np.stack(
+        [(b * gradient[:, 1] - d * gradient[:, 0]) / det, (b * gradient[:, 0] - a * gradient[:, 1]) / det], axis=1
+    )
 
 
 def rates_utility(mean: Array, prior: Array) -> Array:
@@ -276,7 +280,9 @@ def _kl(x: Array, m: Array) -> Array:
     """x log(x/m) − x + m, with 0 log 0 = 0 and without cancellation for x close to m."""
     ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
     with np.errstate(divide="ignore"):
-        logarithm = np.where(ratio > 0.5, np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)), np.log(ratio))
+        logarithm = np.where(
+            ratio > 0.5, np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)), np.log(ratio)
+        )
     return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
 
 

@@ -231,7 +231,7 @@ class _Rows:
         of_mix = mix * (of_mix - (mix * of_mix).sum(2, keepdims=True))
 
         def backward(chunk: tuple[int, int, int]) -> Array:
-            g, a, b = chunk
+            _, a, b = chunk
             q, up = self.q[a:b], slope[self.cell[a:b]]
             up -= np.einsum("ij,ij->i", q, up)[:, None]
             up *= q
