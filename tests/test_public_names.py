@@ -24,12 +24,13 @@ NAMES = [
     "audit_frame",
     "compare",
     "conditional_mutual_information",
+    "limit",
     "mutual_information",
     "soft_counts",
     "utility_score",
     "violation_score",
 ]
-ROOMS = ["datasets", "methods", "nn"]
+ROOMS = ["datasets", "methods", "nn", "population"]
 
 
 def test_public_names_are_pinned():

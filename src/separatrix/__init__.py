@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
-    from separatrix.envelope import concave_envelope
     from separatrix.errors import DataError, InputError, MissingExtraError, SeparatrixError
     from separatrix.information import conditional_mutual_information, mutual_information
     from separatrix.limits import limit
@@ -40,7 +39,6 @@ _ROOM = {
     "audit_files": "auditing",
     "audit_frame": "auditing",
     "compare": "auditing",
-    "concave_envelope": "envelope",
     "conditional_mutual_information": "information",
     "limit": "limits",
     "mutual_information": "information",
@@ -62,7 +60,6 @@ __all__ = [
     "audit_files",
     "audit_frame",
     "compare",
-    "concave_envelope",
     "conditional_mutual_information",
     "datasets",
     "limit",
