@@ -309,6 +309,21 @@ def test_the_limit_and_the_share_of_it(page, results_folder, mean):
     assert not page.all("#plot .limit")
 
 
+def test_stretching_small_values_moves_points_along_the_root(page, mean):
+    part = select(mean, policy="randomized")
+    page.find("#stretch").click()
+    places = {
+        point.get_attribute("aria-label").split(";")[0]: float(
+            re.search(r"[\d.]+", point.get_attribute("transform"))[0]
+        )
+        for point in page.all("#plot .point")
+    }
+    pixel = np.array([places[label(part, i)] for i in range(len(part["method"]))])
+    root = np.sqrt(part["violation"])
+    slope, start = np.polyfit(root, pixel, 1)
+    assert np.abs(slope * root + start - pixel).max() < 0.01
+
+
 def test_hiding_a_series_removes_its_points(page, mean):
     total = len(page.all("#plot .point"))
     page.find("#legend input[value='0']").click()
@@ -392,7 +407,19 @@ def test_markup_in_a_name_stays_text(browser, results_folder, tmp_path):
     assert page.browser.get_log("browser") == []
 
 
-def test_it_fits_a_phone(page):
+def test_it_fits_a_phone(browser, results_folder, tmp_path):
+    """With names that have no place to break."""
+    folder = tmp_path / "results"
+    shutil.copytree(results_folder, folder)
+    long = "A" * 120
+    with Store(folder) as store:
+        about = store.datasets()["two"]
+        about |= {"groups": [long, "b"], "labels": ["no", long], "features": [long], "sensitive": [long]}
+        about["card"] |= {"title": long, "source": long, "notes": [long]}
+        store.describe("two", about)
+    page = Page(browser, report.write(folder, tmp_path / f"{long}.html"))
+    page.option("dataset", "two")
+    page.type("#folder", long)
     for width in (320, 390):
         page.browser.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",

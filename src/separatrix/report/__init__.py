@@ -13,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from separatrix.auditing import Audit
 from separatrix.figures import Results
 from separatrix.report.content import content
 from separatrix.sweep import write_whole
@@ -20,23 +21,27 @@ from separatrix.sweep import write_whole
 __all__ = ["page", "write"]
 
 
-def write(folder: str | Path, path: str | Path, *, confidence: float = 0.95) -> Path:
+def write(
+    folder: str | Path, path: str | Path, *, confidence: float = 0.95, posterior_audit: Audit | None = None
+) -> Path:
     """Write the report of a folder of records.
 
     Args:
         folder: that `trace` or `benchmark` wrote.
         path: of the HTML file; written whole or not at all.
         confidence: of the intervals and bounds.
+        posterior_audit: the audit of ERM's held-out posteriors, where they are at hand. The records keep their sums but
+            not their squares, so without it the audit of the randomised policy has neither interval nor test.
 
     Returns:
         The path.
     """
     place = Path(path)
-    write_whole(place, page(folder, confidence=confidence).encode())
+    write_whole(place, page(folder, confidence=confidence, posterior_audit=posterior_audit).encode())
     return place
 
 
-def page(folder: str | Path, *, confidence: float = 0.95) -> str:
+def page(folder: str | Path, *, confidence: float = 0.95, posterior_audit: Audit | None = None) -> str:
     """The report as text."""
     from jinja2 import Environment
 
@@ -44,7 +49,7 @@ def page(folder: str | Path, *, confidence: float = 0.95) -> str:
     template, css, script = (
         here.joinpath(name).read_text(encoding="utf-8") for name in ("page.html.jinja", "page.css", "page.js")
     )
-    data = content(Results.read(folder), str(folder), confidence)
+    data = content(Results.read(folder), str(folder), confidence, posterior_audit)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(css=css, script=script, data=data, json=_embedded(data))
 

@@ -19,7 +19,7 @@ from separatrix.auditing.view import measures
 from separatrix.counts import CountTable
 from separatrix.envelope import concave_envelope, pareto
 from separatrix.errors import InputError
-from separatrix.figures import Results, Series
+from separatrix.figures import Results, Series, legend_names
 from separatrix.sweep import POLICIES, select
 
 __all__ = ["content", "pooled"]
@@ -30,45 +30,54 @@ MIXING = ("utility", "accuracy")  # of a revealed mixture these are the weighted
 EVERYTHING = "all"
 
 
-def content(results: Results, folder: str, confidence: float = 0.95) -> dict[str, Any]:
-    """The whole page as plain JSON."""
+def content(
+    results: Results, folder: str, confidence: float = 0.95, posterior_audit: Audit | None = None
+) -> dict[str, Any]:
+    """The whole page as plain JSON; see `report.write`."""
     from separatrix import __version__
 
     information.check_confidence(confidence)
+    if posterior_audit is not None and len(results.datasets) > 1:
+        raise InputError(
+            f"`posterior_audit` is of one dataset; {folder!r} holds {', '.join(results.datasets)}. Leave it out."
+        )
     return {
         "version": __version__,
         "folder": folder,
         "models": any((Path(folder) / "models").glob("*.safetensors")),
         "confidence": confidence,
         "quantile": float(ndtri((1 + confidence) / 2)),
-        "datasets": [_dataset(results, name, confidence) for name in results.datasets],
+        "datasets": [_dataset(results, name, confidence, posterior_audit) for name in results.datasets],
     }
 
 
-def _dataset(results: Results, name: str, confidence: float) -> dict[str, Any]:
+def _dataset(results: Results, name: str, confidence: float, posterior_audit: Audit | None) -> dict[str, Any]:
     about = results.about[name]
     series = results.series(name)
-    several = {s[:2] for s in series if sum(s[:2] == t[:2] for t in series) > 1}
-    labels = [s.label(recipe=s[:2] in several) for s in series]
+    labels, main = legend_names(series), set(results.main(name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    hulls = {policy: _hulls(points[policy], len(series)) for policy in POLICIES}
+    hulls = {policy: _hulls(points[policy], [s in main for s in series]) for policy in POLICIES}
     for policy in POLICIES:
         _measure(results, name, series, policy, points[policy], hulls[policy], confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
+    audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
+    if posterior_audit is not None:
+        audits["randomized"] = {"measures": measures(posterior_audit), "notes": list(posterior_audit.notes)}
     return {
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
         "groups": [str(group) for group in about["groups"]],
         "series": [
-            {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker, "hollow": s.inputs == "x"}
+            {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
+            | {"hollow": s.inputs == "x", "main": s in main}
             for s, label in zip(series, labels, strict=True)
         ],
         "points": points,
         "envelopes": hulls,
         "erm": erm,
-        "audits": {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES},
+        "audits": audits,
         "limit": None if limit is None else _curve(limit.violation, limit.utility),
         "notes": _notes(results, name, series, labels, erm),
     }
@@ -100,8 +109,8 @@ def _points(results: Results, dataset: str, series: list[Series], policy: str) -
     return found
 
 
-def _hulls(points: list[dict[str, Any]], n_series: int) -> dict[str, Any]:
-    """For each pair of axes and each scope (all series, or one) the points along it, strictest first.
+def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
+    """For each pair of axes and each scope (all main series, or one) the points along it, strictest first.
 
     Utility and accuracy of a revealed mixture are the weighted means of its parts, and its violation too, while its EO gap
     is at most that: the concave envelope is reached. The AUROC of a mixture is not a mean, so there only the Pareto points
@@ -110,7 +119,7 @@ def _hulls(points: list[dict[str, Any]], n_series: int) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for x in X_AXES:
         for y in ("utility", "accuracy", "auroc"):
-            for scope in (EVERYTHING, *range(n_series)):
+            for scope in (EVERYTHING, *range(len(main))):
                 place = [
                     i
                     for i, p in enumerate(points)

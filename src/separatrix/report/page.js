@@ -9,7 +9,7 @@
   const METRICS = Object.keys(SHORT);
   const state = {
     dataset: 0, policy: "randomized", x: "violation", y: "utility", scope: "all", t: 0, pick: null,
-    budget: { violation: null, eo_gap: null }, hidden: new Set(),
+    budget: { violation: null, eo_gap: null }, stretch: false, hidden: new Set(),
   };
   const at = (id) => document.getElementById(id);
   const d = () => data.datasets[state.dataset];
@@ -143,6 +143,25 @@
     const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(step) + 1e-9)));
     return out.map((x) => [x, x.toFixed(digits)]);
   }
+  /** Ticks 1, 2, 5 × 10^k of a square-root scale, as many as have room. */
+  function rootTicks(high, px) {
+    const out = [[0, "0"]];
+    for (let k = -7; k <= 1; k++) {
+      for (const digit of [1, 2, 5]) {
+        const v = digit * 10 ** k;
+        if (v <= high && px(v) - px(out[out.length - 1][0]) > 58) out.push([v, v < 1e-3 ? v.toExponential(0) : String(+v.toPrecision(1))]);
+      }
+    }
+    return out;
+  }
+  /** More corners on a straight line, for a scale that bends it. */
+  function bent(corners, needed) {
+    if (!needed) return corners;
+    return corners.flatMap((c, i) => (i === 0 ? [c] : Array.from({ length: 24 }, (_, k) => {
+      const w = (k + 1) / 24;
+      return [0, 1].map((axis) => (1 - w) * corners[i - 1][axis] + w * c[axis]);
+    })));
+  }
   let scale = null; // of the last drawing: pixels from values and back
   function draw() {
     const box = at("plot");
@@ -160,13 +179,17 @@
     if (y === "utility") yMin = Math.max(0, yMin);
     const pad = 0.05 * (yMax - yMin || 0.1);
     yMin -= pad; yMax += pad;
-    const xMin = -0.02 * xMax;
-    const px = (v) => left + ((v - xMin) / (xMax - xMin)) * (width - left - right);
+    const bend = state.stretch ? (v) => Math.sign(v) * Math.sqrt(Math.abs(v)) : (v) => v;
+    const straight = state.stretch ? (b) => Math.sign(b) * b * b : (b) => b;
+    const xMin = -(state.stretch ? 0.0009 : 0.02) * xMax;
+    const px = (v) => left + ((bend(v) - bend(xMin)) / (bend(xMax) - bend(xMin))) * (width - left - right);
     const py = (v) => height - bottom - ((v - yMin) / (yMax - yMin)) * (height - top - bottom);
-    scale = { x: (pixel) => xMin + ((pixel - left) / (width - left - right)) * (xMax - xMin), width };
+    scale = { x: (pixel) => straight(bend(xMin) + ((pixel - left) / (width - left - right)) * (bend(xMax) - bend(xMin))), width };
+    const drawnLine = (corners) => bent(corners, state.stretch).map(([a, b]) => `${px(a)},${py(b)}`).join(" ");
     const svg = node("svg", { viewBox: `0 0 ${width} ${height}`, role: "group",
       "aria-label": `${NAMES[y]} against ${NAMES[x]}, ${state.policy} policy, ${seen.length} points` });
-    for (const [v, text] of ticks(xMin, xMax, Math.max(3, width / 110))) {
+    const marks = state.stretch ? rootTicks(xMax, px) : ticks(xMin, xMax, Math.max(3, width / 110));
+    for (const [v, text] of marks) {
       svg.append(node("line", { class: "grid", x1: px(v), x2: px(v), y1: top, y2: height - bottom }),
         node("text", { x: px(v), y: height - bottom + 17, "text-anchor": "middle" }, text));
     }
@@ -181,23 +204,23 @@
       svg.append(node("rect", { class: "budget", x: px(0), y: top, width: Math.max(0, px(Math.min(most, xMax)) - px(0)), height: height - top - bottom }));
     }
     if (limit.length) {
-      const line = node("polyline", { class: "limit", points: limit.map(([a, b]) => `${px(a)},${py(b)}`).join(" ") });
+      const line = node("polyline", { class: "limit", points: drawnLine(limit) });
       line.append(node("title", {}, "limit of post-processing"));
       svg.append(line);
     }
     d().series.forEach((s, k) => { // each path in the order of λ
-      const own = seen.filter(([p]) => p.series === k).map(([p]) => `${px(p.mean[x])},${py(p.mean[y])}`);
-      if (own.length > 1) svg.append(node("polyline", { points: own.join(" "), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
+      const own = seen.filter(([p]) => p.series === k).map(([p]) => [p.mean[x], p.mean[y]]);
+      if (own.length > 1) svg.append(node("polyline", { points: drawnLine(own), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
     });
     const line = path().map((i) => points()[i]);
     if (budgets().length) {
       for (const [i, from, to] of feasible()) {
         const end = line[Math.min(i + 1, line.length - 1)];
-        const corner = (w) => `${px((1 - w) * line[i].mean[x] + w * end.mean[x])},${py((1 - w) * line[i].mean[y] + w * end.mean[y])}`;
-        svg.append(node("polyline", { class: "feasible", points: `${corner(from)} ${corner(to)}` }));
+        const corner = (w) => [x, y].map((m) => (1 - w) * line[i].mean[m] + w * end.mean[m]);
+        svg.append(node("polyline", { class: "feasible", points: drawnLine([corner(from), corner(to)]) }));
       }
     }
-    svg.append(node("polyline", { class: "envelope", points: stairs(line, x, y).map(([a, b]) => `${px(a)},${py(b)}`).join(" ") }));
+    svg.append(node("polyline", { class: "envelope", points: drawnLine(stairs(line, x, y)) }));
     const order = seen.slice().sort((a, b) => a[0].mean[x] - b[0].mean[x]);
     order.forEach(([p, i], place) => {
       const s = d().series[p.series], dim = budgets().length && !within(p) ? 0.3 : 1;
@@ -326,8 +349,10 @@
     const named = two ? `P(U = ${d().labels[1]} | Y, group)` : "P(U = Y | Y, group), the rate of the right label";
     fill("rates-note", `${named}, with Wilson intervals at ${percent(data.confidence)}, each on its own. Upper bar: the chosen point; lower bar: ERM. Out-of-fold predictions of all rows.`);
     const rows = [head("label", "group", "rows", "chosen", ...(erm ? ["ERM"] : []), "")];
+    let empty = 0;
     d().labels.forEach((label, y) => d().groups.forEach((group, g) => {
       const n = d().about.cells[y][g];
+      if (!n) { empty += 1; return; } // "What is not estimable" names them
       const show = (p) => {
         const rate = p && mix(p, (q) => (q.rates ? q.rates[y][g] : null));
         return [rate, rate === null ? null : wilson(rate, n, z)];
@@ -336,7 +361,7 @@
       const cell = (pair, column) => {
         const [rate, ends] = pair || [null, null];
         return node("td", { class: "number", "data-column": column, "data-value": rate ?? "", "data-low": ends ? ends[0] : "", "data-high": ends ? ends[1] : "" },
-          ends ? `${rate.toFixed(3)} [${ends[0].toFixed(3)}, ${ends[1].toFixed(3)}]` : "no rows");
+          ...(ends ? [`${rate.toFixed(3)} `, node("span", { class: "ends" }, `[${ends[0].toFixed(3)}, ${ends[1].toFixed(3)}]`)] : ["no rows"]));
       };
       const bar = node("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
       bar.append(node("line", { x1: 0, x2: 100, y1: 10, y2: 10, stroke: "var(--line)", "vector-effect": "non-scaling-stroke" }));
@@ -351,6 +376,8 @@
         node("td", { class: "bar" }, bar)));
     }));
     fill("rates", ...rows);
+    if (empty) at("rates-note").append(` ${empty} cells (label, group) have no rows and no rate.`);
+    at("rates").parentElement.classList.toggle("tall", rows.length > 30);
   }
   function showAudit() {
     const audit = d().audits[state.policy];
@@ -397,13 +424,18 @@
   }
 
   // ---------------------------------------------------------------- what the reader does
+  /** Repetitions of a path with other batch sizes are there, but not shown until they are ticked. */
+  function hideAblations() {
+    state.hidden = new Set(d().series.flatMap((s, i) => (s.main ? [] : [i])));
+  }
   function reset() { state.pick = null; state.t = Math.floor(path().length / 2); takeBudget(); show(); }
+  at("stretch").addEventListener("change", () => { state.stretch = at("stretch").checked; draw(); });
   for (const input of document.querySelectorAll("#controls input[type=radio]")) {
     input.addEventListener("change", () => { state[input.name] = input.value; reset(); });
   }
   at("scope").addEventListener("change", () => { state.scope = at("scope").value; reset(); });
   at("dataset").addEventListener("change", () => {
-    state.dataset = +at("dataset").value; state.scope = "all"; state.hidden.clear(); showDataset(); reset();
+    state.dataset = +at("dataset").value; state.scope = "all"; hideAblations(); showDataset(); reset();
   });
   for (const name of ["violation", "eo_gap"]) {
     at(`budget-${name}`).addEventListener("input", (event) => {
@@ -480,6 +512,7 @@
 
   fill("dataset", ...data.datasets.map((one, i) => node("option", { value: i }, one.name)));
   at("dataset-box").hidden = data.datasets.length < 2;
+  hideAblations();
   showDataset();
   reset();
 })();
