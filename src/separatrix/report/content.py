@@ -28,6 +28,7 @@ METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
 X_AXES = ("violation", "eo_gap")
 MIXING = ("utility", "accuracy")  # of a revealed mixture these are the weighted means; an AUROC is not
 EVERYTHING = "all"
+BOTH = "both"  # policies: the points of the first, then those of the second
 
 
 def content(
@@ -56,9 +57,12 @@ def _dataset(results: Results, name: str, confidence: float, posterior_audit: Au
     series = results.series(name)
     labels, main = legend_names(series), set(results.main(name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    hulls = {policy: _hulls(points[policy], [s in main for s in series]) for policy in POLICIES}
+    both = [point for policy in POLICIES for point in points[policy]]
+    hulls = {name: _hulls(listed, [s in main for s in series]) for name, listed in {**points, BOTH: both}.items()}
+    certain = {id(both[i]) for i in _listed(hulls[BOTH])}
     for policy in POLICIES:
-        _measure(results, name, series, policy, points[policy], hulls[policy], confidence)
+        certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
+        _measure(results, name, series, policy, points[policy], certain, confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
     audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
@@ -137,17 +141,21 @@ def _measure(
     series: list[Series],
     policy: str,
     points: list[dict[str, Any]],
-    hulls: dict[str, Any],
+    certain: set[int],
     confidence: float,
 ) -> None:
     """Add to each point its rates per group, and to those on an envelope the certified bound on v."""
-    listed = {i for by_y in hulls.values() for by_scope in by_y.values() for scope in by_scope.values() for i in scope}
-    for i, point in enumerate(points):
+    for point in points:
         table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
         point["rates"] = None if table is None else [[_plain(r) for r in row] for row in shown_rates(table)]
         # half the error each, so that the bounds of the two parts of a mixture hold at once
-        certain = table is not None and i in listed
-        point["upper"] = _plain(bounds.upper_bound(table, (1 + confidence) / 2)) if certain and table else None
+        wanted = table is not None and id(point) in certain
+        point["upper"] = _plain(bounds.upper_bound(table, (1 + confidence) / 2)) if wanted and table else None
+
+
+def _listed(hulls: dict[str, Any]) -> set[int]:
+    """The points on any of the envelopes."""
+    return {i for by_y in hulls.values() for by_scope in by_y.values() for scope in by_scope.values() for i in scope}
 
 
 def pooled(results: Results, dataset: str, series: Series, policy: str, trade_off: float | None) -> CountTable | None:
