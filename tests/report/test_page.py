@@ -392,7 +392,16 @@ def traced(tmp_path_factory):
 
     data = datasets.load("synthetic", law="bayes", n=900, labels=2, groups=2, random_state=2)
     folder = tmp_path_factory.mktemp("traced") / "a frontier"
-    trace(data.X, data.y, sensitive_features=data.z, trade_offs=(0.0, 0.4, 1.0), cv=2, out=folder, progress=False)
+    trace(
+        data.X,
+        data.y,
+        sensitive_features=data.z,
+        trade_offs=(0.0, 0.4, 1.0),
+        cv=2,
+        out=folder,
+        progress=False,
+        references=False,
+    )
     return folder
 
 

@@ -148,6 +148,8 @@ def _measure(
     for point in points:
         table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
         point["rates"] = None if table is None else [[_plain(r) for r in row] for row in shown_rates(table)]
+        if point["lost"] and table is not None:  # fewer rows than the data have
+            point["cells"] = table.counts.sum(2).round().tolist()
         # half the error each, so that the bounds of the two parts of a mixture hold at once
         wanted = table is not None and id(point) in certain
         point["upper"] = _plain(bounds.upper_bound(table, (1 + confidence) / 2)) if wanted and table else None

@@ -399,7 +399,8 @@
       if (!n) { empty += 1; return; } // "What is not estimable" names them
       const show = (p) => {
         const rate = p && mix(p, (q) => (q.rates ? q.rates[y][g] : null));
-        return [rate, rate === null ? null : wilson(rate, n, z)];
+        const own = p && (p.a.cells || p.b.cells); // a point that lost a fold was measured on fewer rows
+        return [rate, rate === null ? null : wilson(rate, own ? own[y][g] : n, z)];
       };
       const both = [c && show(c), ...(erm ? [show(alone(erm))] : [])];
       const cell = (pair, column) => {
