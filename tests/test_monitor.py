@@ -98,6 +98,22 @@ def test_posteriors_and_counts_from_elsewhere_are_taken():
     np.testing.assert_allclose(monitor.table.counts, sx.CountTable.from_posteriors(q, y, z).counts)
 
 
+def test_a_mixture_is_watched_with_its_branches():
+    rng = np.random.default_rng(7)
+    y, z, u = stream(rng, 2_000, 0.1)
+    branch = rng.integers(0, 2, 2_000)
+    names = tuple((b, label) for b in (0, 1) for label in ("no", "yes"))
+    shares = np.ones((2, 2, 4))
+    monitor = Monitor(CountTable(shares, ("no", "yes"), ("f", "m"), names, rows=16), budget=0.05)
+    monitor.update(y, z, u, branch=branch)
+    assert monitor.table.counts[1, 0, 3] == ((y == "yes") & (z == "f") & (branch == 1) & (u == "yes")).sum()
+    assert Monitor.from_json(monitor.to_json()).update(y, z, u, branch=branch) is None
+    with pytest.raises(InputError, match="`prediction` holds 'no'"):
+        monitor.update(y, z, u)
+    with pytest.raises(InputError, match="2 columns for the reference's 4"):
+        monitor.update(y, z, rng.dirichlet([1, 1], 2_000))
+
+
 def test_memory_is_constant():
     rng, monitor = np.random.default_rng(5), Monitor(reference(), budget=0.5)
     sizes = []

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix import inference
 from separatrix.bounds import worst_violation
-from separatrix.columns import compact, listed
+from separatrix.columns import check_lengths, check_posteriors, compact, listed
 from separatrix.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.evidence import log_evidence, lower_bound, rate_sequences
@@ -136,19 +136,27 @@ class Monitor:
         return self._all
 
     def update(
-        self, y_true: ArrayLike, sensitive_features: ArrayLike, prediction: ArrayLike, *, check: bool = True
+        self,
+        y_true: ArrayLike,
+        sensitive_features: ArrayLike,
+        prediction: ArrayLike,
+        *,
+        branch: ArrayLike | None = None,
+        check: bool = True,
     ) -> Alarm | None:
         """Add a batch; all of it or, where a value is unknown, nothing.
 
         Args:
             y_true, sensitive_features: labels and groups of the reference.
-            prediction: the labels that were decided (1-d), or posteriors (2-d) in the reference's order.
+            prediction: the labels that were decided (1-d), or posteriors (2-d) in the order of the reference's predictions.
+            branch: the branch of a revealed mixture that was drawn for each row: the decision is the pair. The reference
+                is then `Predictor.counts`, which counts such pairs.
             check: look at the evidence. Workers that will be merged may leave that to the merged monitor.
 
         Returns:
             The alarm, once there is one; None before. Later batches are counted but keep the first alarm.
         """
-        return self.update_counts(self._counted(y_true, sensitive_features, prediction), check=check)
+        return self.update_counts(self._counted(y_true, sensitive_features, prediction, branch), check=check)
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
         """`update` with rows that were counted elsewhere, in a database say: `audit_frame(...).table`."""
@@ -303,15 +311,28 @@ class Monitor:
     def _axes(self) -> tuple[Any, ...]:
         return self._all.labels, self._all.groups, self._all.predictions
 
-    def _counted(self, y: ArrayLike, z: ArrayLike, u: ArrayLike) -> CountTable:
-        table, names = self.reference, ("y_true", "sensitive_features", "prediction")
-        prediction = np.asarray(u)
-        _refuse_unknown(compact(y, names[0])[1], table.labels, names[0])
-        _refuse_unknown(compact(z, names[1])[1], table.groups, names[1])
+    def _counted(self, y: ArrayLike, z: ArrayLike, u: ArrayLike, branch: ArrayLike | None) -> CountTable:
+        table, prediction = self.reference, np.asarray(u)
+        at_y, at_z = _places(y, table.labels, "y_true"), _places(z, table.groups, "sensitive_features")
+        counts = np.zeros_like(table.counts)
         if prediction.ndim == 2:
-            return CountTable.from_posteriors(prediction, y, z, labels=table.predictions, names=names)
-        _refuse_unknown(compact(u, names[2])[1], table.predictions, names[2])
-        return CountTable.from_labels(y, z, u, labels=table.predictions, names=names)
+            posterior = check_posteriors(prediction, "prediction")
+            if posterior.shape[1] != len(table.predictions):
+                raise InputError(
+                    f"`prediction` has {posterior.shape[1]} columns for the reference's {len(table.predictions)} "
+                    f"predictions ({listed(table.predictions)})."
+                )
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": posterior})
+            np.add.at(counts, (at_y, at_z), posterior)
+        else:
+            if branch is not None:
+                pairs = np.empty(len(prediction), dtype=object)
+                pairs[:] = list(zip(np.asarray(branch).tolist(), prediction.tolist(), strict=True))
+                prediction = pairs
+            at_u = _places(prediction, table.predictions, "prediction")
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": at_u})
+            np.add.at(counts, (at_y, at_z, at_u), 1.0)
+        return CountTable(counts, table.labels, table.groups, table.predictions, rows=n)
 
 
 class _Window:
@@ -340,6 +361,12 @@ def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: 
             f"`{name}` holds {listed(unknown)}, which the reference does not know ({listed(axis)}). "
             "A new level needs a new reference and a new monitor."
         )
+
+
+def _places(values: ArrayLike, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
+    codes, levels = compact(values, name)
+    _refuse_unknown(levels, axis, name)
+    return np.array([axis.index(level) for level in levels], dtype=np.intp)[codes]
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> Array:

@@ -280,9 +280,11 @@ def _train(stack: Stack) -> Answer:
             lane.trade_off if q["weight"] == "trade_off" else q["weight"]
             for lane, q in zip(lanes, stack.questions, strict=True)
         ]
-        q_train = fitted.posteriors(X[train], data.z[train])[good]
         on_train, on_test = (data.y[train], data.z[train]), (data.y[test], data.z[test])
-        cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
+        cuts = np.full(len(good), np.nan)  # more than two labels: argmax
+        if len(data.labels) == 2:
+            q_train = fitted.posteriors(X[train], data.z[train])[good]
+            cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
         ranking = _ranking(stack.job.method, fitted, X[test], data.z[test], good)
         scores = evaluate(q[good], *on_test, len(data.groups), cuts, ranking) if len(test) else [None] * len(good)
         for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
