@@ -312,6 +312,19 @@ def test_the_limit_and_the_share_of_it(page, results_folder, mean):
     assert not page.all("#plot .limit")
 
 
+def test_both_policies_at_once(page, mean):
+    page.choose("policy", "both")
+    hull = concave_envelope(mean["violation"], mean["utility"])
+    page.slide(len(hull.index) - 1)
+    i = hull.index[-1]
+    policy = {"randomized": "randomised", "deterministic": "deterministic"}[mean["policy"][i]]
+    assert page.text("#mixture") == f"One predictor: {label(mean, i)}, {policy}."
+    assert len(page.all("#plot .point")) == len(mean["method"])
+    assert policy in page.text("#audit-title")  # ERM beside it, under the same policy
+    page.type("#budget-violation", "0.002")
+    assert page.number("utility") == pytest.approx(float(hull.at(0.002)), rel=1e-6)
+
+
 def test_stretching_small_values_moves_points_along_the_root(page, mean):
     part = select(mean, policy="randomized")
     page.find("#stretch").click()

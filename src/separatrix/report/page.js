@@ -247,10 +247,12 @@
       line.append(node("title", {}, "limit of post-processing"));
       svg.append(line);
     }
-    d().series.forEach((s, k) => { // each path in the order of λ
-      const own = seen.filter(([p]) => p.series === k).map(([p]) => [p.mean[x], p.mean[y]]);
-      if (own.length > 1) svg.append(node("polyline", { points: drawnLine(own), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
-    });
+    for (const [k, s] of d().series.entries()) { // each path in the order of λ
+      for (const policy of Object.keys(SPELLED)) {
+        const own = seen.filter(([p]) => p.series === k && p.policy === policy).map(([p]) => [p.mean[x], p.mean[y]]);
+        if (own.length > 1) svg.append(node("polyline", { points: drawnLine(own), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
+      }
+    }
     const line = path().map((i) => points()[i]);
     if (budgets().length) {
       for (const [i, from, to] of feasible()) {
@@ -273,7 +275,10 @@
           : [py(p.mean[m] - sd) - py(p.mean[m]), py(p.mean[m] + sd) - py(p.mean[m])];
         g.append(node("line", { ...(along ? { x1: a, x2: b } : { y1: a, y2: b }), stroke: ink(s.colour), "stroke-width": 1, opacity: 0.4 }));
       }
-      g.append(node("path", { ...symbol(s.marker, r), fill: s.hollow ? "var(--paper)" : ink(s.colour), stroke: s.hollow ? ink(s.colour) : "var(--paper)", "stroke-width": s.hollow ? 1.5 : 0.7 }),
+      const outlined = state.policy === "both" && p.policy === "deterministic";
+      const edge = outlined ? { stroke: "var(--ink)", "stroke-width": 2 }
+        : { stroke: s.hollow ? ink(s.colour) : "var(--paper)", "stroke-width": s.hollow ? 1.5 : 0.7 };
+      g.append(node("path", { ...symbol(s.marker, r), fill: s.hollow ? "var(--paper)" : ink(s.colour), ...edge }),
         node("circle", { class: "halo", r: r + 4 }), node("circle", { r: 11, fill: "transparent" }));
       svg.append(g);
     });
@@ -416,7 +421,7 @@
         bar.append(node("line", { x1: 100 * low, x2: Math.max(100 * high, 100 * low + 0.3), y1: at, y2: at, stroke: colour, "stroke-width": 3, "vector-effect": "non-scaling-stroke" }),
           node("line", { x1: 100 * rate, x2: 100 * rate, y1: at - 4.5, y2: at + 4.5, stroke: colour, "stroke-width": 2.5, "vector-effect": "non-scaling-stroke" }));
       });
-      rows.push(node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name" }, `Y = ${label}`), node("td", { class: "name" }, group),
+      rows.push(node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name" }, `Y\u00a0=\u00a0${label}`), node("td", { class: "name" }, group),
         node("td", { class: "number" }, n.toLocaleString("en")), cell(both[0], "chosen"), ...(erm ? [cell(both[1], "ERM")] : []),
         node("td", { class: "bar" }, bar)));
     }));
@@ -441,6 +446,8 @@
     fill("scope", ...[["all", "all methods together"], ...d().series.map((s, i) => [i, s.label])]
       .map(([v, text]) => node("option", { value: v }, text)));
     at("scope").value = state.scope;
+  }
+  function showLegend() {
     const item = (id, text, ...shapes) => {
       const icon = node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" }, ...shapes);
       if (id === null) return node("li", {}, node("label", {}, icon, text));
@@ -454,7 +461,8 @@
       ...d().series.map((s, i) => item(i, s.label,
         node("path", { ...symbol(s.marker, 6), fill: s.hollow ? "none" : ink(s.colour), stroke: ink(s.colour) }))),
       ...(d().limit ? [item("limit", "limit of post-processing", node("line", { ...stroke, stroke: "var(--quiet)", "stroke-dasharray": "6 3" }))] : []),
-      item(null, "envelope", node("line", { ...stroke, stroke: "var(--ink)" })));
+      item(null, "envelope", node("line", { ...stroke, stroke: "var(--ink)" })),
+      ...(state.policy === "both" ? [item(null, "deterministic: outlined", node("circle", { r: 5, fill: "none", stroke: "var(--ink)", "stroke-width": 2 }))] : []));
   }
   function show() {
     const line = path(), slider = at("slider");
@@ -465,7 +473,7 @@
     slider.disabled = line.length < 2;
     const c = chosen();
     slider.setAttribute("aria-valuetext", c ? `${SHORT[state.x]} ${number(state.x, value(c, state.x))}, ${SHORT[state.y]} ${number(state.y, value(c, state.y))}` : "no point");
-    draw(); showBudget(); showChosen(); showShip(); showRates(); showAudit();
+    draw(); showLegend(); showBudget(); showChosen(); showShip(); showRates(); showAudit();
   }
 
   // ---------------------------------------------------------------- what the reader does
