@@ -16,7 +16,7 @@ setup: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,engines,data,deploy,dev]'
 	touch $@
 
-demo: setup  ## audit a logistic regression on the embedded Adult data
+demo: setup  ## the main job on the embedded Adult data: trace, report, select; about a minute on two cores
 	$(BIN)/python examples/demo.py
 
 test: setup

@@ -1,26 +1,19 @@
-"""`make demo`: audit a logistic regression on the embedded Adult data (UCI, CC BY 4.0)."""
+"""`make demo`: what is possible on the embedded Adult data (UCI, CC BY 4.0)? Trace it, look at it, choose a point.
 
-import lzma
-import sys
-from importlib.resources import files
+The same on the command line: separatrix trace adult --out demo
+"""
 
-import numpy as np
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
+import shutil
+from pathlib import Path
 
 import separatrix as sx
+from separatrix.commands import trace_source
 
-raw = lzma.decompress(files("separatrix").joinpath("datasets/data/adult.data.xz").read_bytes()).decode()
-table = np.array([line.split(", ") for line in raw.splitlines() if line])
-age, education, sex, income = table[:, 0].astype(int), table[:, 4].astype(int), table[:, 9], table[:, 14]
-decade = np.clip(age // 10, 1, 7)
-years = np.clip(education, 5, 13)
-X = np.column_stack([decade[:, None] == np.unique(decade), years[:, None] == np.unique(years), sex == "Male"])
-
-posterior = cross_val_predict(LogisticRegression(), X, income, cv=5, method="predict_proba")
-decision = np.where(posterior[:, 1] > 0.3, ">50K", "<=50K")
-
-print(sx.audit(income, decision, sensitive_features=sex))
-
-if len(sys.argv) > 1:  # python examples/demo.py docs/audit.png
-    sx.audit(income, decision, sensitive_features=sex).plot().figure.savefig(sys.argv[1], dpi=110)
+if __name__ == "__main__":  # local processes import this file again
+    out = Path("demo")
+    for line in trace_source("adult", out, target=None, sensitive=[], method=["cmi"], jobs=2):
+        print(line)
+    point = sx.load_frontier(out).select(max_violation=0.001, maximize="auroc")
+    print(point)
+    shutil.rmtree(out / "model", ignore_errors=True)
+    print("Saved the predictor to", point.predictor.save(out / "model"))

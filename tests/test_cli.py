@@ -101,3 +101,69 @@ def test_help_and_version():
     assert "--pred" in run("audit", "--help").stdout
     assert run("--version").stdout.strip() == sx.__version__
     assert run("audit").returncode == 2
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory) -> Path:
+    rng = np.random.default_rng(1)
+    n = 500
+    sex, age = rng.choice(["f", "m"], n), rng.normal(40, 10, n).round(1)
+    hired = np.where(0.05 * (age - 40) + 0.7 * (sex == "m") + rng.normal(0, 1, n) > 0.3, "yes", "no")
+    path = tmp_path_factory.mktemp("people") / "people.csv"
+    pl.DataFrame({"age": age, "sex": sex, "hired": hired}).write_csv(path)
+    return path
+
+
+def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
+    out = tmp_path / "frontier"
+    asked = "trace", people, "--target", "hired", "--sensitive", "sex", "--out", out, "--folds", "2", "--jobs", "1"
+    asked += "--method", "uniform"  # the command, not the training, is tested here
+    done = run(*asked)
+    assert done.returncode == 0, done.stderr
+    assert "500 rows, 1 features; labels no" in done.stdout
+    assert "Uniform random" in done.stdout
+    assert done.stderr == ""
+    found = sx.load_frontier(out)
+    points = found.points
+    assert set(points["fold"]) == {0, 1}
+    rows = pl.read_csv(out / "frontier.csv")
+    assert rows.height == len(found.means["method"])
+    again = run(*asked)
+    assert again.returncode == 0
+    assert sx.load_frontier(out).points.equals(points)  # resumed: not even the training times differ
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nowhere.csv", "--out", "{out}"], "neither a file nor a dataset; the datasets are"),
+        (["{people}", "--out", "{out}"], "Name the columns"),
+        (["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"], "names 'sexe'"),
+        (["adult", "--target", "income", "--out", "{out}"], "knows its columns"),
+        (["adult", "--out", "{out}", "--method", "cni"], "no method 'cni'"),
+        (["adult", "--out", "{out}", "--backend", "dask"], "address of a Dask scheduler"),
+    ],
+)
+def test_a_bad_trace_is_one_sentence_and_status_two(people, tmp_path, arguments, message):
+    done = run("trace", *(argument.format(people=people, out=tmp_path / "f") for argument in arguments))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+
+
+def test_benchmark_writes_tables_and_figures(tmp_path):
+    done = run(
+        "benchmark", "synthetic", "--quick", "--method", "erm", "--method", "uniform", "--out", tmp_path, "--jobs", "1"
+    )
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert {"synthetic-operating_points.csv", "synthetic-randomized.md", "synthetic-envelopes.tex"} <= names
+    assert "added" in done.stdout
+    assert list((tmp_path / "figures").glob("*.png"))
+
+
+def test_listings_name_every_dataset_and_method():
+    shown = run("datasets").stdout
+    assert all(name in shown for name in sx.datasets.names())
+    shown = run("methods").stdout
+    assert all(name in shown for name in sx.methods.names())

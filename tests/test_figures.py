@@ -134,7 +134,7 @@ def test_the_default_recipe_is_told_from_its_changes():
     assert Series("cmi", "xz", "default").batch == methods.get("cmi").recipes["default"].batch
     assert Series("cmi", "xz", "default, batch=None").batch is None
     assert Series("gone", "xz", "default, epochs=3").batch is None  # a method of another version
-    assert Series("gone", "xz", "default").label() == "gone"
+    assert Series("gone", "xz", "default").name == "gone"
 
 
 def test_a_point_that_lost_a_fold_is_not_drawn(made_up):

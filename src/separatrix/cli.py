@@ -239,9 +239,8 @@ def report(
 
     Example: separatrix report frontier
     """
-    from importlib import import_module
+    from separatrix.report import write
 
-    write = import_module("separatrix.report").write
     with _working(f"Reading {folder}"):
         path = write(folder, out or folder / "report.html")
     typer.echo(f"{path}")

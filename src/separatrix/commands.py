@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +67,7 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
         for row in table.rows
     )
     write_whole(out / "frontier.csv", summary.Table("", ("Policy", *tables[0].head), rows).csv().encode())
-    page = frontier.report(out / "report.html") if find_spec("separatrix.report") else out / "frontier.csv"
+    page = frontier.report(out / "report.html")
     yield tables[0].text()
     yield summary.envelopes(columns, name, limit=frontier.limit).text()
     lost = int((columns["status"] != "ok").sum()) // 2

@@ -27,7 +27,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NAMES", "Results", "Series", "batch_sizes", "draw", "frontier", "gradient_norms", "six_panels"]
+__all__ = [
+    "NAMES",
+    "Results",
+    "Series",
+    "batch_sizes",
+    "draw",
+    "frontier",
+    "gradient_norms",
+    "legend_names",
+    "six_panels",
+]
 
 NAMES = {
     "violation": "violation v = I(U;Z|Y), nats",
@@ -86,16 +96,30 @@ class Series(NamedTuple):
         known = _method(self.method)
         return known.recipes[self.base].batch if known is not None and self.base in known.recipes else None
 
-    def label(self, recipe: bool = False) -> str:
-        """Its name in a legend.
+    @property
+    def name(self) -> str:
+        """The method with its inputs.
 
-        >>> Series("erm", "x", "default").label()
+        >>> Series("erm", "x", "default").name
         'ERM (X)'
         """
         known = _method(self.method)
         text = self.method if known is None else known.label
-        text += " (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else ""
-        return f"{text}, {self.recipe}" if recipe else text
+        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
+
+
+def legend_names(series: Sequence[Series]) -> list[str]:
+    """The names of some paths: of two that differ in the recipe alone, also what differs.
+
+    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
+    ['CMI', 'CMI, batch=64']
+    """
+    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
+    names = []
+    for s, own in zip(series, parts, strict=True):
+        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
+        names.append(", ".join([s.name, *(part for part in own if not all(part in other for other in alike))]))
+    return names
 
 
 def _method(name: str) -> methods.Method | None:
@@ -257,7 +281,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
         style = {"color": _SHADES[i % len(_SHADES)], "marker": _MARKERS[i % len(_MARKERS)], "label": f"batch {size}"}
         _bars(ax, points, "violation", "utility", ls="-", **style)
     _limit(ax, results, dataset)
-    _finish(ax, f"{dataset}: {runs[0].label()} by batch size, {policy} policy", "violation", "utility")
+    _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
     ax.legend(frameon=False)
     return figure
 
@@ -267,14 +291,12 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     runs = [s for s in results.main(dataset) if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
         return None
-    several = len(runs) > 2
     figure = _figure(11.0, 4.6)
     metrics = ("utility", "auroc")
     for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
-        for series in runs:
+        for series, name in zip(runs, legend_names(runs), strict=True):
             points = results.points(dataset, series, policy)
-            text = "with gradient norms" if series.method == "cmi" else "without"
-            label = f"{series.label(recipe=several)}, {text}"
+            label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
             _bars(ax, points, "violation", metric, color=series.colour, marker=series.marker, ls="-", label=label)
         many = metric == "auroc" and results.labels(dataset) > 2
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
@@ -308,7 +330,7 @@ def _paths(
     faint: bool = False,
 ) -> None:
     main = results.main(dataset)
-    for series in main:
+    for series, name in zip(main, legend_names(main), strict=True):
         points = results.points(dataset, series, policy)
         single = series.method in _REFERENCES
         style: dict[str, Any] = {
@@ -317,7 +339,7 @@ def _paths(
             "ms": 11 if series.method == "erm" else 5,
             "ls": "-" if lines and not single else "",
             "alpha": 0.3 if faint and not single else 1.0,
-            "label": series.label(recipe=_ambiguous(series, main)),
+            "label": name,
             "zorder": 4 if single else 3,
         }
         if series.inputs == "x":
@@ -374,10 +396,6 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
     figure.legend(
         entries.values(), entries.keys(), loc="outside lower center", ncols=min(5, len(entries)), frameon=False
     )
-
-
-def _ambiguous(series: Series, among: Sequence[Series]) -> bool:
-    return sum(s[:2] == series[:2] for s in among) > 1
 
 
 def _figure(width: float, height: float) -> Figure:

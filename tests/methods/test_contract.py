@@ -34,7 +34,7 @@ def problems(method: Method) -> list[Sample]:
 def lanes(method: Method) -> list[Lane]:
     grid = method.grid()
     rows = np.arange(0, 600, 2)
-    return [Lane(t, r, 5) for t in dict.fromkeys((grid[0], grid[len(grid) // 2], grid[-1])) for r in (None, rows)]
+    return [Lane(grid[0], None, 5), Lane(grid[len(grid) // 2], rows, 5), Lane(grid[-1], None, 5)]
 
 
 @pytest.fixture(params=methods.names())

@@ -133,6 +133,20 @@ def test_a_rerun_skips_what_is_finished_and_adds_what_is_new(serial, tmp_path):
     assert len([row for row in contents(tmp_path) if row in known]) == 10
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=3), "with folds = 2"),
+        (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, split_seed=1), "with split = 0"),
+        (lambda: grid([Source("synthetic", {**LAW, "n": 1_300})], [JOBS[2]], folds=2), "with other rows"),
+    ],
+)
+def test_two_protocols_do_not_mix_in_one_folder(tmp_path, other, message):
+    run(grid([Source("synthetic", LAW)], [JOBS[2]], folds=2), tmp_path)
+    with pytest.raises(InputError, match=message):
+        run(other(), tmp_path)
+
+
 def test_a_lost_model_file_is_made_again(serial, tmp_path):
     keeping = [s for s in stacks() if s.job.keep][:1]
     run(keeping, tmp_path)

@@ -217,7 +217,7 @@ class SeparationLoss(nn.Module):
             a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
             self._last = (*values, *norms)
             # DistributedDataParallel's average over the ranks divides by their number
-            gradient = torch.mul(task.rows, a * ranks / n).add_(cmi.rows * (b * ranks / n))
+            gradient = torch.mul(task.rows, a * ranks / n).add_(cmi.rows.mul_(b * ranks / n))
             if weight is not None:
                 gradient = gradient * weight[:, None].to(gradient.dtype)
             value = a * values[0] + b * values[1]
@@ -264,7 +264,7 @@ class SeparationLoss(nn.Module):
         else:
             u = mi_term(p, y, table)
             task = Term(-u.value, -u.rows)
-        return (task, cmi_term(p, cell, table)), n
+        return (task, cmi_term(p, cell, table, None if self.running else n)), n
 
     def _norms(
         self,

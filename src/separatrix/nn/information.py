@@ -115,7 +115,7 @@ def log_ratio(table: Tensor) -> Tensor:
     return (table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY)).clamp_min_(_TINY).log_()
 
 
-def cmi_term(p: Tensor, cell: Tensor, table: Tensor) -> Term:
+def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | None = None) -> Term:
     """I(U; Z | Y) of `table` (M, U, Y, Z) and its derivative through the rows of this batch.
 
     Args:
@@ -123,9 +123,10 @@ def cmi_term(p: Tensor, cell: Tensor, table: Tensor) -> Term:
         cell: y · n_groups + z of each row, (M, B).
         table: soft counts. It may hold more than the batch (a running table, other ranks): the derivative is that
             of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off the table.
+        total: the sum of the table, where it is known.
     """
     g = log_ratio(table)
-    value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(_TINY)
+    value = (table * g).sum((1, 2, 3)) / (table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total)
     rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
     return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)))
 
@@ -138,7 +139,11 @@ def mi_term(p: Tensor, y: Tensor, table: Tensor) -> Term:
 def cross_entropy_term(log_p: Tensor, p: Tensor, y: Tensor, share: Tensor | float) -> Term:
     """Cross-entropy of log-posteriors (M, K, B); `share` is each row's weight over n, (M, B) or a number."""
     label = y.unsqueeze(1)
-    value = -(log_p.gather(1, label).squeeze(1) * share).sum(1, dtype=torch.float64)
+    of_label = log_p.gather(1, label).squeeze(1)
+    if isinstance(share, Tensor):
+        value = (of_label * share).sum(1, dtype=torch.float64).neg_()
+    else:
+        value = of_label.sum(1, dtype=torch.float64).mul_(-share)
     return Term(value, p - torch.zeros_like(p).scatter_(1, label, 1.0))
 
 

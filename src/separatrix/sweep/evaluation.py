@@ -27,17 +27,15 @@ class Scores(NamedTuple):
 
 
 def thresholds(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weights: ArrayLike) -> Array:
-    """t* of every lane on the rows that trained it; NaN for more than two labels, where the decision is the argmax.
+    """t* of every lane on the rows that trained it, for two labels.
 
     Args:
-        q: posteriors (M, n, K) of the training rows.
+        q: posteriors (M, n, 2) of the training rows.
         y, z: codes of these rows.
         n_groups: number of groups.
         weights: w of each lane, in Accuracy − w · EO gap.
     """
     posterior = np.asarray(q)
-    if posterior.shape[2] != 2:
-        return np.full(len(posterior), np.nan)
     weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(posterior),))
     return np.array([best_threshold(s, y, z, n_groups, w) for s, w in zip(posterior[:, :, 1], weight, strict=True)])
 
@@ -51,7 +49,7 @@ def evaluate(
         q: posteriors (M, n, K) of these rows.
         y, z: their codes.
         n_groups: number of groups.
-        cuts: of `thresholds`.
+        cuts: of `thresholds`; not used for more than two labels, where the decision is the argmax.
         ranking: posteriors (M, n, K) that AUROC is read off instead of `q`: those of the base model, where a method's own
             are decisions rather than scores.
     """

@@ -32,6 +32,8 @@ __all__ = ["Answer", "Job", "Source", "Stack", "grid", "work"]
 
 FORMAT = 1  # of the numbers: a change of the evaluation that changes them raises it
 _ALONE = threading.Lock()
+# "For ranking metrics such as AUROC, we use the base model posterior score": appendix "Threshold Optimizer"
+_RANKED_BY_BASE = ("threshold_optimizer",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +104,9 @@ class Job:
             raise InputError(
                 f"`inputs` must be 'xz' (group and features) or 'x' (features alone), got {self.inputs!r}."
             )
+        bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
+        if bad or self.trade_offs == ():
+            raise InputError(f"`trade_offs` must be finite and not negative, and at least one, got {bad or 'none'}.")
 
     def grid(self, dataset: str | None = None) -> tuple[float, ...]:
         """Its λ on a dataset."""
@@ -275,10 +280,12 @@ def _train(stack: Stack) -> Answer:
             lane.trade_off if q["weight"] == "trade_off" else q["weight"]
             for lane, q in zip(lanes, stack.questions, strict=True)
         ]
-        q_train = fitted.posteriors(X[train], data.z[train])[good]
         on_train, on_test = (data.y[train], data.z[train]), (data.y[test], data.z[test])
-        cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
-        ranking = _ranking(fitted, X[test], data.z[test], good)
+        cuts = np.full(len(good), np.nan)  # more than two labels: argmax
+        if len(data.labels) == 2:
+            q_train = fitted.posteriors(X[train], data.z[train])[good]
+            cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
+        ranking = _ranking(stack.job.method, fitted, X[test], data.z[test], good)
         scores = evaluate(q[good], *on_test, len(data.groups), cuts, ranking) if len(test) else [None] * len(good)
         for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
             soft, hard, area = (None, None, float("nan")) if found is None else found
@@ -286,10 +293,9 @@ def _train(stack: Stack) -> Answer:
     return Answer(tuple(records), fitted.arrays() if stack.job.keep else None, q if stack.job.keep else None)
 
 
-def _ranking(fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]) -> NDArray[Any] | None:
-    """The base model's posteriors, where a method has such (`Fitted.scores`): its own are decisions, and rank nothing."""
-    scores = getattr(fitted, "scores", None)
-    return None if scores is None else np.asarray(scores(X, z))[lanes]
+def _ranking(method: str, fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]) -> NDArray[Any] | None:
+    """The base model's posteriors, where the paper ranks by these; None where the method's own posteriors rank."""
+    return np.asarray(fitted.base.posteriors(X, z))[lanes] if method in _RANKED_BY_BASE else None
 
 
 @contextmanager

@@ -86,6 +86,7 @@ def run(
     show = sys.stderr.isatty() if progress is None else progress
     added: dict[str, int] = {}
     with Store(folder) as store:
+        _check_protocol(stacks, store)
         todo = _unfinished(stacks, store)
         skipped = sum(len(s.questions) for s in stacks) - sum(len(s.questions) for s in todo)
         for source in {id(stack.source): stack.source for stack in stacks}.values():
@@ -135,6 +136,26 @@ def kept(folder: str | Path) -> list[Kept]:
         found.append(Kept(questions, {name[len("model.") :]: array for name, array in arrays.items()}, held_out))
     names = ("dataset", "method", "inputs", "recipe", "fold", "seed")
     return sorted(found, key=lambda k: tuple(k.questions[0][name] for name in names))
+
+
+_SERIES = ("dataset", "method", "inputs", "recipe")
+_PROTOCOL = ("data", "folds", "split", "weight", "details", "format")
+
+
+def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
+    """A folder holds one answer per series: means over records of two protocols would be means of nothing."""
+    known = {tuple(r.question[n] for n in _SERIES): r.question for r in store.records()}
+    for stack in stacks:
+        asked = stack.questions[0]
+        there = known.get(tuple(asked[name] for name in _SERIES))
+        differs = [] if there is None else [name for name in _PROTOCOL if there[name] != asked[name]]
+        if there is not None and differs:
+            what = {"data": "other rows", "details": "another recipe or version"}
+            name = differs[0]
+            raise InputError(
+                f"{str(store.folder)!r} holds records of {asked['method']!r} on {asked['dataset']!r} with "
+                f"{what.get(name) or f'{name} = {there[name]}'}. Pass another folder, or remove that one."
+            )
 
 
 def _unfinished(stacks: Sequence[Stack], store: Store) -> list[Stack]:

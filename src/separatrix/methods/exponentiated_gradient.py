@@ -1,0 +1,238 @@
+"""Exponentiated Gradient: a mixture of weighted classifiers that satisfies equalized odds up to ε on the training rows.
+
+fairlearn's `ExponentiatedGradient` with `EqualizedOdds` plays the game between a learner and the multipliers of the
+constraints; the learner here is the backbone, trained on weighted cross-entropy. What comes out is a randomised policy:
+draw one network with the probability of its weight and take its decision (the larger posterior).
+
+The trade-off of a lane is fairlearn's ε, the difference of error rates that is allowed: a larger one asks for *less*,
+and the grid is a path. The weights of the rows and their changed labels depend on the cell (y, z) alone, so a lane's
+problem is a small table, and the games of all lanes are played side by side: each has its own thread, and when all of
+them wait for a network, those networks are trained as one stack.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from separatrix.errors import InputError
+from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.methods._lockstep import Desk, side_by_side
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import Term, cross_entropy_term
+from separatrix.nn.lanes import Batch
+from separatrix.nn.networks import Networks
+from separatrix.nn.stack import train
+
+ROUNDS = 50  # fairlearn's own
+
+Array = NDArray[np.float64]
+Answer = tuple[Networks, Array]  # a network, and its decisions on its training rows
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """For each lane a random choice between the decisions of some networks.
+
+    Args:
+        networks: the networks of all lanes.
+        lane: (T,), the lane of each network.
+        weight: (T,), its probability there.
+        status: "ok" or "diverged", per lane.
+    """
+
+    networks: Networks
+    lane: NDArray[np.int64]
+    weight: Array
+    status: tuple[str, ...]
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> Array:
+        """P(U = u | x, z) of every lane, (M, n, 2): the weights of the networks that decide so."""
+        n = len(np.asarray(X))
+        q = np.zeros((len(self.status), n, 2))
+        for lane, status in enumerate(self.status):
+            mine = np.flatnonzero(self.lane == lane)
+            ones = _decisions(self.networks[mine].posteriors(X, z))
+            q[lane, :, 1] = np.clip(self.weight[mine] @ ones, 0.0, 1.0) if status == "ok" else np.nan
+        q[:, :, 0] = 1.0 - q[:, :, 1]
+        return q
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The networks' arrays, and which of them each lane mixes."""
+        status = np.array([s == "ok" for s in self.status])
+        return {**self.networks.arrays(), "lane": self.lane, "mixture": self.weight, "lane_ok": status}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> Mixture:
+        """What `arrays` described."""
+        status = tuple("ok" if ok else "diverged" for ok in arrays["lane_ok"])
+        return Mixture(Networks.restore(arrays), arrays["lane"], arrays["mixture"], status)
+
+
+def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
+    """One game per lane, all of them side by side."""
+    if sample.weight is not None:
+        raise InputError("fairlearn's ExponentiatedGradient takes no sample weights: pass a `Sample` without `weight`.")
+    for lane in lanes:
+        if not lane.trade_off > 0:
+            raise InputError(
+                f"The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference of error rates that is "
+                f"allowed; got {lane.trade_off}."
+            )
+    # groups in the order in which they occur: ties in fairlearn's linear programme then fall alike whatever their names
+    canonical, renamed = _by_first_occurrence(sample)
+    games = [partial(_play, renamed, lane) for lane in lanes]
+    with warnings.catch_warnings():
+        # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates: nothing that a caller of ours could change
+        warnings.filterwarnings("ignore", message="Setting a", category=DeprecationWarning)
+        mixtures = side_by_side(games, partial(_train_all, renamed, lanes, options), progress=options.progress)
+    shape = _blank(renamed, options)
+    networks = _join([network for mixture in mixtures for network, _ in mixture], shape)
+    owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
+    weight = np.array([w for mixture in mixtures for _, w in mixture])
+    bad = {int(lane) for lane, status in zip(owner, networks.status, strict=True) if status != "ok"}
+    status = tuple("diverged" if lane in bad else "ok" for lane in range(len(lanes)))
+    return Mixture(_rename(networks, canonical), owner, weight, status)
+
+
+class _Learner:
+    """The backbone as the estimator that fairlearn trains. Its X are row numbers, and its decisions on them are known."""
+
+    def __init__(self, desk: Desk[Array, Answer], cell: NDArray[np.int64], cells: int) -> None:
+        self.desk, self.cell, self.cells = desk, cell, cells
+
+    def __sklearn_clone__(self) -> _Learner:
+        return _Learner(self.desk, self.cell, self.cells)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any) -> _Learner:
+        label, weight = np.asarray(y, dtype=np.int64), np.asarray(sample_weight, dtype=np.float64)
+        # a cell's rows agree but for rounding; where the weight is rounding itself, so is its sign, the label
+        total = np.bincount(self.cell, np.where(label == 1, weight, -weight), self.cells).astype(np.float64)
+        signed = total / np.maximum(np.bincount(self.cell, minlength=self.cells), 1)
+        self.network, self.decisions = self.desk.ask(signed)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        return self.decisions
+
+
+def _play(sample: Sample, lane: Lane, desk: Desk[Array, Answer]) -> list[tuple[Networks | int, float]]:
+    """The networks (or the label of a constant) and their weights at the end of one game."""
+    rows = _rows(sample, lane)
+    y, z = sample.y[rows], sample.z[rows]
+    learner = _Learner(desk, y * sample.n_groups + z, sample.n_labels * sample.n_groups)
+    game = ExponentiatedGradient(
+        learner, EqualizedOdds(difference_bound=lane.trade_off), eps=lane.trade_off, max_iter=ROUNDS
+    )
+    game.fit(rows[:, None], y, sensitive_features=z)
+    chosen = game.weights_[game.weights_ > 0]
+    found = [(game.predictors_[index], float(weight)) for index, weight in chosen.items()]
+    return [(p.network if isinstance(p, _Learner) else int(p.constant), w / chosen.sum()) for p, w in found]
+
+
+def _train_all(sample: Sample, lanes: Sequence[Lane], options: Options, asked: dict[int, Array]) -> dict[int, Answer]:
+    """One network for each question, trained as one stack, with its decisions on its own rows."""
+    problems = torch.tensor(np.stack(list(asked.values())))
+    stack = [Lane(float(i), lanes[lane].rows, lanes[lane].seed) for i, lane in enumerate(asked)]
+    quiet = Options(options.recipe, options.use_sensitive, options.device, options.jobs)
+    networks = train(sample, stack, quiet, partial(weighted_loss, problems=problems))
+    answers = {}
+    for i, lane in enumerate(asked):
+        rows = _rows(sample, lanes[lane])
+        network = networks[[i]]
+        answers[lane] = network, _decisions(network.posteriors(sample.X[rows], sample.z[rows]))[0]
+    return answers
+
+
+def weighted_loss(batch: Batch, problem: Tensor, problems: Tensor) -> Tensor:
+    """Cross-entropy with the labels and weights of each lane's cost-sensitive problem: one loss per lane, (M,).
+
+    Args:
+        problem: (M,), which of the problems each lane solves.
+        problems: (P, cells), the cost of the decision 0 minus that of 1 in each cell (y, z), by weight.
+    """
+    lanes = Lanes.of(batch)
+    cell = batch.y * batch.n_groups + batch.z
+    signed = problems.to(cell.device)[problem.long()].gather(1, cell)
+    weight = signed.abs().to(lanes.p.dtype)
+    rows = weight if batch.weight is None else weight * batch.weight
+    task = cross_entropy_term(lanes.log_p, lanes.p, (signed > 0).long(), rows / torch.as_tensor(lanes.n).reshape(-1, 1))
+    return lanes.loss([Term(task.value, task.rows * weight.unsqueeze(1))], [torch.ones_like(task.value)])
+
+
+def _rows(sample: Sample, lane: Lane) -> NDArray[np.int64]:
+    return np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
+
+
+def _decisions(q: NDArray[np.float32]) -> Array:
+    """1.0 where a network takes the second label, (T, n)."""
+    return (q[:, :, 1] > q[:, :, 0]).astype(np.float64)
+
+
+def _by_first_occurrence(sample: Sample) -> tuple[NDArray[np.int64], Sample]:
+    """The new code of each group, and the sample with new codes."""
+    seen, first = np.unique(sample.z, return_index=True)
+    order = np.r_[seen[np.argsort(first)], np.setdiff1d(np.arange(sample.n_groups), seen)]
+    canonical = np.empty(sample.n_groups, dtype=np.int64)
+    canonical[order] = np.arange(sample.n_groups)
+    return canonical, Sample(sample.X, sample.y, canonical[sample.z], sample.n_labels, sample.n_groups)
+
+
+def _rename(networks: Networks, canonical: NDArray[np.int64]) -> Networks:
+    """Networks for the sample's own group codes: the group's input is a row of the first weights."""
+    first = networks.weights[0].copy()
+    if networks.n_groups:
+        first[:, : networks.n_groups] = first[:, canonical]
+    return replace(networks, weights=(first, *networks.weights[1:]))
+
+
+def _join(parts: list[Networks | int], shape: Networks) -> Networks:
+    """All networks as one stack; a constant becomes a network of zeros with an output bias."""
+    full = [_constant(part, shape) if isinstance(part, int) else part for part in parts]
+    return Networks(
+        tuple(np.concatenate([part.weights[i] for part in full]) for i in range(len(shape.weights))),
+        tuple(np.concatenate([part.biases[i] for part in full]) for i in range(len(shape.biases))),
+        shape.n_groups,
+        tuple(status for part in full for status in part.status),
+        np.concatenate([part.losses for part in full]),
+    )
+
+
+def _blank(sample: Sample, options: Options) -> Networks:
+    """A network of zeros in the shape of the backbone."""
+    groups = sample.n_groups if options.use_sensitive else 0
+    widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
+    weights = tuple(np.zeros((1, a, b), dtype=np.float32) for a, b in pairwise(widths))
+    return Networks(
+        weights, tuple(np.zeros((1, b), dtype=np.float32) for b in widths[1:]), groups, ("ok",), np.zeros((1, 0))
+    )
+
+
+def _constant(label: int, shape: Networks) -> Networks:
+    biases = [np.zeros_like(b) for b in shape.biases]
+    biases[-1][:, label] = 1.0
+    return Networks(
+        tuple(np.zeros_like(w) for w in shape.weights), tuple(biases), shape.n_groups, ("ok",), shape.losses * 0.0
+    )
+
+
+METHOD = Method(
+    label="ExpGrad",
+    colour="#7f3c8d",
+    reference="Agarwal et al. (2018), A reductions approach to fair classification; fairlearn",
+    trade_offs=(0.005, 0.01, 0.02, 0.05, 0.1),
+    supports=Supports(multiclass=False),
+    fit=fit,
+    restore=Mixture.restore,
+    recipes={"default": Recipe(), "paper": Recipe()},
+)
