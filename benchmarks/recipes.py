@@ -1,6 +1,6 @@
 """What each recipe reaches: AUROC, expected accuracy and u under a budget on the EO gap, five folds.
 
-    python -m benchmarks.recipes [adult | adult_full | compas | bank ...] [cmi:paper | plane:default ...] [--seeds N]
+    python -m benchmarks.recipes [adult | adult_full | compas | bank ...] [cmi:paper | plane:default ...] [--seeds N] [--first K]
 
 λ is picked as in the paper: the best fold mean among the λ whose mean EO gap over the *test* folds is within the
 budget. Beside it: the same with λ picked by the EO gap on the *training* folds, which is what a user can do; the gap of
@@ -50,13 +50,13 @@ def load(name: str) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.
     return np.asarray(data.X), np.asarray(data.y, dtype=np.int64), np.asarray(data.z, dtype=np.int64)
 
 
-def walk(name: str, method: str, recipe: str, seeds: int) -> Path:
+def walk(name: str, method: str, recipe: str, seeds: range) -> Path:
     X, y, z = load(name)
     sample, grid = Sample(X, y, z), methods.get(method).grid(recipe)
     shape = (sample.n_labels, sample.n_groups)
     parts: list[Array] = []
     start = time.process_time()
-    for seed in range(seeds):
+    for seed in seeds:
         fold = sx.datasets.folds(y, z, 5, random_state=seed)
         lanes = [Lane(t, np.flatnonzero(fold != k), seed) for k in range(5) for t in grid]
         q = methods.fit(method, sample, lanes, recipe=recipe).posteriors(X, z).reshape(5, len(grid), len(y), -1)
@@ -114,13 +114,16 @@ def best(path: Path, gaps: Array, metric: Array, budget: float) -> str:
 
 
 def main() -> None:
-    seeds = int(sys.argv[sys.argv.index("--seeds") + 1]) if "--seeds" in sys.argv else 1
+    number, first = (
+        int(sys.argv[sys.argv.index(o) + 1]) if o in sys.argv else d for o, d in (("--seeds", 1), ("--first", 0))
+    )
+    seeds = range(first, first + number)  # each its own assignment of rows to folds
     names = [a for a in sys.argv[1:] if a in BUDGETS] or ["compas", "adult", "bank"]
     runs = [tuple(a.split(":")) for a in sys.argv[1:] if ":" in a] or RUNS
     for name in names:
         budget, paper = BUDGETS[name], PAPER.get(name)
         print(
-            f"\n{name}, EO gap ≤ {budget}, {seeds} × 5 folds"
+            f"\n{name}, EO gap ≤ {budget}, {number} × 5 folds"
             + (f"; the paper: AUROC {paper[0]}, accuracy {paper[1]}" if paper else "")
         )
         print(

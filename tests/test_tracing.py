@@ -100,6 +100,29 @@ def test_saved_and_loaded_it_is_the_same(frontier, tmp_path):
     assert not list(tmp_path.glob(".kept*"))
 
 
+def test_plot_and_report_are_whole_files(frontier, tmp_path):
+    figure = frontier.plot(tmp_path / "frontier.png")
+    assert len(figure.axes) == 2
+    assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    page = frontier.report(tmp_path / "report.html").read_text()
+    assert page.rstrip().endswith("</html>")
+    assert 'src="http' not in page  # opens offline
+    assert str(frontier)  # the table
+    assert "cmi" in repr(frontier)
+
+
+def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
+    """trace → select → save → load → predict, as the README has it."""
+    frame = people()
+    point = frontier.select(max_violation=0.01, maximize="auroc")
+    point.predictor.save(tmp_path / "model")
+    again = sx.load(tmp_path / "model")
+    rows = frame[["age", "job"]]
+    q = again.predict_proba(rows, sensitive_features=frame["sex"])
+    np.testing.assert_array_equal(q, point.predictor.predict_proba(rows, sensitive_features=frame["sex"]))
+    assert set(again.predict(rows, sensitive_features=frame["sex"], random_state=0)) <= {"no", "yes"}
+
+
 def test_the_same_question_again_resumes(tmp_path):
     frame = people(300)
     asked = {"trade_offs": (0.0,), "cv": 2, "references": False, "out": tmp_path / "f"}

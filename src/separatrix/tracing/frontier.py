@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from separatrix.columns import tidy
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InputError
+from separatrix.limits import limit
 from separatrix.selection import OperatingPoint
 from separatrix.selection.frontiers import operating_point
 from separatrix.sweep import ALL_ROWS, Columns, Curve, Kept, Store, kept, means, read, select
@@ -263,9 +262,6 @@ class Frontier:
 
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""
-        if not find_spec("separatrix.limits"):
-            return
-        limit = import_module("separatrix.limits").limit
         with Store(self.folder) as store:
             if not store.curves(self.manifest["data"]):
                 found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
