@@ -7,12 +7,11 @@ import pytest
 from scipy.optimize import differential_evolution
 
 import separatrix as sx
-from separatrix.certified import certified_curve
 from separatrix.channels import ThresholdChannel
 from separatrix.counts import soft_counts
 from separatrix.errors import InputError
 from separatrix.information import conditional_mutual_information, mutual_information
-from separatrix.regions import Regions, rates_utility, rates_violation, roc_curve
+from separatrix.regions import Regions, certified_curve, rates_utility, rates_violation, roc_curve
 
 
 def rows(seed: int, n: int = 3000, groups: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
