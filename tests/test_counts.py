@@ -68,6 +68,13 @@ def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
     np.testing.assert_allclose(unweighted, soft_counts(q, y, z, np.full(n, 3.0)))
 
 
+def test_the_axes_of_soft_counts_are_as_long_as_the_codes():
+    q = np.eye(3)
+    assert soft_counts(q, [0, 1, 2], [0, 1, 2]).shape == (3, 3, 3)
+    assert soft_counts(q, [0, 1, 1], [0, 0, 4]).shape == (3, 5, 3)
+    assert soft_counts(q, ["a", "b", "c"], ["x", "y", "y"]).shape == (3, 2, 3)
+
+
 @given(st.integers(4, 60), st.integers(0, 2**32 - 1), st.booleans())
 def test_tables_of_chunks_add_to_the_table_of_all_rows(n, seed, soft):
     """Chunks may miss labels and groups; the sum has the union of the axes."""

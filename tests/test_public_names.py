@@ -29,7 +29,9 @@ NAMES = [
     "audit_files",
     "audit_frame",
     "compare",
+    "concave_envelope",
     "conditional_mutual_information",
+    "limit",
     "load",
     "load_frontier",
     "mutual_information",
@@ -38,7 +40,7 @@ NAMES = [
     "utility_score",
     "violation_score",
 ]
-ROOMS = ["datasets", "methods", "nn"]
+ROOMS = ["datasets", "methods", "nn", "population"]
 
 
 def test_public_names_are_pinned():

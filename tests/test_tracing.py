@@ -100,6 +100,29 @@ def test_saved_and_loaded_it_is_the_same(frontier, tmp_path):
     assert not list(tmp_path.glob(".kept*"))
 
 
+def test_plot_and_report_are_whole_files(frontier, tmp_path):
+    figure = frontier.plot(tmp_path / "frontier.png")
+    assert len(figure.axes) == 2
+    assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    page = frontier.report(tmp_path / "report.html").read_text()
+    assert page.rstrip().endswith("</html>")
+    assert 'src="http' not in page  # opens offline
+    assert str(frontier)  # the table
+    assert "cmi" in repr(frontier)
+
+
+def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
+    """trace → select → save → load → predict, as the README has it."""
+    frame = people()
+    point = frontier.select(max_violation=0.01, maximize="auroc")
+    point.predictor.save(tmp_path / "model")
+    again = sx.load(tmp_path / "model")
+    rows = frame[["age", "job"]]
+    q = again.predict_proba(rows, sensitive_features=frame["sex"])
+    np.testing.assert_array_equal(q, point.predictor.predict_proba(rows, sensitive_features=frame["sex"]))
+    assert set(again.predict(rows, sensitive_features=frame["sex"], random_state=0)) <= {"no", "yes"}
+
+
 def test_the_same_question_again_resumes(tmp_path):
     frame = people(300)
     asked = {"trade_offs": (0.0,), "cv": 2, "references": False, "out": tmp_path / "f"}
@@ -207,3 +230,14 @@ def test_one_point_equals_its_table(frontier):
     point = select(frontier.columns, method="erm", inputs="xz", fold=1, policy="randomized")
     table = CountTable.from_posteriors(q[fold == 1], y[fold == 1], z[fold == 1]).counts
     np.testing.assert_allclose(point["counts"][0], table, atol=1e-4)
+
+
+def test_the_report_has_the_whole_audit_of_erms_posteriors(frontier, tmp_path):
+    text = frontier.report(tmp_path / "report.html").read_text()
+    data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    shown = {row["name"]: row for row in data["datasets"][0]["audits"]["randomized"]["measures"]}
+    known = sx.audit(frontier.rows["y"], frontier.held_out("erm", 0.0), sensitive_features=frontier.rows["z"])
+    low, high = known.violation_interval
+    assert f"{known.utility:.4f}" == shown["utility u = I(U;Y)"]["value"]
+    assert f"interval {low:.4f} … {high:.4f}" in shown["violation v = I(U;Z|Y)"]["note"]
+    assert shown["test of v = 0"]["value"] == f"p = {known.p_value:.2g}"

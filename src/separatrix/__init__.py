@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from separatrix import datasets, methods, nn
+    from separatrix import datasets, methods, nn, population
     from separatrix.auditing import (
         Audit,
         Comparison,
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         violation_score,
     )
     from separatrix.counts import CountTable, soft_counts
+    from separatrix.envelope import concave_envelope
     from separatrix.errors import DataError, InfeasibleError, InputError, MissingExtraError, SeparatrixError
     from separatrix.estimators import FrontierClassifier, SeparationClassifier
     from separatrix.information import conditional_mutual_information, mutual_information
+    from separatrix.limits import limit
     from separatrix.monitor import Monitor
     from separatrix.predictor import Predictor, load
     from separatrix.tracing import Frontier, load_frontier, trace
@@ -48,7 +50,9 @@ _ROOM = {
     "audit_files": "auditing",
     "audit_frame": "auditing",
     "compare": "auditing",
+    "concave_envelope": "envelope",
     "conditional_mutual_information": "information",
+    "limit": "limits",
     "load": "predictor",
     "load_frontier": "tracing",
     "mutual_information": "information",
@@ -57,7 +61,7 @@ _ROOM = {
     "utility_score": "auditing",
     "violation_score": "auditing",
 }
-_ROOMS: tuple[str, ...] = ("datasets", "methods", "nn")
+_ROOMS: tuple[str, ...] = ("datasets", "methods", "nn", "population")
 
 __all__ = [
     "Audit",
@@ -77,13 +81,16 @@ __all__ = [
     "audit_files",
     "audit_frame",
     "compare",
+    "concave_envelope",
     "conditional_mutual_information",
     "datasets",
+    "limit",
     "load",
     "load_frontier",
     "methods",
     "mutual_information",
     "nn",
+    "population",
     "soft_counts",
     "trace",
     "utility_score",

@@ -6,14 +6,13 @@ Running it again resumes. Nothing here measures: `sweep` does, and `summary` and
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from separatrix import datasets, figures, methods, summary
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.limits import limit
 from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, read, run, write_whole
 
 __all__ = ["PAPER", "benchmark"]
@@ -71,9 +70,6 @@ def benchmark(
 
 def add_limits(folder: Path) -> None:
     """The limit of post-processing ERM's held-out posteriors, of every dataset whose ERM was kept."""
-    if not find_spec("separatrix.limits"):
-        return
-    limit = import_module("separatrix.limits").limit
     stacks = [k for k in kept(folder) if (k.questions[0]["method"], k.questions[0]["inputs"]) == ("erm", "xz")]
     with Store(folder) as store:
         for name in dict.fromkeys(k.questions[0]["dataset"] for k in stacks):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from separatrix import datasets, methods, summary
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.limits import limit
 from separatrix.sweep import write_whole
 from separatrix.tracing import Frontier, trace_data
 
@@ -30,6 +30,7 @@ def trace_source(
     folds: int = 5,
     seed: int = 0,
     jobs: int = -1,
+    references: bool = True,
     backend: str = "local",
     scheduler: str | None = None,
 ) -> Iterator[str]:
@@ -49,6 +50,7 @@ def trace_source(
         method=list(method),
         cv=folds,
         random_state=seed,
+        references=references,
         jobs=jobs,
         out=out,
         backend=backend,
@@ -81,7 +83,6 @@ def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) 
     """The limit of post-processing the scores of a file, as text."""
     from separatrix.auditing.files import open_files
 
-    limit = import_module("separatrix.limits").limit
     relation = open_files(file)
     missing = [name for name in (y, *z, *score) if name not in relation.columns]
     if missing:

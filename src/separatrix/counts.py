@@ -181,9 +181,9 @@ def soft_counts(q: ArrayLike, y: ArrayLike, z: ArrayLike, sample_weight: ArrayLi
            [0.4, 0.6]])
     """
     posterior = check_posteriors(q, "q")
-    (y_codes, y_levels), (z_codes, z_levels) = encode(y, "y"), encode(z, "z")
+    (y_codes, _), (z_codes, _) = encode(y, "y"), encode(z, "z")
     n = check_lengths({"q": posterior, "y": y_codes, "z": z_codes})
-    shape = (max(len(y_levels), posterior.shape[1]), len(z_levels))
+    shape = (max(int(y_codes.max()) + 1, posterior.shape[1]), int(z_codes.max()) + 1)
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     return _soft_sums(posterior, y_codes, z_codes, shape, weight, want_moments=False)[0]
 

@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix import figures, methods, report, summary
+from separatrix.auditing import Audit
 from separatrix.columns import tidy
+from separatrix.counts import CountTable
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InputError
+from separatrix.limits import limit
 from separatrix.selection import OperatingPoint
 from separatrix.selection.frontiers import operating_point
 from separatrix.sweep import ALL_ROWS, Columns, Curve, Kept, Store, kept, means, read, select
@@ -218,7 +219,7 @@ class Frontier:
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        return report.write(self.folder, path)
+        return report.write(self.folder, path, posterior_audit=self._erm_audit())
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
@@ -261,11 +262,19 @@ class Frontier:
             "Its points are in `points`."
         )
 
+    def _erm_audit(self) -> Audit | None:
+        """The audit of ERM's held-out posteriors; None where ERM was not traced or lost a fold."""
+        runs = select(self.columns, method="erm", inputs="xz")
+        if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
+            return None
+        y, z = (
+            np.array(levels, dtype=object)[self.rows[name]] for name, levels in (("y", self.labels), ("z", self.groups))
+        )
+        q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
+        return Audit.of(CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels))
+
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""
-        if not find_spec("separatrix.limits"):
-            return
-        limit = import_module("separatrix.limits").limit
         with Store(self.folder) as store:
             if not store.curves(self.manifest["data"]):
                 found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from separatrix import datasets, methods
+from separatrix import datasets
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.sweep import ALL_ROWS, Job, Source, Store, grid, plain, run, write_whole
@@ -95,7 +95,7 @@ def trace_data(
     grid_of = None if trade_offs is None else tuple(float(t) for t in trade_offs)
     todo = [Job(m, grid_of, keep=True) for m in wanted]
     if references:
-        todo += [Job(m, keep=True) for m in ("channel", "erm") if m not in wanted and m in methods.names()]
+        todo += [Job(m, keep=True) for m in ("channel", "erm") if m not in wanted]
         todo.append(Job("erm", inputs="x", keep=True))
     source = Source(name, data=data)
     stacks = grid([source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True)

@@ -1,0 +1,260 @@
+r"""Channel: the limit as a method. Any classifier, then the best channel of its posterior, per group.
+
+The base is trained on training rows, the channel on posteriors of rows that the base has not seen (cross-fitted: K networks,
+each scored on the fold that it did not see), so that the channel corrects the errors that will occur. Two labels: the
+certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact separation (a vertex of a linear programme) and
+λ = 0 the most useful rule. More labels: the channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
+
+λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel here does that.
+`ChannelClassifier` is the same around any classifier with `predict_proba`, or around an array of probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from separatrix.channels import SoftmaxChannel, ThresholdChannel, binary_score, softmax_path
+from separatrix.columns import check_lengths, check_weight, compact
+from separatrix.errors import InputError
+from separatrix.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
+from separatrix.methods import Lane, Method, Options, Sample, Supports
+from separatrix.nn.networks import Networks
+from separatrix.regions import certified_curve
+
+__all__ = ["METHOD", "ChannelClassifier", "fit"]
+
+Array = NDArray[np.float64]
+Channel = ThresholdChannel | SoftmaxChannel
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelPolicies:
+    """One channel per lane behind shared base networks."""
+
+    base: Networks
+    of_lane: NDArray[np.intp]
+    channels: tuple[Channel, ...]
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return tuple(self.base.status[i] for i in self.of_lane)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | x, z) of each lane, array (M, n, K); z are group codes."""
+        if z is None:
+            raise InputError("A channel needs the group of every row: pass the group codes `z` as well.")
+        scores = _normalised(self.base.posteriors(X, z))
+        return np.stack(
+            [
+                channel.predict_proba(scores[i], z) if self.base.status[i] == "ok" else np.full_like(scores[i], np.nan)
+                for i, channel in zip(self.of_lane, self.channels, strict=True)
+            ]
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        named = {f"base_{name}": value for name, value in self.base.arrays().items()}
+        for i, channel in enumerate(self.channels):
+            named |= {f"channel_{i}_{name}": value for name, value in channel.arrays().items()}
+        return named | {"of_lane": self.of_lane, "n_groups": np.array(len(self.channels[0].groups))}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> ChannelPolicies:
+        """The policies that `arrays` described."""
+        base = Networks.restore({k.removeprefix("base_"): v for k, v in arrays.items() if k.startswith("base_")})
+        groups = tuple(range(int(arrays["n_groups"])))
+        channels: list[Channel] = []
+        for i in range(len(arrays["of_lane"])):
+            head = f"channel_{i}_"
+            own = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+            kind = SoftmaxChannel if "mix" in own else ThresholdChannel
+            channels.append(kind.from_arrays(groups, own))
+        return ChannelPolicies(base, np.asarray(arrays["of_lane"]), tuple(channels))
+
+
+def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:
+    """Train the base networks of all lanes in one stack, then one channel per lane.
+
+    Lanes that differ in λ alone share their networks: one on all their rows for prediction, five for cross-fitting.
+    """
+    from separatrix.methods.erm import loss  # needs torch, which the channel itself does not
+    from separatrix.nn.stack import train
+
+    bases: dict[tuple[int, bytes], list[int]] = {}
+    for i, lane in enumerate(lanes):
+        key = (lane.seed, b"" if lane.rows is None else np.asarray(lane.rows, dtype=np.int64).tobytes())
+        bases.setdefault(key, []).append(i)
+    plan: list[Lane] = []
+    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+    for members in bases.values():
+        lane = lanes[members[0]]
+        rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.intp)
+        fold = _deal(sample.y[rows], lane.seed)
+        parts.append((rows, fold))
+        plan += [Lane(0.0, rows, lane.seed), *(Lane(0.0, rows[fold != k], lane.seed) for k in range(_FOLDS))]
+    networks = train(sample, plan, options, loss)
+    of_lane = np.empty(len(lanes), dtype=np.intp)
+    channels: dict[int, Channel] = {}
+    for b, (members, (rows, fold)) in enumerate(zip(bases.values(), parts, strict=True)):
+        scores = np.empty((len(rows), sample.n_labels))
+        for k in range(_FOLDS):
+            here = fold == k
+            network = networks[[b * (_FOLDS + 1) + 1 + k]]
+            scores[here] = _normalised(network.posteriors(np.asarray(sample.X[rows[here]]), sample.z[rows[here]]))[0]
+        weight = None if sample.weight is None else sample.weight[rows]
+        trade_offs = [lanes[i].trade_off for i in members]
+        found = _channels(scores, sample.y[rows], sample.z[rows], weight, trade_offs, sample.n_groups)
+        for i, channel in zip(members, found, strict=True):
+            of_lane[i] = b
+            channels[i] = channel
+    kept = networks[[b * (_FOLDS + 1) for b in range(len(parts))]]
+    return ChannelPolicies(kept, of_lane, tuple(channels[i] for i in range(len(lanes))))
+
+
+def _channels(
+    scores: Array, y: NDArray[Any], z: NDArray[Any], weight: Array | None, trade_offs: list[float], n_groups: int
+) -> list[Channel]:
+    """The channel of each λ, fitted on scores of unseen rows; a group without rows gets the most common group's."""
+    if not np.isfinite(scores).all():  # a diverged base: its lanes are marked, the channel is never used
+        scores = np.full_like(scores, 1.0 / scores.shape[1])
+    share = np.minimum(np.asarray(trade_offs), 1.0)
+    groups = tuple(range(n_groups))
+    if scores.shape[1] == 2:
+        best = limit(scores, y, z, sample_weight=weight, points=2, tolerance=1e-4)
+        assert isinstance(best, BinaryLimit)
+        levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
+        curve = certified_curve(best.regions, levels, tolerance=1e-4)
+        found: list[Channel] = [threshold_channel(r, best.curves, best.regions, best.groups) for r in curve.rates]
+        seen = best.groups
+    else:
+        codes, seen = compact(z, "z")
+        with np.errstate(divide="ignore"):
+            betas, at = np.unique(np.where(share < 1.0, 3.0 * share / (1.0 - share), np.inf), return_inverse=True)
+        path = softmax_path(scores, y, codes, betas=betas.tolist(), sample_weight=weight)
+        found = [SoftmaxChannel(seen, *parts) for parts in zip(path.weight, path.bias, path.mix, strict=True)]
+    return [_for_all(found[i], groups, np.bincount(z, minlength=n_groups)) for i in at]
+
+
+def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:
+    place = [channel.groups.index(g if g in channel.groups else int(size.argmax())) for g in groups]
+    if isinstance(channel, SoftmaxChannel):
+        return SoftmaxChannel(groups, channel.weight[place], channel.bias[place], channel.mix[place])
+    return ThresholdChannel(
+        groups, tuple(channel.thresholds[i] for i in place), tuple(channel.levels[i] for i in place)
+    )
+
+
+def _deal(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
+    """Folds stratified by label; groups play no part, so that renaming them changes nothing."""
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(y))
+    dealt = shuffled[np.argsort(y[shuffled], kind="stable")]
+    fold = np.empty(len(y), dtype=np.intp)
+    fold[dealt] = np.arange(len(y)) % _FOLDS
+    return fold
+
+
+def _normalised(q: NDArray[Any]) -> Array:
+    """Posteriors in double precision; single-precision rows sum to one only within 1e-7."""
+    p = np.asarray(q, dtype=np.float64)
+    return p / p.sum(-1, keepdims=True)
+
+
+class ChannelClassifier(ClassifierMixin, BaseEstimator):
+    """The best post-processing of a classifier for a given violation, with or without cross-fitting.
+
+    Args:
+        estimator: a classifier with `predict_proba`; None if X *is* the probabilities, (n,) or (n, K).
+        max_violation: the most v, in nats, on the rows of `fit`. 0 is exact separation, None the most useful rule.
+        prefit: `estimator` is fitted already, and the rows of `fit` are rows that it has not seen.
+        cv: otherwise it is cloned and fitted on each of `cv` folds to score the others, and on all rows in the end.
+        random_state: seed of the folds and of `predict`.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
+    >>> X = rng.normal(size=(2000, 1)) + (y * (1 + z))[:, None]
+    >>> model = ChannelClassifier(LogisticRegression(), max_violation=0.0).fit(X, y, sensitive_features=z)
+    >>> model.predict_proba(X[:1], sensitive_features=z[:1]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        max_violation: float | None = 0.0,
+        prefit: bool = False,
+        cv: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.max_violation = max_violation
+        self.prefit = prefit
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: ArrayLike, sensitive_features: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> ChannelClassifier:
+        """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of `max_violation`."""
+        codes, labels = compact(y, "y")
+        weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
+        self.classes_ = np.asarray(labels)
+        if self.estimator is None or self.prefit:
+            self.estimator_ = self.estimator
+            scores = self._scores(X)
+        else:
+            folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
+            extra = {} if weight is None else {"params": {"sample_weight": weight}}
+            scores = cross_val_predict(clone(self.estimator), X, y, cv=folds, method="predict_proba", **extra)
+            self.estimator_ = clone(self.estimator).fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+        self.limit_: BinaryLimit | SoftmaxLimit = limit(
+            scores, codes, sensitive_features, sample_weight=weight, random_state=self.random_state
+        )
+        wanted = float(self.limit_.violation[-1]) if self.max_violation is None else float(self.max_violation)
+        strictest = float(self.limit_.violation[0])
+        self.channel_: Channel = self.limit_.channel(max(wanted, strictest if strictest < 1e-6 else wanted))
+        return self
+
+    def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
+        """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
+        return self.channel_.predict_proba(self._scores(X), sensitive_features)
+
+    def predict(self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None) -> NDArray[Any]:
+        """Draw the prediction of each row; the same `random_state` draws the same."""
+        q = self.predict_proba(X, sensitive_features)
+        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        place = (rng.random(len(q))[:, None] > np.cumsum(q, axis=1)).sum(1)
+        return self.classes_[np.minimum(place, q.shape[1] - 1)]
+
+    def _scores(self, X: Any) -> Array:
+        if self.estimator_ is None:
+            p = np.asarray(X, dtype=np.float64)
+            return binary_score(p, "X") if p.ndim == 1 else p
+        known = getattr(self.estimator_, "classes_", None)
+        if known is not None and len(known) != len(self.classes_):
+            raise InputError(
+                f"The classifier knows {len(known)} labels, `y` has {len(self.classes_)}: both must have the same."
+            )
+        q = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        check_lengths({"predict_proba(X)": q})
+        return _normalised(q)
+
+
+METHOD = Method(
+    label="Channel",
+    colour="#d55e00",
+    reference="separatrix: the limit of post-processing, as a method",
+    trade_offs=tuple(float(x) for x in np.linspace(0.0, 1.0, 11)),
+    supports=Supports(multiclass=True, multigroup=True),
+    fit=fit,
+    restore=ChannelPolicies.restore,
+)
