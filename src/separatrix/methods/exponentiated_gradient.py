@@ -234,6 +234,6 @@ METHOD = Method(
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Mixture.restore,
-    # a hundred networks a lane: a quarter of the epochs at a rate that falls reaches the cross-entropy of `erm`
+    # tens of networks a lane: a quarter of the epochs at a rate that falls has the AUROC of `erm` on Adult and COMPAS
     recipes={"default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True), "paper": PAPER},
 )
