@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,24 +195,32 @@ def _plainness(series: Series) -> tuple[bool, int]:
     return "batch" not in series.changes, -(series.batch or 0)
 
 
-def draw(folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def draw(
+    folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg"), progress: bool | None = None
+) -> list[Path]:
     """Write every figure that the records allow.
 
     Args:
         folder: of the records.
         out: folder of the figures, made if need be.
         formats: endings that matplotlib knows.
+        progress: a bar on stderr; by default if that is a terminal.
 
     Returns:
         The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, and so on.
     """
+    from rich.console import Console
+    from rich.progress import track
+
     results = Results.read(folder)
+    show = sys.stderr.isatty() if progress is None else progress
     written = []
-    for name, figure in _figures(results):
-        for ending in formats:
-            path = Path(out) / f"{_file_name(name)}.{ending}"
-            write_whole(path, _bytes(figure, ending))
-            written.append(path)
+    for dataset in track(results.datasets, "Drawing", console=Console(stderr=True), transient=True, disable=not show):
+        for name, figure in _figures(results, dataset):
+            for ending in formats:
+                path = Path(out) / f"{_file_name(name)}.{ending}"
+                write_whole(path, _bytes(figure, ending))
+                written.append(path)
     return written
 
 
@@ -306,15 +315,14 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     return figure
 
 
-def _figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    for dataset in results.datasets:
-        yield dataset, six_panels(results, dataset)
-        for name, figure in (
-            ("batch-size", batch_sizes(results, dataset)),
-            ("gradient-norm", gradient_norms(results, dataset)),
-        ):
-            if figure is not None:
-                yield f"{dataset}-{name}", figure
+def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Figure]]:
+    yield dataset, six_panels(results, dataset)
+    for name, figure in (
+        ("batch-size", batch_sizes(results, dataset)),
+        ("gradient-norm", gradient_norms(results, dataset)),
+    ):
+        if figure is not None:
+            yield f"{dataset}-{name}", figure
 
 
 def _paths(

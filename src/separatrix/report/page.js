@@ -13,6 +13,10 @@
   };
   const at = (id) => document.getElementById(id);
   const d = () => data.datasets[state.dataset];
+  for (const one of data.datasets) {
+    for (const [policy, list] of Object.entries(one.points)) for (const p of list) p.policy = policy;
+    one.points.both = [...one.points.randomized, ...one.points.deterministic];
+  }
   const points = () => d().points[state.policy];
   const path = () => d().envelopes[state.policy][state.x][state.y][state.scope];
   const mixes = () => state.y !== "auroc"; // the AUROC of a mixture is not the mean of its parts
@@ -22,7 +26,9 @@
   const number = (metric, x) =>
     x === null || x === undefined ? "–" : metric === "violation" || metric === "utility" ? nats(x) : x.toFixed(4);
   const percent = (x) => `${+(100 * x).toPrecision(3)} %`;
-  const called = (p) => `${d().series[p.series].label}, λ = ${+p.trade_off.toPrecision(4)}`;
+  const SPELLED = { randomized: "randomised", deterministic: "deterministic" };
+  const called = (p) => `${d().series[p.series].label}, λ = ${+p.trade_off.toPrecision(4)}` +
+    (state.policy === "both" ? `, ${SPELLED[p.policy]}` : "");
   const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
   const mean = (xs) => xs.reduce((a, b) => a + b, 0) / xs.length;
   const ink = (colour) => (colour === "#000000" ? "var(--ink)" : colour); // black must not vanish in the dark
@@ -39,13 +45,19 @@
   // ---------------------------------------------------------------- the chosen point
   /** Two points and the weight of the second: a revealed mixture, or one point. */
   function chosen() {
-    if (state.pick !== null) return { a: points()[state.pick], b: points()[state.pick], w: 0 };
+    if (state.pick !== null) return state.pick;
     const line = path();
     if (!line.length) return null;
     const i = Math.min(Math.floor(state.t + 1e-9), line.length - 1);
     const w = i < line.length - 1 ? clamp(state.t - i, 0, 1) : 0;
     const [a, b] = [points()[line[i]], points()[line[Math.min(i + 1, line.length - 1)]]];
     return w < 1e-9 ? { a, b: a, w: 0 } : { a, b, w };
+  }
+  const alone = (p) => ({ a: p, b: p, w: 0 });
+  /** ERM under the policy of the larger part of the chosen point. */
+  function ermBeside(c) {
+    const policy = c ? (c.w > 0.5 ? c.b : c.a).policy : state.policy;
+    return d().erm === null ? null : points().find((p) => p.series === d().erm && p.policy === policy) || null;
   }
   const mix = (c, get) => {
     const [p, q] = [get(c.a), get(c.b)];
@@ -82,37 +94,64 @@
     }
     return parts;
   }
+  const inScope = () => points().filter((p) => !p.lost && p.mean[state.y] !== null &&
+    (state.scope === "all" ? d().series[p.series].main : p.series === +state.scope));
+  const better = (best, one) => (best === null || one.y > best.y + 1e-12 ? one : best);
+  /** The best single point within the budgets. */
+  function bestSingle() {
+    return inScope().filter(within).map((p) => ({ ...alone(p), y: p.mean[state.y] })).reduce(better, null);
+  }
+  /** The best pair and weight within the budgets, over all pairs; with one budget it lies on an envelope. */
+  function bestPair() {
+    const all = inScope();
+    let best = bestSingle();
+    if (!mixes()) return best;
+    for (const a of all) {
+      for (const b of all) {
+        if (b.mean[state.y] <= a.mean[state.y]) continue; // as much as possible of the more useful one
+        let [low, high] = [0, 1];
+        for (const [m, most] of budgets()) {
+          const slope = b.mean[m] - a.mean[m], room = most - a.mean[m];
+          if (slope > 0) high = Math.min(high, room / slope);
+          else if (slope < 0) low = Math.max(low, room / slope);
+          else if (room < 0) high = -1;
+        }
+        if (low <= high) best = better(best, { a, b, w: high, y: (1 - high) * a.mean[state.y] + high * b.mean[state.y] });
+      }
+    }
+    return best;
+  }
   function takeBudget() {
     state.pick = null;
     if (!budgets().length) return;
-    const parts = feasible();
-    if (parts.length) { const [i, , to] = parts[parts.length - 1]; state.t = i + to; }
+    const best = bestPair(), parts = feasible();
+    if (best === null) return;
+    if (parts.length) { // on the envelope, if that is as good: then the slider follows
+      const [i, , to] = parts[parts.length - 1];
+      state.t = i + to;
+      if (value(chosen(), state.y) >= best.y - 1e-9) return;
+    }
+    state.pick = { a: best.a, b: best.w ? best.b : best.a, w: best.w };
   }
   function showBudget() {
-    const status = at("budget-status");
+    const status = at("budget-status"), single = bestSingle(), c = chosen();
     status.className = "";
     if (!budgets().length) {
       status.textContent = "Fill in a box: the best point within it is chosen, and what keeps the budget is highlighted.";
       return;
     }
-    const line = path().map((i) => points()[i]);
-    const inScope = points().filter((p) => (state.scope === "all" || p.series === +state.scope) && !p.lost);
-    const single = inScope.filter((p) => within(p) && p.mean[state.y] !== null)
-      .reduce((best, p) => (best === null || p.mean[state.y] > best.mean[state.y] ? p : best), null);
-    if (!feasible().length) {
-      const least = budgets().map(([m]) => `${SHORT[m]} ${number(m, Math.min(...line.map((p) => p.mean[m])))}`);
+    const wanted = budgets().map(([m, most]) => `${SHORT[m]} ≤ ${most}`).join(" and ");
+    if (!c || bestPair() === null) {
+      const least = budgets().map(([m]) => `${SHORT[m]} ${number(m, Math.min(...inScope().map((p) => p.mean[m])))}`);
       status.className = "note";
-      status.textContent = `No point of this envelope keeps this budget. The smallest on it: ${least.join(", ")}.` +
-        (single ? ` Off the envelope, ${called(single)} does: ${SHORT[state.y]} ${number(state.y, single.mean[state.y])}.` : "");
+      status.textContent = `Nothing here keeps ${wanted}. The smallest: ${least.join(", ")}.`;
       return;
     }
-    const c = chosen();
     const kept = budgets().every(([m, most]) => value(c, m) <= most + 1e-9);
-    status.textContent = `${kept ? "The chosen point keeps" : "The chosen point breaks"} ` +
-      budgets().map(([m, most]) => `${SHORT[m]} ≤ ${most}`).join(" and ") + " on the mean over folds." +
-      (single ? ` Without mixing, the best is ${called(single)}: ${SHORT[state.y]} ${number(state.y, single.mean[state.y])}.`
-        : " No single model keeps it, only mixtures.");
     if (!kept) status.className = "note";
+    status.textContent = `The chosen point ${kept ? "keeps" : "breaks"} ${wanted} on the mean over folds.` +
+      (single ? ` Without mixing, the best is ${called(single.a)}: ${SHORT[state.y]} ${number(state.y, single.y)}.`
+        : " No single model keeps it, only mixtures.");
   }
 
   // ---------------------------------------------------------------- the chart
@@ -208,10 +247,12 @@
       line.append(node("title", {}, "limit of post-processing"));
       svg.append(line);
     }
-    d().series.forEach((s, k) => { // each path in the order of λ
-      const own = seen.filter(([p]) => p.series === k).map(([p]) => [p.mean[x], p.mean[y]]);
-      if (own.length > 1) svg.append(node("polyline", { points: drawnLine(own), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
-    });
+    for (const [k, s] of d().series.entries()) { // each path in the order of λ
+      for (const policy of Object.keys(SPELLED)) {
+        const own = seen.filter(([p]) => p.series === k && p.policy === policy).map(([p]) => [p.mean[x], p.mean[y]]);
+        if (own.length > 1) svg.append(node("polyline", { points: drawnLine(own), fill: "none", stroke: ink(s.colour), "stroke-width": 1, opacity: 0.45 }));
+      }
+    }
     const line = path().map((i) => points()[i]);
     if (budgets().length) {
       for (const [i, from, to] of feasible()) {
@@ -234,7 +275,10 @@
           : [py(p.mean[m] - sd) - py(p.mean[m]), py(p.mean[m] + sd) - py(p.mean[m])];
         g.append(node("line", { ...(along ? { x1: a, x2: b } : { y1: a, y2: b }), stroke: ink(s.colour), "stroke-width": 1, opacity: 0.4 }));
       }
-      g.append(node("path", { ...symbol(s.marker, r), fill: s.hollow ? "var(--paper)" : ink(s.colour), stroke: s.hollow ? ink(s.colour) : "var(--paper)", "stroke-width": s.hollow ? 1.5 : 0.7 }),
+      const outlined = state.policy === "both" && p.policy === "deterministic";
+      const edge = outlined ? { stroke: "var(--ink)", "stroke-width": 2 }
+        : { stroke: s.hollow ? ink(s.colour) : "var(--paper)", "stroke-width": s.hollow ? 1.5 : 0.7 };
+      g.append(node("path", { ...symbol(s.marker, r), fill: s.hollow ? "var(--paper)" : ink(s.colour), ...edge }),
         node("circle", { class: "halo", r: r + 4 }), node("circle", { r: 11, fill: "transparent" }));
       svg.append(g);
     });
@@ -266,7 +310,7 @@
   }
   function describe(p) {
     const rows = METRICS.map((m) => `${SHORT[m]} ${number(m, p.mean[m])}` + (p.sd[m] === null ? "" : ` ± ${number(m, p.sd[m])}`));
-    if (state.policy === "deterministic" && p.threshold !== null) rows.push(`threshold ${p.threshold.toFixed(3)}`);
+    if (p.policy === "deterministic" && p.threshold !== null) rows.push(`threshold ${p.threshold.toFixed(3)}`);
     rows.push(`${p.folds} runs` + (p.lost ? `, ${p.lost} lost` : ""));
     return [called(p), ...rows].join("\n");
   }
@@ -283,10 +327,10 @@
     fill("mixture", single ? `One predictor: ${called(c.a)}.`
       : `A revealed mixture: with probability ${percent(1 - c.w)} ${called(c.a)}, with probability ${percent(c.w)} ${called(c.b)}.`);
     at("mixture").dataset.weight = c.w;
-    const erm = d().erm === null ? null : points().find((p) => p.series === d().erm);
+    const erm = ermBeside(c);
     const columns = [["chosen", c]];
-    if (!single) columns.push(["first", { a: c.a, b: c.a, w: 0 }], ["second", { a: c.b, b: c.b, w: 0 }]);
-    if (erm) columns.push(["ERM", { a: erm, b: erm, w: 0 }]);
+    if (!single) columns.push(["first", alone(c.a)], ["second", alone(c.b)]);
+    if (erm) columns.push(["ERM", alone(erm)]);
     const rows = [head("", ...columns.map(([name]) => name))];
     const row = (name, id, cell) => rows.push(node("tr", { "data-metric": id }, node("th", { scope: "row" }, name),
       ...columns.map(([column, k]) => {
@@ -327,13 +371,18 @@
     const up = (x) => { const p = 10 ** (2 - Math.floor(Math.log10(x))); return +(Math.ceil(x * p - 1e-9) / p).toPrecision(3); };
     if (!wanted.length && c) wanted = [[state.x, value(c, state.x) > 0 ? up(value(c, state.x)) : 0]];
     const flags = { violation: "--max-violation", eo_gap: "--max-eo-gap" }, names = { violation: "max_violation", eo_gap: "max_eo_gap" };
-    fill("command", `separatrix select ${quoted(folder)} ` + wanted.map(([m, most]) => `${flags[m]} ${most}`).join(" ") +
-      ` --maximize ${state.y} --out model`);
+    const offer = !c ? null : c.w ? "mixture" : c.a.policy === "deterministic" ? "deterministic" : "single";
+    const method = state.scope === "all" ? null : d().series[+state.scope].method;
+    fill("command", ["separatrix select", quoted(folder), ...wanted.map(([m, most]) => `${flags[m]} ${most}`),
+      `--maximize ${state.y}`, ...(offer ? [`--offer ${offer}`] : []), ...(method ? [`--method ${quoted(method)}`] : []), "--out model"].join(" "));
+    const given = [...wanted.map(([m, most]) => `${names[m]}=${most}`), `maximize="${state.y}"`,
+      ...(offer ? [`offer="${offer}"`] : []), ...(method ? [`method=${JSON.stringify(method)}`] : [])];
     fill("python", "import separatrix as sx\n" +
-      `point = sx.load_frontier(${JSON.stringify(folder)}).select(${wanted.map(([m, most]) => `${names[m]}=${most}`).join(", ")}, maximize="${state.y}")\n` +
+      `point = sx.load_frontier(${JSON.stringify(folder)}).select(${given.join(", ")})\n` +
       'point.predictor.save("model")');
-    fill("ship-note", data.models ? "The best point within the budget, as a folder without pickle, with its model card."
-      : "The models of these runs were not kept. Trace the data first (separatrix trace … --out FOLDER), then:");
+    fill("ship-note", (data.models ? "The best point within the budget, as a folder without pickle, with its model card."
+      : "The models of these runs were not kept. Trace the data first (separatrix trace … --out FOLDER), then:") +
+      (offer === "mixture" && state.policy !== "both" ? " It mixes points of both policies: choose “both” above to see what it finds." : ""));
   }
   /** Wilson's score interval; a mean of numbers in [0, 1] varies at most as decisions do, so it is never too narrow for them. */
   function wilson(rate, n, z) {
@@ -344,7 +393,7 @@
   }
   function showRates() {
     const c = chosen();
-    const erm = d().erm === null ? null : points().find((p) => p.series === d().erm);
+    const erm = ermBeside(c);
     const z = data.quantile, two = d().labels.length === 2;
     const named = two ? `P(U = ${d().labels[1]} | Y, group)` : "P(U = Y | Y, group), the rate of the right label";
     fill("rates-note", `${named}, with Wilson intervals at ${percent(data.confidence)}, each on its own. Upper bar: the chosen point; lower bar: ERM. Out-of-fold predictions of all rows.`);
@@ -355,9 +404,10 @@
       if (!n) { empty += 1; return; } // "What is not estimable" names them
       const show = (p) => {
         const rate = p && mix(p, (q) => (q.rates ? q.rates[y][g] : null));
-        return [rate, rate === null ? null : wilson(rate, n, z)];
+        const own = p && (p.a.cells || p.b.cells); // a point that lost a fold was measured on fewer rows
+        return [rate, rate === null ? null : wilson(rate, own ? own[y][g] : n, z)];
       };
-      const both = [c && show(c), ...(erm ? [show({ a: erm, b: erm, w: 0 })] : [])];
+      const both = [c && show(c), ...(erm ? [show(alone(erm))] : [])];
       const cell = (pair, column) => {
         const [rate, ends] = pair || [null, null];
         return node("td", { class: "number", "data-column": column, "data-value": rate ?? "", "data-low": ends ? ends[0] : "", "data-high": ends ? ends[1] : "" },
@@ -371,7 +421,7 @@
         bar.append(node("line", { x1: 100 * low, x2: Math.max(100 * high, 100 * low + 0.3), y1: at, y2: at, stroke: colour, "stroke-width": 3, "vector-effect": "non-scaling-stroke" }),
           node("line", { x1: 100 * rate, x2: 100 * rate, y1: at - 4.5, y2: at + 4.5, stroke: colour, "stroke-width": 2.5, "vector-effect": "non-scaling-stroke" }));
       });
-      rows.push(node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name" }, `Y = ${label}`), node("td", { class: "name" }, group),
+      rows.push(node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name" }, `Y\u00a0=\u00a0${label}`), node("td", { class: "name" }, group),
         node("td", { class: "number" }, n.toLocaleString("en")), cell(both[0], "chosen"), ...(erm ? [cell(both[1], "ERM")] : []),
         node("td", { class: "bar" }, bar)));
     }));
@@ -380,8 +430,8 @@
     at("rates").parentElement.classList.toggle("tall", rows.length > 30);
   }
   function showAudit() {
-    const audit = d().audits[state.policy];
-    at("audit-title").textContent = `Audit of ERM ([Z|X]), ${state.policy === "randomized" ? "randomised" : state.policy} policy`;
+    const beside = ermBeside(chosen()), policy = beside ? beside.policy : "deterministic", audit = d().audits[policy];
+    at("audit-title").textContent = `Audit of ERM ([Z|X]), ${SPELLED[policy]} policy`;
     fill("audit", ...(audit ? audit.measures : []).map((row) => node("tr", {}, node("th", { scope: "row" }, row.name),
       node("td", { class: "number" }, row.value), node("td", { class: "quiet" }, row.note))));
     fill("audit-notes", ...(audit ? audit.notes : ["ERM ([Z|X]) was not run."]).map((text) => node("p", { class: "note" }, text)));
@@ -396,6 +446,8 @@
     fill("scope", ...[["all", "all methods together"], ...d().series.map((s, i) => [i, s.label])]
       .map(([v, text]) => node("option", { value: v }, text)));
     at("scope").value = state.scope;
+  }
+  function showLegend() {
     const item = (id, text, ...shapes) => {
       const icon = node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" }, ...shapes);
       if (id === null) return node("li", {}, node("label", {}, icon, text));
@@ -409,7 +461,8 @@
       ...d().series.map((s, i) => item(i, s.label,
         node("path", { ...symbol(s.marker, 6), fill: s.hollow ? "none" : ink(s.colour), stroke: ink(s.colour) }))),
       ...(d().limit ? [item("limit", "limit of post-processing", node("line", { ...stroke, stroke: "var(--quiet)", "stroke-dasharray": "6 3" }))] : []),
-      item(null, "envelope", node("line", { ...stroke, stroke: "var(--ink)" })));
+      item(null, "envelope", node("line", { ...stroke, stroke: "var(--ink)" })),
+      ...(state.policy === "both" ? [item(null, "deterministic: outlined", node("circle", { r: 5, fill: "none", stroke: "var(--ink)", "stroke-width": 2 }))] : []));
   }
   function show() {
     const line = path(), slider = at("slider");
@@ -420,7 +473,7 @@
     slider.disabled = line.length < 2;
     const c = chosen();
     slider.setAttribute("aria-valuetext", c ? `${SHORT[state.x]} ${number(state.x, value(c, state.x))}, ${SHORT[state.y]} ${number(state.y, value(c, state.y))}` : "no point");
-    draw(); showBudget(); showChosen(); showShip(); showRates(); showAudit();
+    draw(); showLegend(); showBudget(); showChosen(); showShip(); showRates(); showAudit();
   }
 
   // ---------------------------------------------------------------- what the reader does
@@ -466,7 +519,7 @@
   plot.addEventListener("focusout", () => { tip.hidden = true; });
   function pick(index) {
     const place = path().indexOf(index);
-    state.pick = place < 0 ? index : null; // a point of the envelope moves the slider, another one is taken by itself
+    state.pick = place < 0 ? alone(points()[index]) : null; // a point of the envelope moves the slider, another one is taken by itself
     if (place >= 0) state.t = place;
     show();
   }
