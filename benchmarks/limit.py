@@ -16,12 +16,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import cross_val_predict
 
 import separatrix as sx
-from separatrix.channels import SoftmaxChannel
+from separatrix.channels import SoftmaxChannel, softmax_path
 from separatrix.counts import soft_counts
 from separatrix.envelope import share
 from separatrix.information import conditional_mutual_information, mutual_information
 from separatrix.limits import threshold_channel
-from separatrix.softmax import softmax_path
 
 
 def speed() -> None:

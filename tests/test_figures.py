@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 from separatrix import figures, methods
 from separatrix.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.figures import Results, Series
+from separatrix.figures import Results, Series, drawing
 from separatrix.sweep import Record, Store, means, read, select
 from separatrix.sweep.records import tidy
 
@@ -82,7 +82,7 @@ def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folde
         for ending in ("png", "svg")
     ]
     assert sorted(tmp_path.iterdir()) == sorted(written)
-    again = figures._bytes(figures.gradient_norms(results, "two"), "svg")
+    again = drawing._bytes(figures.gradient_norms(results, "two"), "svg")
     assert (tmp_path / "two-gradient-norm.svg").read_bytes() == again
 
 
@@ -152,8 +152,8 @@ def test_any_name_of_a_dataset_is_drawn_and_is_a_file(made_up):
     results = made_up(lambda r: [replace(r, question={**r.question, "dataset": odd})])
     results = replace(results, about={odd: results.about["two"]})
     figure = figures.six_panels(results, odd)
-    assert b"<b>" not in figures._bytes(figure, "svg")
-    assert figures._file_name(odd) == "_50______b___frac_"
+    assert b"<b>" not in drawing._bytes(figure, "svg")
+    assert drawing._file_name(odd) == "_50______b___frac_"
 
 
 def test_records_without_a_single_run_are_an_error(tmp_path):

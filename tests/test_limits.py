@@ -7,12 +7,11 @@ import pytest
 from scipy.optimize import differential_evolution
 
 import separatrix as sx
-from separatrix.certified import certified_curve
 from separatrix.channels import ThresholdChannel
 from separatrix.counts import soft_counts
 from separatrix.errors import InputError
 from separatrix.information import conditional_mutual_information, mutual_information
-from separatrix.regions import Regions, rates_utility, rates_violation, roc_curve
+from separatrix.regions import Regions, certified_curve, rates_utility, rates_violation, roc_curve
 
 
 def rows(seed: int, n: int = 3000, groups: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -214,13 +213,3 @@ def test_levels_beyond_the_most_useful_rule_cost_nothing() -> None:
     curve = certified_curve(best.regions, np.array([0.0, 10.0]))
     assert curve.utility[1] == pytest.approx(best.utility[-1])
     assert curve.upper[1] == pytest.approx(curve.utility[1])
-
-
-def test_rates_that_round_to_just_above_one_have_a_finite_utility():
-    """COMPAS, fold 0: the weighted mean of ones was 1 + 2e-16, and its entropy −inf."""
-    from separatrix.regions import rates_utility
-
-    above = np.nextafter(1.0, 2.0)
-    found = rates_utility(np.array([[above, above], [0.2, above], [-1e-17, 1.0]]), np.array([0.4, 0.6]))
-    assert np.isfinite(found).all()
-    assert found[0] == 0.0

@@ -1,6 +1,6 @@
 r"""The limit: the best that any post-processing of a score can do, for every violation v, with the channel that does it.
 
-Two labels: exact, certified, any number of groups (`certified` has the argument, `regions` the geometry). A post-processing
+Two labels: exact, certified, any number of groups (`regions` has the argument and the geometry). A post-processing
 is a randomised rule per group whose P(U=1) rises with the score; where the score is the true posterior P(Y=1|X,Z), no other
 predictor of (X,Z) does better. Three curves:
 
@@ -8,7 +8,7 @@ predictor of (X,Z) does better. Three curves:
 - *private*: each prediction may use its own coin, which nobody sees. This is `violation`, `utility`;
 - *revealed*: a public coin chooses between two private rules, `envelope()`.
 
-More labels: a softmax channel of the posterior per group (`softmax`), optimised, not certified.
+More labels: a softmax channel of the posterior per group (`channels.softmax`), optimised, not certified.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass held-out scores.
 """
@@ -22,13 +22,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from separatrix.certified import CertifiedCurve, certified_curve, most_useful
-from separatrix.channels import SoftmaxChannel, ThresholdChannel, binary_score
+from separatrix.channels import SoftmaxChannel, SoftmaxPath, ThresholdChannel, binary_score, softmax_path
 from separatrix.columns import Levels, check_lengths, check_levels, check_posteriors, check_weight, compact, listed
 from separatrix.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.errors import InputError
-from separatrix.regions import Regions, RocCurve, rates_utility, rates_violation, roc_curve
-from separatrix.softmax import SoftmaxPath, softmax_path
+from separatrix.regions import (
+    CertifiedCurve,
+    Regions,
+    RocCurve,
+    certified_curve,
+    most_useful,
+    rates_utility,
+    rates_violation,
+    roc_curve,
+)
 
 __all__ = ["BinaryLimit", "SoftmaxLimit", "limit"]
 

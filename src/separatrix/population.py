@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.certified import CertifiedCurve, certified_curve, most_useful
 from separatrix.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.errors import InputError
 from separatrix.information import conditional_mutual_information, entropy, mutual_information
-from separatrix.regions import Regions, rates_violation, roc_curve
+from separatrix.regions import CertifiedCurve, Regions, certified_curve, most_useful, rates_violation, roc_curve
 
 __all__ = [
     "Budgets",

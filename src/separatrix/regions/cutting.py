@@ -1,7 +1,7 @@
 """Polygons around the sets C_v of `certified`: half-planes, the corners that are still too high, and how to cut them off.
 
 A new half-plane comes from a point of the frontier. The quick way takes it between the places of the corner's neighbours in
-the plane of ξ (explicit, see `regions`); the sure way takes the point whose normal is halfway between theirs.
+the plane of ξ (explicit, see `geometry`); the sure way takes the point whose normal is halfway between theirs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from separatrix.regions import Regions, rates_utility, rates_violation
+from separatrix.regions.geometry import Regions, rates_utility, rates_violation
 
 __all__ = ["Search"]
 

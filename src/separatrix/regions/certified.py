@@ -5,7 +5,7 @@ a convex set C_v of the plane, the projection of a convex set, since v is convex
 function of (s, t), and its maximum over C_v is what we are after: for fixed overall rates the problem is convex, and an
 outer search in two dimensions remains.
 
-*Lower bound.* Every ξ of `regions` gives a feasible predictor on the boundary of C_v.
+*Lower bound.* Every ξ of `geometry` gives a feasible predictor on the boundary of C_v.
 *Upper bound.* Every ξ also gives a half-plane that contains C_v (the slice w = v of a plane that supports all predictors'
 (s, t, v)). Finitely many of them, with 0 ≤ s and t ≤ 1, form a polygon around C_v, and a convex function has its maximum
 over a polygon at a vertex. So the largest u at the vertices above the diagonal bounds the frontier from above; below the
@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.cutting import Search
-from separatrix.regions import Regions, rates_utility, rates_violation
+from separatrix.regions.cutting import Search
+from separatrix.regions.geometry import Regions, rates_utility, rates_violation
 
 __all__ = ["CertifiedCurve", "best_separated", "certified_curve", "most_useful"]
 
