@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "examples"
-NEEDS = {"skorch_net": "skorch", "metric_frame": "fairlearn", "pytorch_loop": "torch", "deploy": "torch"}
+NEEDS = {
+    "skorch_net": "skorch",
+    "metric_frame": "fairlearn",
+    "pytorch_loop": "torch",
+    "deploy": "torch",
+    "gradient_boosting": "fairlearn",
+}
 
 
 @pytest.mark.slow

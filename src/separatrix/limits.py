@@ -1,6 +1,6 @@
 r"""The limit: the best that any post-processing of a score can do, for every violation v, with the channel that does it.
 
-Two labels: exact, certified, any number of groups (`regions.certified` has the argument, `regions.geometry` the geometry). A post-processing
+Two labels: exact, certified, any number of groups (`regions` has the argument and the geometry). A post-processing
 is a randomised rule per group whose P(U=1) rises with the score; where the score is the true posterior P(Y=1|X,Z), no other
 predictor of (X,Z) does better. Three curves:
 

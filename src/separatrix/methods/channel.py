@@ -3,7 +3,7 @@ r"""Channel: the limit as a method. Any classifier, then the best channel of its
 The base is trained on training rows, the channel on posteriors of rows that the base has not seen (cross-fitted: K networks,
 each scored on the fold that it did not see), so that the channel corrects the errors that will occur. Two labels: the
 certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact separation (a vertex of a linear programme) and
-λ = 0 the most useful rule. More labels: the softmax channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
+λ = 0 the most useful rule. More labels: the channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
 
 λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel here does that.
 `ChannelClassifier` is the same around any classifier with `predict_proba`, or around an array of probabilities.
@@ -52,6 +52,8 @@ class ChannelPolicies:
         if z is None:
             raise InputError("A channel needs the group of every row: pass the group codes `z` as well.")
         scores = _normalised(self.base.posteriors(X, z))
+        if not scores.shape[1]:  # a model trained on all rows has none to be tested on
+            return np.empty((len(self.of_lane), 0, scores.shape[2]))
         return np.stack(
             [
                 channel.predict_proba(scores[i], z) if self.base.status[i] == "ok" else np.full_like(scores[i], np.nan)

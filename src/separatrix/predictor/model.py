@@ -198,12 +198,14 @@ class Predictor:
     def matrix(self, X: Any) -> NDArray[Any]:
         """What the models see of raw rows: the float32 matrix, or the base's posteriors."""
         if self.preprocessing is not None:
-            rows: NDArray[Any] = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
+            rows: Any = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
+        elif self.base is not None and not self.features:
+            rows = X  # a pipeline that reads its own columns
         else:
             rows = self._numbers(X)
         if self.base is None:
-            return rows
-        return np.asarray(self.base.predict_proba(rows), dtype=np.float32)
+            return np.asarray(rows)
+        return np.asarray(self.base.predict_proba(rows), dtype=np.float64)  # a channel's thresholds are exact scores
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:
         """Codes of the groups, from `sensitive_features` or from the raw rows' own columns."""

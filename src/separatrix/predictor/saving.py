@@ -31,6 +31,7 @@ from separatrix.methods import get
 from separatrix.nn.networks import Networks
 from separatrix.predictor import card
 from separatrix.predictor.model import Part, Predictor
+from separatrix.predictor.wrapping import Wrapped
 
 __all__ = ["FORMAT", "load", "save"]
 
@@ -38,6 +39,7 @@ FORMAT = 1
 MANIFEST, ARRAYS, BASE = "manifest.json", "arrays.safetensors", "base.skops"
 _FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
 _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
+_KINDS: dict[str, Any] = {"networks": Networks, "wrapped": Wrapped}
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 
 
@@ -108,7 +110,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
         parts.append(
             {
                 "method": part.method,
-                "kind": "networks" if isinstance(part.fitted, Networks) else "method",
+                "kind": next((name for name, kind in _KINDS.items() if isinstance(part.fitted, kind)), "method"),
                 "trade_off": part.trade_off,
                 "policy": part.policy,
                 "lane": part.lane,
@@ -208,7 +210,8 @@ def _part(index: int, entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     own = f"part{index}."
     mine = {name[len(own) :]: array for name, array in arrays.items() if name.startswith(own)}
     # networks need numpy only, where importing their method would need torch
-    restore = Networks.restore if entry["kind"] == "networks" else get(entry["method"]).restore
+    kind = _KINDS.get(entry["kind"])
+    restore = get(entry["method"]).restore if kind is None else kind.restore
     return Part(
         method=entry["method"],
         trade_off=float(entry["trade_off"]),

@@ -266,8 +266,8 @@ def _ascent(hessian: Array, gradient: Array) -> Array:
 
 def rates_utility(mean: Array, prior: Array) -> Array:
     """u of the overall rates x̄ (..., 2): convex in x̄, rising in x̄₁ and falling in x̄₀ above the diagonal."""
-    share = mean @ prior
-    return np.maximum(_h(share) - _h(mean) @ prior, 0.0)
+    mean = np.clip(mean, 0.0, 1.0)  # a sum of shares may round to just above one, where the entropy is not defined
+    return np.maximum(_h(np.minimum(mean @ prior, 1.0)) - _h(mean) @ prior, 0.0)
 
 
 def rates_violation(x: Array, mass: Array) -> Array:

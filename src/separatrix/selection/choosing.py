@@ -178,10 +178,23 @@ def _certified(
 
 
 def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float) -> Array:
-    """Upper bounds of what is budgeted; all from one set of intervals, so they hold together."""
-    assert candidate.hold_out is not None
-    measure = {"max_violation": bounds.upper_bound, "max_eo_gap": bounds.eo_gap_upper}
-    return np.array([measure[name](candidate.hold_out, confidence) for name in budgets])
+    """Upper bounds of what is budgeted, which hold together.
+
+    Of two predictions there are two bounds on v, and either may be the smaller one: each has half of the error.
+    """
+    table = candidate.hold_out
+    assert table is not None
+    both = "max_violation" in budgets and table.counts.shape[2] == 2
+    both = both and np.allclose(table.weight_squares, table.counts.sum(2))
+    sure = 0.5 * (1.0 + confidence) if both else confidence
+    found = []
+    for name in budgets:
+        if name == "max_eo_gap":
+            found.append(bounds.eo_gap_upper(table, sure))
+        else:
+            v = bounds.upper_bound(table, sure)
+            found.append(min(v, bounds.ball_bound(table, sure)) if both else v)
+    return np.array(found)
 
 
 def _holm(

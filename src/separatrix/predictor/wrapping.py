@@ -1,0 +1,72 @@
+"""A predictor around any classifier: its posteriors, then a channel per group (`methods.channel.ChannelClassifier`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.channels import SoftmaxChannel, ThresholdChannel
+from separatrix.errors import InputError
+from separatrix.predictor.model import Part, Predictor
+
+__all__ = ["Wrapped", "around"]
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """One channel as a fitted method; its features are the base's posteriors, its groups are codes."""
+
+    channel: ThresholdChannel | SoftmaxChannel
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | score, z), array (1, n, K)."""
+        if z is None:
+            raise InputError("A channel needs the group of every row: pass the group codes `z` as well.")
+        scores = np.asarray(X, dtype=np.float64)
+        return self.channel.predict_proba(scores / scores.sum(1, keepdims=True), z)[None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.channel.arrays(), "n_groups": np.array(len(self.channel.groups))}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> Wrapped:
+        """The channel that `arrays` described."""
+        groups = tuple(range(int(arrays["n_groups"])))
+        kind = SoftmaxChannel if "mix" in arrays else ThresholdChannel
+        return Wrapped(kind.from_arrays(groups, arrays))
+
+
+def around(model: Any, features: Sequence[str] = ()) -> Predictor:
+    """The predictor of a fitted `ChannelClassifier`: any classifier with `predict_proba`, saved through skops.
+
+    Args:
+        model: the fitted ChannelClassifier.
+        features: names of the classifier's columns, if rows come as frames or files and the classifier wants a matrix. By
+            default rows reach the classifier as they are.
+    """
+    channel, base = getattr(model, "channel_", None), getattr(model, "estimator_", None)
+    if channel is None or base is None:
+        raise InputError(
+            f"`model` must be a fitted ChannelClassifier around a classifier, got {type(model).__name__}"
+            + (" around bare probabilities." if channel is not None else ".")
+        )
+    coded = Wrapped(replace(channel, groups=tuple(range(len(channel.groups)))))
+    level = float(model.limit_.violation[-1] if model.max_violation is None else model.max_violation)
+    part = Part("channel", level, "randomized", coded)
+    return Predictor(
+        tuple(model.classes_.tolist()),
+        tuple(channel.groups),
+        (part,),
+        features=tuple(features),
+        base=base,
+        about={"choice": {"max violation on the rows of the channel": level}},
+    )
