@@ -230,3 +230,14 @@ def test_one_point_equals_its_table(frontier):
     point = select(frontier.columns, method="erm", inputs="xz", fold=1, policy="randomized")
     table = CountTable.from_posteriors(q[fold == 1], y[fold == 1], z[fold == 1]).counts
     np.testing.assert_allclose(point["counts"][0], table, atol=1e-4)
+
+
+def test_the_report_has_the_whole_audit_of_erms_posteriors(frontier, tmp_path):
+    text = frontier.report(tmp_path / "report.html").read_text()
+    data = json.loads(text.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+    shown = {row["name"]: row for row in data["datasets"][0]["audits"]["randomized"]["measures"]}
+    known = sx.audit(frontier.rows["y"], frontier.held_out("erm", 0.0), sensitive_features=frontier.rows["z"])
+    low, high = known.violation_interval
+    assert f"{known.utility:.4f}" == shown["utility u = I(U;Y)"]["value"]
+    assert f"interval {low:.4f} … {high:.4f}" in shown["violation v = I(U;Z|Y)"]["note"]
+    assert shown["test of v = 0"]["value"] == f"p = {known.p_value:.2g}"

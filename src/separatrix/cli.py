@@ -102,6 +102,9 @@ def trace(
     folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
     seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    references: Annotated[
+        bool, typer.Option(help="Also channel, ERM with and without the group, and the limit.")
+    ] = True,
     backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
     scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
 ) -> None:
@@ -123,6 +126,7 @@ def trace(
         folds=folds,
         seed=seed,
         jobs=jobs,
+        references=references,
         backend=backend,
         scheduler=scheduler,
     ):

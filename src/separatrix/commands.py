@@ -30,6 +30,7 @@ def trace_source(
     folds: int = 5,
     seed: int = 0,
     jobs: int = -1,
+    references: bool = True,
     backend: str = "local",
     scheduler: str | None = None,
 ) -> Iterator[str]:
@@ -49,6 +50,7 @@ def trace_source(
         method=list(method),
         cv=folds,
         random_state=seed,
+        references=references,
         jobs=jobs,
         out=out,
         backend=backend,

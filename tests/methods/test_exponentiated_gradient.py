@@ -30,7 +30,7 @@ def test_the_constraint_holds_on_the_training_rows(sample, fitted):
     """|P(U=1 | y, z) − P(U=1 | y)| ≤ ε, up to the gap at which fairlearn stops (below one over the root of n here)."""
     erm = methods.fit("erm", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(sample.X)
     erm_rates = group_rates((erm[0] > 0.5).astype(float), sample)
-    assert np.ptp(erm_rates, axis=1).max() > 0.25
+    assert np.ptp(erm_rates, axis=1).max() > 0.15
     for epsilon, q in zip(EPSILONS, fitted.posteriors(sample.X, sample.z), strict=True):
         rates = group_rates(q, sample)
         overall = np.array([q[sample.y == y, 1].mean() for y in (0, 1)])

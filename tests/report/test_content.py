@@ -172,3 +172,24 @@ def test_it_is_written_whole_or_not_at_all(results_folder, tmp_path):
     with pytest.raises(InputError, match=r"pass 0\.95"):
         report.write(results_folder, tmp_path / "report.html", confidence=95)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_no_folder_of_the_data_is_told(records, results):
+    about = results.about["two"]
+    about = about | {"card": about["card"] | {"read_from": {"/home/someone/secret/people.csv": "0" * 64}}}
+    two = of(records, replace(results, about={"two": about}))
+    assert two["about"]["card"]["read_from"] == {"people.csv": "0" * 64}
+    assert "secret" not in json.dumps(two)
+
+
+def test_a_bound_that_says_nothing_is_not_shown(records, results):
+    """With a handful of rows the certified bound is its ceiling H(Z|Y)."""
+
+    def few(record: Record) -> Record:
+        one = np.zeros((2, 2, 2))
+        one[:, :, 0] = 1  # one row of each label and group
+        return replace(record, soft=one, hard=one)
+
+    two = of([few(r) for r in records if r.question["fold"] == 0], results)
+    assert all(p["upper"] is None for policy in ("randomized", "deterministic") for p in two["points"][policy])
+    assert any(note.startswith("No bound on v below H(Z|Y)") for note in two["notes"])

@@ -206,12 +206,13 @@ def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(page, m
         assert (point.get_attribute("opacity") == "1") == (part["violation"][i] <= most)
     number = page.script("return String(arguments[0])", most)
     assert page.text("#command") == (
-        f"separatrix select {results_folder} --max-violation {number} --maximize utility --out model"
+        f"separatrix select {results_folder} --max-violation {number} --maximize utility --offer mixture --out model"
     )
     lines = page.text("#python").splitlines()
     assert len(lines) == 3
     assert lines[1] == (
-        f'point = sx.load_frontier("{results_folder}").select(max_violation={number}, maximize="utility")'
+        f'point = sx.load_frontier("{results_folder}")'
+        f'.select(max_violation={number}, maximize="utility", offer="mixture")'
     )
     compile("\n".join(lines), "page", "exec")
     page.type("#folder", "it's here")
@@ -224,13 +225,15 @@ def test_two_budgets_hold_at_once(page, mean):
     v, e = (0.5 * part[m][hull.index[-1]] for m in ("violation", "eo_gap"))
     page.type("#budget-violation", f"{v:.6f}")
     page.type("#budget-eo_gap", f"{e:.6f}")
-    # the same by trying every mixture on a fine grid
+    # the same by trying every mixture of two on a fine grid
+    w = np.linspace(0, 1, 20_001)
     best = 0.0
-    for a, b in zip(hull.index[:-1], hull.index[1:], strict=True):
-        w = np.linspace(0, 1, 20_001)
-        gap, violation, utility = ((1 - w) * part[m][a] + w * part[m][b] for m in ("eo_gap", "violation", "utility"))
-        kept = (gap <= e) & (violation <= v)
-        best = max(best, utility[kept].max(initial=0.0))
+    for a in range(len(part["method"])):
+        for b in range(a):
+            gap, violation, utility = (
+                (1 - w) * part[m][a] + w * part[m][b] for m in ("eo_gap", "violation", "utility")
+            )
+            best = max(best, utility[(gap <= e) & (violation <= v)].max(initial=0.0))
     assert page.number("violation") <= v + 1e-6
     assert page.number("eo_gap") <= e + 1e-6
     assert page.number("utility") == pytest.approx(best, rel=1e-3)
@@ -242,8 +245,8 @@ def test_a_budget_that_nothing_keeps_says_the_smallest(page, mean):
     page.option("scope", "ERM (X)")
     page.type("#budget-violation", "1e-9")
     smallest = select(mean, policy="randomized", method="erm", inputs="x")["violation"].min()
-    found = re.search(r"The smallest on it: v (\S+)\.", page.text("#budget-status") + ".")
-    assert float(found[1].rstrip(".")) == pytest.approx(smallest, abs=6e-5)
+    found = re.search(r"The smallest: v (\S+)\.$", page.text("#budget-status"))
+    assert float(found[1]) == pytest.approx(smallest, abs=6e-5)
     assert not page.all("#plot .feasible")
     page.type("#budget-violation", "")
     assert page.text("#budget-status").startswith("Fill in a box")
@@ -307,6 +310,19 @@ def test_the_limit_and_the_share_of_it(page, results_folder, mean):
     assert not page.all("#plot .limit")
     page.choose("y", "accuracy")  # the limit is of u
     assert not page.all("#plot .limit")
+
+
+def test_both_policies_at_once(page, mean):
+    page.choose("policy", "both")
+    hull = concave_envelope(mean["violation"], mean["utility"])
+    page.slide(len(hull.index) - 1)
+    i = hull.index[-1]
+    policy = {"randomized": "randomised", "deterministic": "deterministic"}[mean["policy"][i]]
+    assert page.text("#mixture") == f"One predictor: {label(mean, i)}, {policy}."
+    assert len(page.all("#plot .point")) == len(mean["method"])
+    assert policy in page.text("#audit-title")  # ERM beside it, under the same policy
+    page.type("#budget-violation", "0.002")
+    assert page.number("utility") == pytest.approx(float(hull.at(0.002)), rel=1e-6)
 
 
 def test_stretching_small_values_moves_points_along_the_root(page, mean):
@@ -379,6 +395,55 @@ def test_another_dataset(page, results_folder):
     assert page.number("utility") == pytest.approx(part["utility"].max())
     assert [card.is_displayed() for card in page.all(".card")] == [True, False]  # `three` comes first
     assert "macro average" in page.text("#notes")
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory):
+    """A small frontier with its models."""
+    from separatrix import datasets
+    from separatrix.tracing import trace
+
+    data = datasets.load("synthetic", law="bayes", n=900, labels=2, groups=2, random_state=2)
+    folder = tmp_path_factory.mktemp("traced") / "a frontier"
+    trace(
+        data.X,
+        data.y,
+        sensitive_features=data.z,
+        trade_offs=(0.0, 0.4, 1.0),
+        cv=2,
+        out=folder,
+        progress=False,
+        references=False,
+    )
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("policy", "y", "t"),
+    [
+        ("both", "utility", 0.6),
+        ("both", "utility", 1.0),
+        ("deterministic", "accuracy", 1.0),
+        ("randomized", "auroc", 1.0),
+    ],
+)
+def test_the_three_lines_ship_the_point_that_is_shown(browser, traced, tmp_path, monkeypatch, policy, y, t):
+    from separatrix.tracing import load_frontier
+
+    monkeypatch.chdir(tmp_path)
+    page = Page(browser, load_frontier(traced).report(tmp_path / "report.html"))
+    page.choose("policy", policy)
+    page.choose("y", y)
+    page.slide(t)
+    if t != int(t):  # a budget that lies between two points, as a reader would type it
+        page.type("#budget-violation", f"{page.number('violation'):.6f}")
+    names: dict = {}
+    exec(page.text("#python"), names)
+    chosen = names["point"].selection.chosen
+    assert chosen.value == pytest.approx(page.number(y), rel=1e-6)
+    assert chosen.means["violation"] == pytest.approx(page.number("violation"), rel=1e-6)
+    assert len(chosen.parts) == (2 if page.text("#mixture").startswith("A revealed mixture") else 1)
+    assert (tmp_path / "model" / "MODEL_CARD.md").is_file()
 
 
 NASTY = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">'

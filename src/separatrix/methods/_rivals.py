@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from separatrix.nn.balance import EPSILON, Lanes, head_norm
+from separatrix.nn.information import attach
 from separatrix.nn.lanes import Batch
 
 WIDTH = 64  # of the discriminators' hidden layer: that of the backbone
@@ -51,5 +52,8 @@ def against(batch: Batch, trade_off: Tensor, rival_loss: Tensor) -> Tensor:
     task = lanes.cross_entropy()
     rows = head_norm(task.rows, batch.head)
     total = rows.sum(1) if batch.weight is None else (rows * batch.weight).sum(1)
-    norm = total / lanes.n / lanes.n + EPSILON
-    return lanes.loss([task], [torch.ones_like(trade_off)]) - (trade_off / norm).to(rival_loss.dtype) * rival_loss
+    scale = 1.0 / (total / lanes.n / lanes.n + EPSILON)  # 1 / (‖∂_h CE‖ + ε)
+    gradient = task.rows * (scale / lanes.n)[:, None, None]
+    if batch.weight is not None:
+        gradient *= batch.weight[:, None]
+    return attach(batch.logits, task.value * scale, gradient) - (trade_off * scale).to(rival_loss.dtype) * rival_loss

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from separatrix.methods import Method, Recipe, Rival
+from separatrix.methods import PAPER, TUNED, Method, Rival
 from separatrix.methods._grids import POWERS_OF_EIGHT
 from separatrix.methods._rivals import judge_posterior, mean, posterior_and_label
 from separatrix.nn.balance import Lanes
@@ -52,7 +52,7 @@ METHOD = Method(
     "as in the paper, for any number of labels and groups",
     trade_offs=POWERS_OF_EIGHT,
     loss=loss,
-    rival=Rival(posterior_and_label, rival_loss, steps=2, learning_rate=3e-3),
-    recipes={"default": Recipe(), "paper": Recipe()},
+    rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

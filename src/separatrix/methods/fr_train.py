@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import Method, Recipe, Rival
+from separatrix.methods import PAPER, TUNED, Method, Rival
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
 from separatrix.methods._rivals import against, group_cross_entropy, judge_posterior, posterior_and_label
 from separatrix.nn.lanes import Batch
@@ -38,7 +38,7 @@ METHOD = Method(
     trade_offs=HALF_DECADES,
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
-    rival=Rival(posterior_and_label, rival_loss, steps=2, learning_rate=3e-3),
-    recipes={"default": Recipe(), "paper": Recipe()},
+    rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

@@ -23,13 +23,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from separatrix.methods import Method, Recipe
+from separatrix.methods import PAPER, TUNED, Method
 from separatrix.methods._grids import SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import Term
 from separatrix.nn.lanes import Batch
 
-TEMPERATURE = 0.02  # τ: a kernel that is √τ ≈ 0.14 wide, on a quarter circle
+TEMPERATURE = 0.1  # τ, as is usual for contrastive losses
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
@@ -88,6 +88,6 @@ METHOD = Method(
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

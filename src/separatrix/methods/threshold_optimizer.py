@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from separatrix.errors import InputError
-from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.methods import PAPER, TUNED, Lane, Method, Options, Sample, Supports
 from separatrix.methods.erm import loss
 from separatrix.nn.networks import Networks
 from separatrix.nn.stack import train
@@ -159,5 +159,5 @@ METHOD = Method(
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Thresholds.restore,
-    recipes={"default": Recipe(), "paper": Recipe()},
+    recipes={"default": TUNED, "paper": PAPER},
 )

@@ -1,9 +1,10 @@
 """Report: a folder of records as one HTML page that opens offline, to look at a frontier and to choose a point on it.
 
-`write(folder, path)` is what `Frontier.report` and `separatrix report` call. `content` turns the records into plain data,
-`page.html.jinja`, `page.css` and `page.js` show them. The page loads nothing: no network, no fonts, no libraries, and its
-content security policy forbids it. Names of columns, labels and groups are the user's: the template escapes them, the
-data are JSON in which no character can end a script, and the script writes text, never HTML.
+`write(folder, path)` is what `Frontier.report` and `separatrix report` call. `content` turns the records into plain data;
+`page.html.jinja`, `page.css` and the scripts show them (choice, chart, panels, events: joined into one). The page loads
+nothing: no network, no fonts, no libraries, and its content security policy forbids it. Names of columns, labels and groups
+are the user's: the template escapes them, the data are JSON in which no character can end a script, and the script writes
+text, never HTML.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def page(folder: str | Path, *, confidence: float = 0.95, posterior_audit: Audit
     from jinja2 import Environment
 
     here = files(__name__)
-    template, css, script = (
-        here.joinpath(name).read_text(encoding="utf-8") for name in ("page.html.jinja", "page.css", "page.js")
-    )
+    names = ("page.html.jinja", "page.css", "choice.js", "chart.js", "panels.js", "events.js")
+    template, css, *scripts = (here.joinpath(name).read_text(encoding="utf-8") for name in names)
+    script = "\n".join(['"use strict";', "(() => {", *scripts, "})();"])
     data = content(Results.read(folder), str(folder), confidence, posterior_audit)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(css=css, script=script, data=data, json=_embedded(data))

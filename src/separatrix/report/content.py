@@ -7,7 +7,7 @@ interval around a rate.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
 X_AXES = ("violation", "eo_gap")
 MIXING = ("utility", "accuracy")  # of a revealed mixture these are the weighted means; an AUROC is not
 EVERYTHING = "all"
+BOTH = "both"  # policies: the points of the first, then those of the second
 
 
 def content(
@@ -52,13 +53,16 @@ def content(
 
 
 def _dataset(results: Results, name: str, confidence: float, posterior_audit: Audit | None) -> dict[str, Any]:
-    about = results.about[name]
+    about = _without_paths(results.about[name])
     series = results.series(name)
     labels, main = legend_names(series), set(results.main(name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    hulls = {policy: _hulls(points[policy], [s in main for s in series]) for policy in POLICIES}
+    both = [point for policy in POLICIES for point in points[policy]]
+    hulls = {name: _hulls(listed, [s in main for s in series]) for name, listed in {**points, BOTH: both}.items()}
+    certain = {id(both[i]) for i in _listed(hulls[BOTH])}
     for policy in POLICIES:
-        _measure(results, name, series, policy, points[policy], hulls[policy], confidence)
+        certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
+        _measure(results, name, series, policy, points[policy], certain, confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
     audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
@@ -137,17 +141,29 @@ def _measure(
     series: list[Series],
     policy: str,
     points: list[dict[str, Any]],
-    hulls: dict[str, Any],
+    certain: set[int],
     confidence: float,
 ) -> None:
     """Add to each point its rates per group, and to those on an envelope the certified bound on v."""
-    listed = {i for by_y in hulls.values() for by_scope in by_y.values() for scope in by_scope.values() for i in scope}
-    for i, point in enumerate(points):
+    for point in points:
         table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
         point["rates"] = None if table is None else [[_plain(r) for r in row] for row in shown_rates(table)]
+        if point["lost"] and table is not None:  # fewer rows than the data have
+            point["cells"] = table.counts.sum(2).round().tolist()
         # half the error each, so that the bounds of the two parts of a mixture hold at once
-        certain = table is not None and i in listed
-        point["upper"] = _plain(bounds.upper_bound(table, (1 + confidence) / 2)) if certain and table else None
+        wanted = table is not None and id(point) in certain
+        point["upper"] = _certified(table, (1 + confidence) / 2) if wanted and table else None
+
+
+def _certified(table: CountTable, confidence: float) -> float | None:
+    """The bound on v, where it says more than that v ≤ H(Z|Y)."""
+    upper = bounds.upper_bound(table, confidence)
+    return upper if upper < information.violation_ceiling(table.counts) * (1 - 1e-9) else None
+
+
+def _listed(hulls: dict[str, Any]) -> set[int]:
+    """The points on any of the envelopes."""
+    return {i for by_y in hulls.values() for by_scope in by_y.values() for scope in by_scope.values() for i in scope}
 
 
 def pooled(results: Results, dataset: str, series: Series, policy: str, trade_off: float | None) -> CountTable | None:
@@ -216,15 +232,17 @@ def _notes(results: Results, dataset: str, series: list[Series], labels: list[st
             notes += Audit.of(table).notes
         except InputError as error:
             notes.append(str(error))
+        if _certified(table, 0.95) is None:
+            notes.append("No bound on v below H(Z|Y), which holds for every model, can be certified with so few rows.")
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
     y, z = np.unravel_index(int(np.where(cells > 0, cells, cells.max() + 1).argmin()), cells.shape)
     smallest = cells[y, z] / max(folds, 1)
     notes.append(
-        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has about {smallest:.0f} of "
-        f"them in one test fold: a rate there has a standard error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and an "
-        "EO gap of hard decisions smaller than that is mostly luck."
+        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has {cells[y, z]:,}, about "
+        f"{smallest:.3g} in one test fold: a rate there has a standard error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, "
+        "and an EO gap of hard decisions smaller than that is mostly luck."
     )
     for s, label in zip(series, labels, strict=True):
         lost = select(runs, status=["diverged", "error", "timeout"], **s._asdict())
@@ -242,6 +260,13 @@ def _notes(results: Results, dataset: str, series: list[Series], labels: list[st
             "AUROC is the macro average over the labels, one against the rest; rates are those of the right label."
         )
     return notes
+
+
+def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
+    """The description without folders: a page travels, and where its files lay is nobody's business."""
+    card = about["card"]
+    read_from = {PurePath(file).name: digest for file, digest in card["read_from"].items()}
+    return about | {"card": card | {"read_from": read_from}}
 
 
 def _curve(violation: Any, utility: Any) -> dict[str, list[Any]]:

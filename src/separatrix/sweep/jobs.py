@@ -271,7 +271,8 @@ def _train(stack: Stack) -> Answer:
         stack.job.method, sample, lanes, recipe=stack.job.made(), use_sensitive=stack.job.inputs == "xz"
     )
     seconds = (time.perf_counter() - started) / len(lanes)
-    q = fitted.posteriors(X[test], data.z[test])
+    shown = test if len(test) else train[:1]  # a method may refuse to predict no rows at all
+    q = np.asarray(fitted.posteriors(X[shown], data.z[shown]))
     lost = [status != "ok" or not np.isfinite(lane).all() for status, lane in zip(fitted.status, q, strict=True)]
     records = [Record(q, "diverged", "its posteriors are not finite", seconds=seconds) for q in stack.questions]
     good = np.flatnonzero(~np.array(lost))
@@ -285,12 +286,14 @@ def _train(stack: Stack) -> Answer:
         if len(data.labels) == 2:
             q_train = fitted.posteriors(X[train], data.z[train])[good]
             cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
-        ranking = _ranking(stack.job.method, fitted, X[test], data.z[test], good)
+        ranking = _ranking(stack.job.method, fitted, X[shown], data.z[shown], good)
         scores = evaluate(q[good], *on_test, len(data.groups), cuts, ranking) if len(test) else [None] * len(good)
         for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
             soft, hard, area = (None, None, float("nan")) if found is None else found
             records[i] = Record(stack.questions[i], "ok", "", soft, hard, area, cut, seconds)
-    return Answer(tuple(records), fitted.arrays() if stack.job.keep else None, q if stack.job.keep else None)
+    return Answer(
+        tuple(records), fitted.arrays() if stack.job.keep else None, q[:, : len(test)] if stack.job.keep else None
+    )
 
 
 def _ranking(method: str, fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]) -> NDArray[Any] | None:

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix import figures, methods, report, summary
+from separatrix.auditing import Audit
 from separatrix.columns import tidy
+from separatrix.counts import CountTable
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InputError
@@ -217,7 +219,7 @@ class Frontier:
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        return report.write(self.folder, path)
+        return report.write(self.folder, path, posterior_audit=self._erm_audit())
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
@@ -259,6 +261,17 @@ class Frontier:
             f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and fold {fold}. "
             "Its points are in `points`."
         )
+
+    def _erm_audit(self) -> Audit | None:
+        """The audit of ERM's held-out posteriors; None where ERM was not traced or lost a fold."""
+        runs = select(self.columns, method="erm", inputs="xz")
+        if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
+            return None
+        y, z = (
+            np.array(levels, dtype=object)[self.rows[name]] for name, levels in (("y", self.labels), ("z", self.groups))
+        )
+        q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
+        return Audit.of(CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels))
 
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""

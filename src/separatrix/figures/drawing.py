@@ -1,43 +1,25 @@
-"""Figures: a folder of records as matplotlib figures, PNG and SVG.
-
-- `draw(folder, out)` writes all of them: the six panels of every dataset and the two ablations where their runs are there;
-- `frontier(folder, path)` is the plane of one dataset for both policies, which `Frontier.plot` shows.
-
-Points are fold means, bars one standard deviation over the folds. Every method brings its own colour from a palette that
-colour-blind readers can tell apart, and a marker of its own besides. Points that lost a fold are left out.
-"""
+"""The figures themselves, on matplotlib."""
 
 from __future__ import annotations
 
 import io
-import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix import methods
 from separatrix.envelope import concave_envelope
-from separatrix.errors import InputError, MissingExtraError
-from separatrix.sweep import POLICIES, Columns, Curve, Store, means, read, select, write_whole
+from separatrix.errors import InputError
+from separatrix.figures.results import MARKERS, REFERENCES, Results, legend_names
+from separatrix.sweep import POLICIES, Columns, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "NAMES",
-    "Results",
-    "Series",
-    "batch_sizes",
-    "draw",
-    "frontier",
-    "gradient_norms",
-    "legend_names",
-    "six_panels",
-]
+__all__ = ["NAMES", "batch_sizes", "draw", "frontier", "gradient_norms", "six_panels"]
 
 NAMES = {
     "violation": "violation v = I(U;Z|Y), nats",
@@ -46,172 +28,36 @@ NAMES = {
     "accuracy": "accuracy",
     "auroc": "AUROC",
 }
-_MARKERS = "osD^vP<X>ph8"
-_REFERENCES = ("erm", "uniform")  # single points rather than paths
-_UNKNOWN = "#777777"
 # the order of batch sizes is shown by lightness, which every eye can tell apart
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 
 
-class Series(NamedTuple):
-    """One path: a method with its inputs and its recipe."""
-
-    method: str
-    inputs: str
-    recipe: str
-
-    @property
-    def colour(self) -> str:
-        """The method's own; grey for a method that this version does not know."""
-        known = _method(self.method)
-        return _UNKNOWN if known is None else known.colour
-
-    @property
-    def marker(self) -> str:
-        """The same for a method in every figure."""
-        if self.method in _REFERENCES:
-            return {"erm": "*", "uniform": "x"}[self.method]
-        rest = [name for name in methods.names() if name not in _REFERENCES]
-        return _MARKERS[rest.index(self.method) % len(_MARKERS)] if self.method in rest else "."
-
-    @property
-    def base(self) -> str:
-        """The recipe without its changes."""
-        return self.recipe.split(", ", 1)[0]
-
-    @property
-    def changes(self) -> dict[str, str]:
-        """What the recipe changes, as text.
-
-        >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
-        {'hidden': '(8, 8)', 'batch': '1024'}
-        """
-        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
-
-    @property
-    def batch(self) -> int | None:
-        """Rows per update; None for all of them, or where it is not known."""
-        if "batch" in self.changes:
-            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
-        known = _method(self.method)
-        return known.recipes[self.base].batch if known is not None and self.base in known.recipes else None
-
-    @property
-    def name(self) -> str:
-        """The method with its inputs.
-
-        >>> Series("erm", "x", "default").name
-        'ERM (X)'
-        """
-        known = _method(self.method)
-        text = self.method if known is None else known.label
-        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
-
-
-def legend_names(series: Sequence[Series]) -> list[str]:
-    """The names of some paths: of two that differ in the recipe alone, also what differs.
-
-    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
-    ['CMI', 'CMI, batch=64']
-    """
-    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
-    names = []
-    for s, own in zip(series, parts, strict=True):
-        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
-        names.append(", ".join([s.name, *(part for part in own if not all(part in other for other in alike))]))
-    return names
-
-
-def _method(name: str) -> methods.Method | None:
-    try:
-        return methods.get(name)
-    except (InputError, MissingExtraError):  # records of another version, or read where torch is not installed
-        return None
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """All that a folder of records says: the tidy columns, their fold means, curves and dataset cards."""
-
-    columns: Columns
-    mean: Columns
-    curves: tuple[Curve, ...]
-    about: dict[str, dict[str, Any]]
-
-    @classmethod
-    def read(cls, folder: str | Path) -> Results:
-        """Read a folder that `trace` or `benchmark` wrote."""
-        columns = read(folder)
-        with Store(folder, create=False) as store:
-            curves, about = tuple(store.curves()), store.datasets()
-        if not len(columns["dataset"]):
-            raise InputError(f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again first.")
-        return cls(columns, means(columns), curves, about)
-
-    @property
-    def datasets(self) -> list[str]:
-        """The datasets with records."""
-        return sorted(set(self.mean["dataset"].tolist()))
-
-    def labels(self, dataset: str) -> int:
-        """How many labels it has."""
-        return len(self.about[dataset]["labels"])
-
-    def limit(self, dataset: str) -> Curve | None:
-        """Its limit of post-processing, where it was computed."""
-        return next((c for c in self.curves if c.dataset == dataset and c.name == "limit"), None)
-
-    def series(self, dataset: str) -> list[Series]:
-        """Every path on a dataset, references last."""
-        part = select(self.mean, dataset=dataset)
-        found = {Series(*key) for key in zip(*(part[n].tolist() for n in Series._fields), strict=True)}
-        return sorted(found, key=lambda s: (s.method in _REFERENCES, s))
-
-    def main(self, dataset: str) -> list[Series]:
-        """The paths without those that repeat another one with other batch sizes: these are the ablation's."""
-        return [max(family, key=_plainness) for family in self._families(dataset)]
-
-    def batches(self, dataset: str) -> list[Series]:
-        """The largest set of paths that differ in nothing but the batch size, by that; empty if there is none."""
-        largest: list[Series] = max(self._families(dataset), key=len, default=[])
-        return sorted(largest, key=lambda s: s.batch or 0) if len(largest) > 1 else []
-
-    def points(self, dataset: str, series: Series, policy: str) -> Columns:
-        """Fold means of a path by λ, without points that lost a fold."""
-        part = select(self.mean, dataset=dataset, policy=policy, lost=0, **series._asdict())
-        order = np.argsort(part["trade_off"], kind="stable")
-        return {name: column[order] for name, column in part.items()}
-
-    def _families(self, dataset: str) -> list[list[Series]]:
-        found: dict[tuple[Any, ...], list[Series]] = {}
-        for s in self.series(dataset):
-            rest = tuple(sorted(item for item in s.changes.items() if item[0] != "batch"))
-            found.setdefault((s.method, s.inputs, s.base, rest), []).append(s)
-        return list(found.values())
-
-
-def _plainness(series: Series) -> tuple[bool, int]:
-    return "batch" not in series.changes, -(series.batch or 0)
-
-
-def draw(folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def draw(
+    folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg"), progress: bool | None = None
+) -> list[Path]:
     """Write every figure that the records allow.
 
     Args:
         folder: of the records.
         out: folder of the figures, made if need be.
         formats: endings that matplotlib knows.
+        progress: a bar on stderr; by default if that is a terminal.
 
     Returns:
         The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, and so on.
     """
+    from rich.console import Console
+    from rich.progress import track
+
     results = Results.read(folder)
+    show = sys.stderr.isatty() if progress is None else progress
     written = []
-    for name, figure in _figures(results):
-        for ending in formats:
-            path = Path(out) / f"{_file_name(name)}.{ending}"
-            write_whole(path, _bytes(figure, ending))
-            written.append(path)
+    for dataset in track(results.datasets, "Drawing", console=Console(stderr=True), transient=True, disable=not show):
+        for name, figure in _figures(results, dataset):
+            for ending in formats:
+                path = Path(out) / f"{_file_name(name)}.{ending}"
+                write_whole(path, _bytes(figure, ending))
+                written.append(path)
     return written
 
 
@@ -278,7 +124,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     for i, series in enumerate(runs):
         points = results.points(dataset, series, policy)
         size = "all rows" if series.batch is None else f"{series.batch:,}"
-        style = {"color": _SHADES[i % len(_SHADES)], "marker": _MARKERS[i % len(_MARKERS)], "label": f"batch {size}"}
+        style = {"color": _SHADES[i % len(_SHADES)], "marker": MARKERS[i % len(MARKERS)], "label": f"batch {size}"}
         _bars(ax, points, "violation", "utility", ls="-", **style)
     _limit(ax, results, dataset)
     _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
@@ -306,15 +152,14 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     return figure
 
 
-def _figures(results: Results) -> Iterator[tuple[str, Figure]]:
-    for dataset in results.datasets:
-        yield dataset, six_panels(results, dataset)
-        for name, figure in (
-            ("batch-size", batch_sizes(results, dataset)),
-            ("gradient-norm", gradient_norms(results, dataset)),
-        ):
-            if figure is not None:
-                yield f"{dataset}-{name}", figure
+def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Figure]]:
+    yield dataset, six_panels(results, dataset)
+    for name, figure in (
+        ("batch-size", batch_sizes(results, dataset)),
+        ("gradient-norm", gradient_norms(results, dataset)),
+    ):
+        if figure is not None:
+            yield f"{dataset}-{name}", figure
 
 
 def _paths(
@@ -332,7 +177,7 @@ def _paths(
     main = results.main(dataset)
     for series, name in zip(main, legend_names(main), strict=True):
         points = results.points(dataset, series, policy)
-        single = series.method in _REFERENCES
+        single = series.method in REFERENCES
         style: dict[str, Any] = {
             "color": series.colour,
             "marker": series.marker,
@@ -361,7 +206,7 @@ def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
 def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     for series in results.main(dataset):
         points = results.points(dataset, series, policy)
-        if series.method in _REFERENCES or np.isnan(points["violation"]).all():
+        if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
         hull = concave_envelope(points["violation"], points["utility"])
         ax.plot(hull.violation, hull.utility, "-", color=series.colour, marker=series.marker, ms=5, lw=1.8, zorder=3)
