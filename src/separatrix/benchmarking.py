@@ -135,7 +135,7 @@ def _jobs(wanted: Sequence[str] | None, quick: bool) -> list[Job]:
             if wanted is not None:
                 raise
             continue  # the rest of the benchmark does not need that extra
-        # like for like with the comparison methods, which train as the paper does, needs the paper's recipe as well
+        # like for like with the paper needs its recipe as well
         both = "paper" in recipes and recipes["paper"] != recipes["default"]
         jobs.append(Job(name, changes=changes, keep=name == "erm"))
         if name == "erm":
