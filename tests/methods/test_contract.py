@@ -40,7 +40,7 @@ def lanes(method: Method) -> list[Lane]:
 @pytest.fixture(params=methods.names())
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "exponentiated_gradient":  # the contract is not about the end of its game
-        monkeypatch.setattr("separatrix.methods.exponentiated_gradient.ROUNDS", 4)
+        monkeypatch.setattr("separatrix.methods.exponentiated_gradient.ROUNDS", 2)
     return request.param
 
 

@@ -26,7 +26,7 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.sweep.jobs import Answer, Stack, work
 from separatrix.sweep.records import Store, key_of
 
-__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "run", "write_whole"]
+__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "plain", "run", "working", "write_whole"]
 
 BACKENDS = ("local", "dask")
 MODELS = "models"
@@ -261,6 +261,18 @@ def write_whole(path: Path, content: bytes) -> None:
             Path(name).unlink(missing_ok=True)
         reason = "The disk is full" if error.errno == 28 else error.strerror
         raise DataError(f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost.") from error
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner with the elapsed time on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        progress.add_task(what, total=None)
+        yield
 
 
 @contextmanager
