@@ -26,7 +26,6 @@ RULES: dict[str, dict[str, object]] = {
     "fold mean, single": {"offer": "single"},
     "fold mean, mixture": {"offer": "mixture"},
     "95 %, sequence, single": {"offer": "single", "confidence": 0.95},
-    "95 %, Holm, single": {"offer": "single", "confidence": 0.95, "rule": "holm"},
     "95 %, mixture": {"offer": "mixture", "confidence": 0.95},
 }
 

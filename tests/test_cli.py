@@ -128,6 +128,9 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     assert set(points["fold"]) == {0, 1}
     rows = pl.read_csv(out / "frontier.csv")
     assert rows.height == len(found.means["method"])
+    page = out / "again.html"
+    assert run("report", out, "--out", page).returncode == 0
+    assert page.read_text() == (out / "report.html").read_text()
     again = run(*asked)
     assert again.returncode == 0
     assert sx.load_frontier(out).points.equals(points)  # resumed: not even the training times differ

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgb
 
 from separatrix import figures, methods
 from separatrix.envelope import concave_envelope
@@ -69,9 +70,33 @@ def test_error_bars_are_one_standard_deviation(results):
         assert np.allclose(ends[:, 1] - ends[:, 0], 2 * mean[f"{name}_sd"])
 
 
-def test_every_method_looks_different():
-    looks = [(Series(name, "xz", "default").colour, Series(name, "xz", "default").marker) for name in methods.names()]
-    assert len(set(looks)) == len(looks)
+# linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, full severity)
+VISION = {
+    "all cones": np.eye(3),
+    "protanopia": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deuteranopia": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "tritanopia": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+
+
+def lab(colour: str, vision: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of a colour, in which a distance of 2.3 is just noticeable."""
+    srgb = np.array(to_rgb(colour))
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = to_xyz @ np.clip(vision @ linear, 0, 1) / [0.9505, 1.0, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("vision", VISION)
+def test_every_method_looks_different_to_every_eye(vision):
+    """By a colour that is far from the others', five times what is just noticeable, and by the marker besides."""
+    series = [Series(name, "xz", "default") for name in methods.names()]
+    assert len({s.marker for s in series}) >= min(len(series), 14)
+    for a, b in combinations(series, 2):
+        distance = np.linalg.norm(lab(a.colour, VISION[vision]) - lab(b.colour, VISION[vision]))
+        assert distance > 11.5, f"{a.name} and {b.name}: {distance:.1f}"
 
 
 def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folder, tmp_path):

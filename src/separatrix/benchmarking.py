@@ -13,7 +13,7 @@ import numpy as np
 from separatrix import datasets, figures, methods, summary
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.limits import limit
-from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, read, run, write_whole
+from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, read, run, working, write_whole
 
 __all__ = ["PAPER", "benchmark"]
 
@@ -89,7 +89,8 @@ def add_limits(folder: Path) -> None:
             for k in own:
                 posterior[fold == k.questions[0]["fold"]] = k.held_out[0]
             rows = ~np.isnan(posterior).any(1)
-            found = limit(posterior[rows], data.y[rows], data.z[rows])
+            with working(f"Limit of {name}"):
+                found = limit(posterior[rows], data.y[rows], data.z[rows])
             store.add_curve(Curve(name, "limit", found.violation, found.utility), question)
 
 
@@ -134,7 +135,7 @@ def _jobs(wanted: Sequence[str] | None, quick: bool) -> list[Job]:
             if wanted is not None:
                 raise
             continue  # the rest of the benchmark does not need that extra
-        # like for like with the comparison methods, which train as the paper does, needs the paper's recipe as well
+        # like for like with the paper needs its recipe as well
         both = "paper" in recipes and recipes["paper"] != recipes["default"]
         jobs.append(Job(name, changes=changes, keep=name == "erm"))
         if name == "erm":

@@ -165,8 +165,9 @@ def rate_intervals(table: CountTable, confidence: float = 0.95, simultaneous: bo
 def _chernoff(mean: Array, budget: Array, steps: int = _STEPS) -> tuple[Array, Array]:
     """The ends of {μ : kl(mean, μ) ≤ budget} for means of variables in [0, 1]."""
 
+    rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
+
     def divergence(mu: Array) -> Array:
-        rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
         return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu)
 
     inside_low, outside_low = mean.copy(), np.zeros_like(mean)

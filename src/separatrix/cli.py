@@ -243,10 +243,10 @@ def report(
 
     Example: separatrix report frontier
     """
-    from separatrix.report import write
+    from separatrix.commands import report_of
 
     with _working(f"Reading {folder}"):
-        path = write(folder, out or folder / "report.html")
+        path = report_of(folder, out or folder / "report.html")
     typer.echo(f"{path}")
 
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from separatrix import datasets, methods, summary
+from separatrix import datasets, methods, report, summary
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.limits import limit
 from separatrix.sweep import write_whole
-from separatrix.tracing import Frontier, trace_data
+from separatrix.tracing import Frontier, load_frontier, trace_data
+from separatrix.tracing.frontier import MANIFEST
 
-__all__ = ["dataset_table", "limit_of_file", "method_table", "trace_source"]
+__all__ = ["dataset_table", "limit_of_file", "method_table", "report_of", "trace_source"]
 
 
 def trace_source(
@@ -77,6 +78,11 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
         yield f"{lost} runs are lost (diverged, failed or timed out); `points` says which and why."
     yield f"Models, records and frontier.csv are in {out}; open {page}"
     yield f"Next: separatrix select {out} --max-violation 0.005 --out model"
+
+
+def report_of(folder: Path, out: Path) -> Path:
+    """The page of a folder; of a frontier with all that its held-out posteriors say, of a benchmark without."""
+    return load_frontier(folder).report(out) if (folder / MANIFEST).is_file() else report.write(folder, out)
 
 
 def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:

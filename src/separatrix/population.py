@@ -6,7 +6,8 @@ them; for two labels the best *randomised* predictor is computed too, for any si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,19 +54,28 @@ class ExactFrontier:
         violation, utility: U*_det, the staircase of the best deterministic predictors, strictest first. Where there are too
             many to try, and two labels, the private curve instead, certified; `deterministic` says which.
         predictors: f[x, z] of each point, where deterministic.
-        private: two labels: the certified best of the predictors that may use a coin that nobody sees. These need not be
-            below U*_rand: at v = 0 a coin can equalise the groups where no mixture of deterministic rules can.
         u_x, u_xz: best utility of a predictor of X alone, and of (X, Z).
         deterministic: whether `violation`, `utility` come from trying all deterministic predictors.
+        law, points, n_outputs: what `private` is computed from, when it is first asked for.
     """
 
     violation: Array
     utility: Array
     predictors: Map | None
-    private: CertifiedCurve | None
     u_x: float
     u_xz: float
     deterministic: bool
+    law: Array = field(repr=False)
+    points: int = 200
+    n_outputs: int = 2
+
+    @cached_property
+    def private(self) -> CertifiedCurve | None:
+        """Two labels: the certified best of the predictors that may use a coin that nobody sees; None for more labels.
+
+        These need not be below U*_rand: at v = 0 a coin can equalise the groups where no mixture of deterministic rules can.
+        """
+        return _private(self.law, self.points) if self.law.shape[1] == self.n_outputs == 2 else None
 
     def envelope(self) -> Envelope:
         """U*_rand: the concave closure, what revealed mixtures reach (Theorem "Randomized frontier …")."""
@@ -94,22 +104,21 @@ def exact_frontier(p_xyz: ArrayLike, n_outputs: int | None = None, points: int =
     if k < 2:
         raise InputError(f"A prediction needs at least two values, got `n_outputs` = {k}.")
     x, _, z = p.shape
-    binary = p.shape[1] == 2 and k == 2
-    private = _private(p, points) if binary else None
     if k ** (x * z) > MAX_PREDICTORS:
-        if private is None:
+        if p.shape[1] != 2 or k != 2:
             raise InputError(
                 f"{k}^({x}·{z}) predictors are more than {MAX_PREDICTORS:,} and the labels are more than two. "
                 "Merge values of x, or use `separatrix.limit` on rows drawn from the law."
             )
+        private = _private(p, points)
         best = float(private.utility[-1])
-        return ExactFrontier(private.level, private.utility, None, private, u_x(p, k), best, False)
+        return ExactFrontier(private.level, private.utility, None, u_x(p, k), best, False, p, points, k)
     v, u = _all_points(p.transpose(1, 2, 0).reshape(p.shape[1], z, x), k)
     v = np.where(v < _ZERO, 0.0, v)
     front = pareto(v, u)
     powers = k ** np.arange(x * z - 1, -1, -1)
     maps = (front[:, None] // powers % k).reshape(-1, z, x).transpose(0, 2, 1)
-    return ExactFrontier(v[front], u[front], maps, private, u_x(p, k), float(u[front[-1]]), True)
+    return ExactFrontier(v[front], u[front], maps, u_x(p, k), float(u[front[-1]]), True, p, points, k)
 
 
 def predictor_point(p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None) -> tuple[float, float]:

@@ -96,6 +96,13 @@ def test_the_arrays_restore_it(name):
     np.testing.assert_allclose(again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6)
 
 
+def test_no_rows_in_no_rows_out(name):
+    """A model trained on all rows has none to be tested on; `trace` asks it all the same."""
+    method, sample = methods.get(name), people()
+    fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE)
+    assert fitted.posteriors(sample.X[:0], sample.z[:0]).shape == (1, 0, 2)
+
+
 def test_without_the_sensitive_feature(name):
     method, sample = methods.get(name), people()
     fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE, use_sensitive=False)

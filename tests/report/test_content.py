@@ -177,6 +177,7 @@ def test_it_is_written_whole_or_not_at_all(results_folder, tmp_path):
 def test_no_folder_of_the_data_is_told(records, results):
     about = results.about["two"]
     about = about | {"card": about["card"] | {"read_from": {"/home/someone/secret/people.csv": "0" * 64}}}
+    about["card"]["source"] = "/home/someone/secret/people.csv"
     two = of(records, replace(results, about={"two": about}))
     assert two["about"]["card"]["read_from"] == {"people.csv": "0" * 64}
     assert "secret" not in json.dumps(two)

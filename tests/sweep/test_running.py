@@ -300,6 +300,12 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch)
         list(running_room._on_dask(stacks()[:1], "tcp://127.0.0.1:1", timeout=1))
 
 
+def test_a_written_file_has_the_usual_permissions(tmp_path):
+    write_whole(tmp_path / "a", b"x")
+    (tmp_path / "b").write_bytes(b"x")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
+
+
 def test_a_full_disk_under_a_model_file_leaves_no_half_file(tmp_path, monkeypatch):
     def full(*args):
         raise OSError(28, "No space left on device")

@@ -52,6 +52,8 @@ class ChannelPolicies:
         if z is None:
             raise InputError("A channel needs the group of every row: pass the group codes `z` as well.")
         scores = _normalised(self.base.posteriors(X, z))
+        if not scores.shape[1]:  # a model trained on all rows has none to be tested on
+            return np.empty((len(self.of_lane), 0, scores.shape[2]))
         return np.stack(
             [
                 channel.predict_proba(scores[i], z) if self.base.status[i] == "ok" else np.full_like(scores[i], np.nan)

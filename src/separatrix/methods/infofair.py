@@ -83,7 +83,7 @@ def contrast(batch: Batch, lanes: Lanes) -> Term:
 
 METHOD = Method(
     label="InfoFair",
-    colour="#b8a800",
+    colour="#78a55a",
     reference="Kang et al. (2022), InfoFair: information-theoretic intersectional fairness; as in the paper",
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,

@@ -51,7 +51,7 @@ def _inwards(rows: Tensor, logits: Tensor) -> Tensor:
 
 METHOD = Method(
     label="Plane",
-    colour="#882255",
+    colour="#9646ff",
     reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
     trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 1.0),
     loss=loss,

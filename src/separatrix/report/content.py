@@ -266,7 +266,8 @@ def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
     """The description without folders: a page travels, and where its files lay is nobody's business."""
     card = about["card"]
     read_from = {PurePath(file).name: digest for file, digest in card["read_from"].items()}
-    return about | {"card": card | {"read_from": read_from}}
+    source = PurePath(card["source"]).name if PurePath(card["source"]).is_absolute() else card["source"]
+    return about | {"card": card | {"read_from": read_from, "source": source}}
 
 
 def _curve(violation: Any, utility: Any) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from separatrix.sweep.jobs import Job, Source, Stack, grid
 from separatrix.sweep.records import ALL_ROWS, POLICIES, Columns, Curve, Record, Store, means, read, select
-from separatrix.sweep.running import BACKENDS, Kept, Outcome, kept, plain, run, write_whole
+from separatrix.sweep.running import BACKENDS, Kept, Outcome, kept, plain, run, working, write_whole
 
 __all__ = [
     "ALL_ROWS",
@@ -30,5 +30,6 @@ __all__ = [
     "read",
     "run",
     "select",
+    "working",
     "write_whole",
 ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.sweep.jobs import Answer, Stack, work
 from separatrix.sweep.records import Store, key_of
 
-__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "run", "write_whole"]
+__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "plain", "run", "working", "write_whole"]
 
 BACKENDS = ("local", "dask")
 MODELS = "models"
@@ -247,20 +247,30 @@ def _write(store: Store, stack: Stack, answer: Answer) -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a whole file or nothing: to a temporary name beside it, then rename."""
-    name = None
+    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}")  # opened, not mkstemp: others may read it as usual
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
+        with name.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
-        if name is not None:
-            Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)
         reason = "The disk is full" if error.errno == 28 else error.strerror
         raise DataError(f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost.") from error
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """A spinner with the elapsed time on stderr, if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        progress.add_task(what, total=None)
+        yield
 
 
 @contextmanager

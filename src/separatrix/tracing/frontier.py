@@ -25,7 +25,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.limits import limit
 from separatrix.selection import OperatingPoint
 from separatrix.selection.frontiers import operating_point
-from separatrix.sweep import ALL_ROWS, Columns, Curve, Kept, Store, kept, means, read, select
+from separatrix.sweep import ALL_ROWS, Columns, Curve, Kept, Store, kept, means, read, select, working
 
 __all__ = ["FORMAT", "MANIFEST", "ROWS", "Frontier", "FrontierEnvelope", "Model", "load_frontier", "read_manifest"]
 
@@ -277,7 +277,8 @@ class Frontier:
         """The limit of post-processing ERM's held-out posteriors, once."""
         with Store(self.folder) as store:
             if not store.curves(self.manifest["data"]):
-                found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
+                with working("Limit of post-processing"):
+                    found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
                 curve = Curve(self.name, "limit", found.violation, found.utility)
                 store.add_curve(curve, self.manifest["data"])
 
