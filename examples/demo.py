@@ -13,7 +13,9 @@ if __name__ == "__main__":  # local processes import this file again
     out = Path("demo")
     for line in trace_source("adult", out, target=None, sensitive=[], method=["cmi"], jobs=2):
         print(line)
-    point = sx.load_frontier(out).select(max_violation=0.001, maximize="auroc")
+    frontier = sx.load_frontier(out)
+    frontier.plot(out / "frontier.png")  # the README's picture
+    point = frontier.select(max_violation=0.001, maximize="auroc")
     print(point)
     shutil.rmtree(out / "model", ignore_errors=True)
     print("Saved the predictor to", point.predictor.save(out / "model"))
