@@ -256,7 +256,8 @@ def write_whole(path: Path, content: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(name, path)
     except OSError as error:
-        name.unlink(missing_ok=True)
+        if name.is_file():  # nothing was opened where the folder itself could not be made
+            name.unlink()
         reason = "The disk is full" if error.errno == 28 else error.strerror
         raise DataError(f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost.") from error
 
