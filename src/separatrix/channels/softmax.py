@@ -298,14 +298,17 @@ def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[
     simplex = coo_array(
         (np.ones(n_mix), (np.repeat(np.arange(groups * k), k), np.arange(n_mix))), shape=(groups * k, n_mix + k * k)
     )
-    result = linprog(
-        np.r_[np.zeros(n_mix), -tangent.ravel()],
-        A_eq=vstack([match, simplex]).tocsr(),
-        b_eq=np.r_[np.zeros(len(rows)), np.ones(groups * k)],
-        bounds=(0.0, 1.0),
-        method="highs",
-    )
-    if result.x is None:
+    for method in ("highs", "highs-ipm", "highs-ds"):  # rates of 1e-12 stop the first one now and then
+        result = linprog(
+            np.r_[np.zeros(n_mix), -tangent.ravel()],
+            A_eq=vstack([match, simplex]).tocsr(),
+            b_eq=np.r_[np.zeros(len(rows)), np.ones(groups * k)],
+            bounds=(0.0, 1.0),
+            method=method,
+        )
+        if result.x is not None:
+            break
+    else:
         raise RuntimeError(f"The linear programme for v = 0 failed: {result.message}")  # constants are always feasible
     mix = np.maximum(result.x[:n_mix].reshape(groups, k, k), 0.0)
     mix /= mix.sum(2, keepdims=True)
