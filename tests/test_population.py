@@ -65,7 +65,7 @@ def test_exact_frontier_is_that_of_all_deterministic_predictors(seed: int, shape
     assert float(f.envelope().at(weight @ v)) >= weight @ u - 1e-9  # Step 4: no mixture of all of them is above
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 9, 10])
+@pytest.mark.parametrize("seed", [0, 1, 2, 4, 5, 6, 9, 10, 13])
 def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed: int) -> None:
     rng = np.random.default_rng(seed)
     f = exact_frontier(random_law(rng, 3, 2, 2, 0.2 * (seed % 2)), points=8)
@@ -82,14 +82,14 @@ def test_necessary_trade_off_on_a_thousand_separated_laws() -> None:
     rng = np.random.default_rng(0)
     strict = 0
     for _ in range(1000):
-        p = separated_law(rng, 2, 2, 2)
+        p = separated_law(rng, 3, 2, 2)
         f = exact_frontier(p, points=2)
         assert float(f.at(1e-10)) == pytest.approx(f.u_x, abs=1e-9)
         assert f.private.utility[0] == pytest.approx(f.u_x, abs=1e-9)  # a private coin does not help either
         above = f.utility > f.u_x + 1e-9
         assert (f.violation[above] > 0).all()
         strict += bool(above.any())
-    assert strict > 300  # the statement is not empty: for many laws Z helps
+    assert strict > 500  # the statement is not empty: for many laws Z helps
 
 
 def test_necessary_trade_off_for_three_labels_and_three_groups() -> None:

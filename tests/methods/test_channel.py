@@ -89,3 +89,31 @@ def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:
     assert v[2] < 2e-3  # fitted on out-of-fold scores of these rows: zero up to sampling error
     with pytest.raises(InputError, match="needs the group"):
         fitted.posteriors(X)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int) -> None:
+    pytest.importorskip("torch")
+    X, y, z = people(3000, labels)
+    recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
+    fitted = methods.fit("channel", Sample(X, y, z), [Lane(t, None, 1) for t in (1.2, 1.6, 2.0)], recipe=recipe)
+    restored = methods.get("channel").restore(fitted.arrays())
+    q = fitted.posteriors(X, z)
+    assert np.array_equal(restored.posteriors(X, z), q)
+    u = np.array([point(own, y, z)[1] for own in q])
+    assert u[1] == pytest.approx(0.5 * u[0], rel=0.1)
+    assert u[2] == pytest.approx(0.0, abs=1e-12)
+    assert q[2] == pytest.approx(np.tile(np.bincount(y) / len(y), (len(y), 1)), abs=1e-6)
+
+
+def test_a_prediction_is_that_of_one_of_the_five_networks() -> None:
+    """The channel was fitted to scores of these networks on rows that they had not seen, so these are what it is used on."""
+    pytest.importorskip("torch")
+    X, y, z = people(1500)
+    recipe = Recipe(hidden=(8,), epochs=3, min_steps=0, batch=128, learning_rate=5e-3)
+    fitted = methods.fit("channel", Sample(X, y, z), [Lane(1.0, None, 1), Lane(0.0, None, 1)], recipe=recipe)
+    assert len(fitted.base.status) == 5
+    scores = fitted.base.posteriors(X, z).astype(float)
+    scores /= scores.sum(2, keepdims=True)
+    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in scores], axis=0)
+    assert fitted.posteriors(X, z)[0] == pytest.approx(mean)

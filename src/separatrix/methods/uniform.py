@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.methods import PAPER, TUNED, Lane, Method, Options, Sample
+from separatrix.methods import Lane, Method, Options, Sample
 
 
 @dataclass(frozen=True)
@@ -45,5 +45,4 @@ METHOD = Method(
     trade_offs=(0.0,),
     fit=fit,
     restore=Uniform.restore,
-    recipes={"default": TUNED, "paper": PAPER},
 )

@@ -20,6 +20,7 @@ _TAU = np.arange(-6.0, 6.5, 1.0)
 _LOG_RHO = np.linspace(np.log(1e-4), np.log(1e5), 61)
 _OFFSETS = np.sinh(np.linspace(-4.0, 4.0, 17)) / 8.0  # along the bisector, in lengths of the gap
 _PARALLEL = 1e-5  # radians
+_AWAY = 1e-4  # a start for Newton's method closer to 0 or 1 than this stays there when the answer is elsewhere
 _CLOSE = 1e-3  # in the logarithm of the price of v: the half-plane is off by the square of it
 
 
@@ -158,7 +159,7 @@ class Search:
         todo = np.arange(n)
         for turn in range(50):
             _, x = self.regions.maximise(np.exp(at[todo])[:, None] * direction[todo], mean[todo])
-            mean[todo] = self.regions.mean(x)
+            mean[todo] = np.clip(self.regions.mean(x), _AWAY, 1.0 - _AWAY)
             v = rates_violation(x, self.regions.mass)
             f = np.log(np.maximum(v, 1e-30)) - want[todo]
             under = f <= 0
