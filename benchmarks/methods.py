@@ -65,7 +65,7 @@ def measure(dataset: str, name: str) -> tuple[tuple[float, ...], np.ndarray, int
     sample = Sample(data.X, data.y, data.z)
     fold = sx.datasets.folds(data.y, data.z, 5, 0)
     method = "erm" if name == "erm_x" else name
-    recipe = "default" if name == "exponentiated_gradient" else "paper"
+    recipe = "default" if name in ("exponentiated_gradient", "uniform") else "paper"
     grid = methods.get(method).grid(recipe, dataset)
     lanes = [Lane(t, np.flatnonzero(fold != k)) for k in range(5) for t in grid]
     start = time.process_time()

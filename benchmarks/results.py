@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from separatrix import __version__, figures, summary
-from separatrix.sweep import Columns, Store, means, read, select
+from separatrix.sweep import Columns, Series, Store, legend_names, means, read, select, series
 
 # the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean, sd
 PAPER = {
@@ -48,6 +48,8 @@ def beside_the_paper(columns: Columns, dataset: str) -> summary.Table:
     """The paper's CMI row, ours with its recipe and with the default one, and the best of the other methods."""
     mean = select(means(columns), dataset=dataset, policy="randomized")
     constraint = "violation" if dataset.startswith("acs") else "eo_gap"
+    found = series(mean)
+    named = dict(zip(found, legend_names(found), strict=True))
     rows = []
     for (budget, metric), value in PAPER[dataset].items():
         cells: list[object] = []
@@ -57,11 +59,10 @@ def beside_the_paper(columns: Columns, dataset: str) -> summary.Table:
             cells.append(None if i is None else (float(own[metric][i]), float(own[f"{metric}_sd"][i])))
         others = select(mean, method=[m for m in set(mean["method"].tolist()) if m != "cmi"])
         i = summary.best(others, constraint, budget, metric)
-        best = (
-            "–"
-            if i is None
-            else f"{summary.title(*(str(others[c][i]) for c in ('method', 'inputs', 'recipe')))} {others[metric][i]:.4g}"
-        )
+        best = "–"
+        if i is not None:
+            own = Series(*(str(others[name][i]) for name in Series._fields))
+            best = f"{named[own]} {others[metric][i]:.4g}"
         rows.append((f"≤ {budget:g}", _NAMES[metric], value, *cells, best))
     budget_name = "v" if constraint == "violation" else "EO gap"
     head = (budget_name, "Metric", "Paper: CMI", "Ours: CMI, paper recipe", "Ours: CMI", "Ours: best other method")

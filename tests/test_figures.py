@@ -12,8 +12,8 @@ from matplotlib.colors import to_hex, to_rgb
 from separatrix import figures, methods
 from separatrix.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.figures import Results, Series, drawing
-from separatrix.sweep import Record, Store, means, read, select
+from separatrix.figures import Results, drawing
+from separatrix.sweep import Record, Series, Store, means, read, select
 from separatrix.sweep.records import tidy
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from separatrix import summary
-from separatrix.envelope import concave_envelope
-from separatrix.sweep import Curve, means, read, select
+from separatrix.envelope import concave_envelope, share
+from separatrix.sweep import Curve, Series, legend_names, means, read, select, series
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,8 @@ def test_operating_points_are_the_best_within_the_budget(columns):
     table = summary.operating_points(columns, "two", budgets=(0.01, 0.05, 0.2))
     assert table.rows
     mean = select(means(columns), dataset="two")
+    found = series(mean)
+    named = dict(zip(found, legend_names(found), strict=True))
     for name, policy, trade_off, constraint, budget, (value, _), metric, (target, _), folds in table.rows:
         assert (constraint, folds) == ("EO gap", 3)
         assert value <= budget
@@ -30,7 +32,7 @@ def test_operating_points_are_the_best_within_the_budget(columns):
         own = [
             i
             for i in range(len(mean["method"]))
-            if summary.title(mean["method"][i], mean["inputs"][i], mean["recipe"][i]) == name
+            if named[Series(*(str(mean[field][i]) for field in Series._fields))] == name
             and mean["policy"][i] == policy
             and mean["eo_gap"][i] <= budget
         ]
@@ -63,11 +65,13 @@ def test_paths_list_every_trade_off_with_its_fold_mean(columns):
 def test_envelopes_are_those_of_the_fold_means(columns):
     limit = Curve("two", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3]))
     table = summary.envelopes(columns, "two", levels=(0.001, 0.05), limit=limit)
-    assert table.rows[0] == ("limit of post-processing", pytest.approx(0.201), pytest.approx(0.25))
+    assert table.rows[0] == ("limit of post-processing", pytest.approx(0.201), pytest.approx(0.25), 1.0)
     mean = select(means(columns), dataset="two", method="cmi", policy="randomized")
     hull = concave_envelope(mean["violation"], mean["utility"])
     row = next(r for r in table.rows if r[0].startswith("CMI"))
     assert row[2] == pytest.approx(float(hull.at(0.05)))
+    assert row[3] == pytest.approx(share(hull.violation, hull.utility, concave_envelope([0.0, 0.1], [0.2, 0.3])))
+    assert 0.0 < row[3] < 1.0
 
 
 def test_csv_has_full_precision_and_two_columns_for_a_mean(columns):
@@ -109,6 +113,7 @@ def test_lost_folds_are_counted_and_disqualify_a_point(columns):
 
 
 def test_a_method_that_this_version_does_not_know_keeps_its_name():
-    assert summary.title("a_later_method") == "a_later_method"
-    assert summary.title("erm") == "ERM ([Z|X])"
-    assert summary.title("cmi", recipe="paper") == "CMI, paper"
+    assert Series("a_later_method", "xz", "default").name == "a_later_method"
+    assert Series("erm", "xz", "default").name == "ERM ([Z|X])"
+    both = [Series("cmi", "xz", "default, epochs=4"), Series("cmi", "xz", "paper, epochs=4")]
+    assert legend_names(both) == ["CMI", "CMI, paper"]

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from separatrix import methods
-from separatrix.envelope import Envelope, concave_envelope
-from separatrix.errors import InputError, MissingExtraError
-from separatrix.sweep import POLICIES, Columns, Curve, means, select
+from separatrix.envelope import Envelope, concave_envelope, share
+from separatrix.sweep import POLICIES, REFERENCES, Columns, Curve, Series, legend_names, means, select, series
 
-__all__ = ["Table", "envelopes", "operating_points", "paths", "series", "title"]
+__all__ = ["Table", "envelopes", "operating_points", "paths"]
 
 EO_GAPS = (0.01, 0.02, 0.05)  # the paper's budgets for two labels
 VIOLATIONS = (0.0025, 0.005, 0.01)  # and for more
@@ -112,39 +110,17 @@ class Table:
         ]
 
 
-def title(method: str, inputs: str = "xz", recipe: str = "default") -> str:
-    """How a series is called in tables and figures.
-
-    >>> title("erm", "x")
-    'ERM (X)'
-    """
-    try:
-        label = methods.get(method).label
-    except (InputError, MissingExtraError):  # records of another version, or read where torch is not installed
-        label = method
-    label += " (X)" if inputs == "x" else " ([Z|X])" if method == "erm" else ""
-    return label if recipe == "default" else f"{label}, {recipe}"
-
-
-def series(columns: Columns) -> list[tuple[str, str, str]]:
-    """The (method, inputs, recipe) that occur, references last."""
-    found = set(zip(*(columns[name].tolist() for name in ("method", "inputs", "recipe")), strict=True))
-    return sorted(found, key=lambda key: (key[0] in ("erm", "uniform"), key))
-
-
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     """Fold means of every λ of every method on a dataset."""
     mean = select(means(columns), dataset=dataset, policy=policy)
     metrics = [name for name in _NAMES if name != "eo_gap" or not _many_labels(columns, dataset)]
     rows = []
-    for method, inputs, recipe in series(mean):
-        part = select(mean, method=method, inputs=inputs, recipe=recipe)
+    for own, name in _named(mean):
+        part = select(mean, **own._asdict())
         for i in range(len(part["trade_off"])):
             cells = [(float(part[m][i]), float(part[f"{m}_sd"][i])) for m in metrics]
             lost = int(part["lost"][i]) or None
-            rows.append(
-                (title(method, inputs, recipe), float(part["trade_off"][i]), *cells, int(part["folds"][i]), lost)
-            )
+            rows.append((name, float(part["trade_off"][i]), *cells, int(part["folds"][i]), lost))
     head = ("Method", "λ", *(_NAMES[m] for m in metrics), "Folds", "Lost")
     return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
 
@@ -182,11 +158,11 @@ def operating_points(
         for budget in budgets:
             for target in targets:
                 part = []
-                for method, inputs, recipe in series(mean):
-                    own = select(mean, policy=policy, method=method, inputs=inputs, recipe=recipe)
+                for s, name in _named(mean):
+                    own = select(mean, policy=policy, **s._asdict())
                     i = best(own, constraint, budget, target)
                     if i is not None:
-                        part.append((own[target][i], _operating_row(own, i, constraint, budget, target)))
+                        part.append((own[target][i], (name, *_operating_row(own, i, constraint, budget, target))))
                 rows += [row for _, row in sorted(part, key=lambda pair: -pair[0])]
     head = ("Method", "Policy", "λ", "Constraint", "Budget", "Constraint value", "Metric", "Target value", "Folds")
     return Table(f"{dataset}: best mean under a budget", head, tuple(rows))
@@ -213,19 +189,26 @@ def envelopes(
 
     Args:
         levels: violations v; by default a few between the strictest point and the least strict one.
-        limit: curve to put above them.
+        limit: curve to put above them, and each method's share of its hypervolume beside them.
     """
     mean = select(means(columns), dataset=dataset, policy=policy)
-    hulls = {key: method_envelope(select(mean, method=key[0], inputs=key[1], recipe=key[2])) for key in series(mean)}
+    hulls = {name: method_envelope(select(mean, **s._asdict())) for s, name in _named(mean)}
     top = max((float(hull.violation[-1]) for hull in hulls.values() if hull is not None), default=0.0)
     wanted = (
         tuple(levels) if levels is not None else tuple(float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1))
     )
-    rows: list[tuple[Any, ...]] = []
+    found = {name: hull for name, hull in hulls.items() if hull is not None}
+    rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in found.items()]
+    head = ("Method", *(f"{v:g}" for v in wanted))
     if limit is not None:
-        rows.append(("limit of post-processing", *_at(concave_envelope(limit.violation, limit.utility), wanted)))
-    rows += [(title(*key), *_at(hull, wanted)) for key, hull in hulls.items() if hull is not None]
-    return Table(f"{dataset}: u of the {policy} envelope at v ≤", ("Method", *(f"{v:g}" for v in wanted)), tuple(rows))
+        best_possible = concave_envelope(limit.violation, limit.utility)
+        rows = [
+            (*row, share(hull.violation, hull.utility, best_possible))
+            for row, hull in zip(rows, found.values(), strict=True)
+        ]
+        rows.insert(0, ("limit of post-processing", *_at(best_possible, wanted), 1.0))
+        head = (*head, "Share of the limit")
+    return Table(f"{dataset}: u of the {policy} envelope at v ≤", head, tuple(rows))
 
 
 def method_envelope(mean: Columns) -> Envelope | None:
@@ -234,17 +217,20 @@ def method_envelope(mean: Columns) -> Envelope | None:
     return concave_envelope(mean["violation"], mean["utility"]) if good.any() else None
 
 
+def _named(mean: Columns) -> list[tuple[Series, str]]:
+    found = series(mean)
+    return list(zip(found, legend_names(found), strict=True))
+
+
 def _at(hull: Envelope, levels: Sequence[float]) -> list[float | None]:
     return [None if np.isnan(u) else float(u) for u in hull.at(np.array(levels))]
 
 
 def _operating_row(mean: Columns, i: int, constraint: str, budget: float, target: str) -> tuple[Any, ...]:
-    name = title(*(str(mean[column][i]) for column in ("method", "inputs", "recipe")))
-    trade_off = None if mean["method"][i] in ("erm", "uniform") else float(mean["trade_off"][i])
+    trade_off = None if mean["method"][i] in REFERENCES else float(mean["trade_off"][i])
     pairs = [(float(mean[m][i]), float(mean[f"{m}_sd"][i])) for m in (constraint, target)]
     folds = int(mean["folds"][i])
     return (
-        name,
         str(mean["policy"][i]),
         trade_off,
         _NAMES[constraint],

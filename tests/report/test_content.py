@@ -13,9 +13,9 @@ from separatrix import audit, bounds, report
 from separatrix.counts import CountTable
 from separatrix.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
-from separatrix.figures import Results, Series
+from separatrix.figures import Results
 from separatrix.report.content import content, pooled
-from separatrix.sweep import Record, Store, means, select
+from separatrix.sweep import Record, Series, Store, means, select
 from separatrix.sweep.records import tidy
 
 

@@ -8,16 +8,14 @@ colour-blind readers can tell apart, and a marker of its own besides. Points tha
 """
 
 from separatrix.figures.drawing import NAMES, batch_sizes, draw, frontier, gradient_norms, six_panels
-from separatrix.figures.results import Results, Series, legend_names
+from separatrix.figures.results import Results
 
 __all__ = [
     "NAMES",
     "Results",
-    "Series",
     "batch_sizes",
     "draw",
     "frontier",
     "gradient_norms",
-    "legend_names",
     "six_panels",
 ]

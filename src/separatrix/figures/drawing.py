@@ -12,8 +12,8 @@ import numpy as np
 
 from separatrix.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.figures.results import MARKERS, REFERENCES, Results, legend_names
-from separatrix.sweep import POLICIES, Columns, write_whole
+from separatrix.figures.results import Results
+from separatrix.sweep import MARKERS, POLICIES, REFERENCES, Columns, legend_names, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,100 +1,17 @@
-"""What a folder of records says, for the rooms that show it: its paths, their names and looks, means, curves and cards."""
+"""What a folder of records says, for the rooms that show it: its paths, means, curves and cards."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from separatrix import methods
-from separatrix.errors import InputError, MissingExtraError
-from separatrix.sweep import Columns, Curve, Store, means, read, select
+from separatrix.errors import InputError
+from separatrix.sweep import Columns, Curve, Series, Store, means, read, select, series
 
-__all__ = ["MARKERS", "REFERENCES", "Results", "Series", "legend_names"]
-
-MARKERS = "osD^vP<X>ph8"
-REFERENCES = ("erm", "uniform")  # single points rather than paths
-_UNKNOWN = "#777777"
-
-
-class Series(NamedTuple):
-    """One path: a method with its inputs and its recipe."""
-
-    method: str
-    inputs: str
-    recipe: str
-
-    @property
-    def colour(self) -> str:
-        """The method's own; grey for a method that this version does not know."""
-        known = _method(self.method)
-        return _UNKNOWN if known is None else known.colour
-
-    @property
-    def marker(self) -> str:
-        """The same for a method in every figure."""
-        if self.method in REFERENCES:
-            return {"erm": "*", "uniform": "x"}[self.method]
-        rest = [name for name in methods.names() if name not in REFERENCES]
-        return MARKERS[rest.index(self.method) % len(MARKERS)] if self.method in rest else "."
-
-    @property
-    def base(self) -> str:
-        """The recipe without its changes."""
-        return self.recipe.split(", ", 1)[0]
-
-    @property
-    def changes(self) -> dict[str, str]:
-        """What the recipe changes, as text.
-
-        >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
-        {'hidden': '(8, 8)', 'batch': '1024'}
-        """
-        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
-
-    @property
-    def batch(self) -> int | None:
-        """Rows per update; None for all of them, or where it is not known."""
-        if "batch" in self.changes:
-            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
-        known = _method(self.method)
-        return known.recipes[self.base].batch if known is not None and self.base in known.recipes else None
-
-    @property
-    def name(self) -> str:
-        """The method with its inputs.
-
-        >>> Series("erm", "x", "default").name
-        'ERM (X)'
-        """
-        known = _method(self.method)
-        text = self.method if known is None else known.label
-        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
-
-
-def legend_names(series: Sequence[Series]) -> list[str]:
-    """The names of some paths: of two that differ in the recipe alone, also what differs.
-
-    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
-    ['CMI', 'CMI, batch=64']
-    """
-    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
-    names = []
-    for s, own in zip(series, parts, strict=True):
-        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
-        names.append(", ".join([s.name, *(part for part in own if not all(part in other for other in alike))]))
-    return names
-
-
-def _method(name: str) -> methods.Method | None:
-    try:
-        return methods.get(name)
-    except (InputError, MissingExtraError):  # records of another version, or read where torch is not installed
-        return None
+__all__ = ["Results"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +48,7 @@ class Results:
 
     def series(self, dataset: str) -> list[Series]:
         """Every path on a dataset, references last."""
-        part = select(self.mean, dataset=dataset)
-        found = {Series(*key) for key in zip(*(part[n].tolist() for n in Series._fields), strict=True)}
-        return sorted(found, key=lambda s: (s.method in REFERENCES, s))
+        return series(select(self.mean, dataset=dataset))
 
     def main(self, dataset: str) -> list[Series]:
         """The paths without those that repeat another one with other batch sizes: these are the ablation's."""

@@ -19,8 +19,8 @@ from separatrix.auditing.view import measures
 from separatrix.counts import CountTable
 from separatrix.envelope import concave_envelope, pareto
 from separatrix.errors import InputError
-from separatrix.figures import Results, Series, legend_names
-from separatrix.sweep import POLICIES, select
+from separatrix.figures import Results
+from separatrix.sweep import POLICIES, Series, legend_names, select
 
 __all__ = ["content", "pooled"]
 
