@@ -12,15 +12,14 @@ import sys
 import time
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.model_selection import cross_val_predict
 
 import separatrix as sx
+from separatrix import methods
 from separatrix.channels import SoftmaxChannel, softmax_path
 from separatrix.counts import soft_counts
 from separatrix.envelope import share
 from separatrix.information import conditional_mutual_information, mutual_information
-from separatrix.limits import threshold_channel
+from separatrix.methods import Lane, Recipe, Sample
 
 
 def speed() -> None:
@@ -49,37 +48,44 @@ def adult() -> None:
         solved = best.solve(v)
         print(f"v ≤ {v:.1e}: u {solved.utility[0]:.5f}, upper bound {solved.upper[0]:.5f}")
     fold = sx.datasets.folds(y, z)
-    inputs = np.column_stack([z, X])
-    shares = []
+    sample = Sample(X, y, z)
+    grid = tuple(float(x) for x in np.linspace(0.0, 1.0, 41))
+    lanes = [Lane(t, np.flatnonzero(fold != k), 0) for k in range(5) for t in grid]
+    fitted = methods.fit("channel", sample, lanes, progress=sys.stderr.isatty())
+    print(
+        "channel (five networks, 41 λ) on held-out folds, share of the hypervolume of the limit of its own scores there"
+    )
+    points, pooled, shares = [], np.empty((len(y), 2)), []
     for k in range(5):
-        train, test = fold != k, fold == k
-        model = HistGradientBoostingClassifier(max_iter=40, random_state=0)
-        scores = cross_val_predict(model, inputs[train], y[train], cv=5, method="predict_proba")[:, 1]
-        unseen = model.fit(inputs[train], y[train]).predict_proba(inputs[test])[:, 1]
-        ours = sx.limit(scores, y[train], z[train], points=40)
-        points = []
-        for rates in ours.rates:
-            channel = threshold_channel(rates, ours.curves, ours.regions, ours.groups)
-            points.append(_point(channel.predict_proba(unseen, z[test]), y[test], z[test]))
-        v, u = np.array(points).T
-        shares.append(share(v, u, sx.limit(unseen, y[test], z[test], points=60).envelope()))
-        print(f"fold {k}: share of the held-out limit's hypervolume {shares[-1]:.4f}")
-    print(f"mean {np.mean(shares):.4f}")
+        test = fold == k
+        q = fitted.posteriors(X[test], z[test])[k * len(grid) : (k + 1) * len(grid)]
+        own = np.array([_point(one, y[test], z[test]) for one in q])
+        points.append(own)
+        pooled[test] = fitted.base.posteriors(X[test], z[test])[fitted.of_lane[k * len(grid)]].mean(0)
+        shares.append(share(*own.T, sx.limit(pooled[test], y[test], z[test], points=60).envelope()))
+        print(f"  fold {k}, limit of its {test.sum():,} rows: {shares[-1]:.4f}")
+    together = sx.limit(pooled, y, z, points=60).envelope()
+    print(
+        f"  mean of these {np.mean(shares):.4f}; fold means against the limit of all held-out rows together: ", end=""
+    )
+    print(f"{share(*np.mean(points, axis=0).T, together):.4f}")
 
 
 def acs() -> None:
     data = sx.datasets.load("acs_occupation_large")
-    X, y, z = np.asarray(data.X), data.y, data.z
-    inputs = np.column_stack([X, np.eye(len(data.groups))[z]]).astype(np.float32)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(data))[:250_000])
+    X, y, z = np.asarray(data.X)[chosen], data.y[chosen], data.z[chosen]
     half = sx.datasets.folds(y, z, 2) == 0
-    model = HistGradientBoostingClassifier(max_iter=25, learning_rate=0.2, max_leaf_nodes=15, early_stopping=False)
-    p = model.fit(inputs[half], y[half]).predict_proba(inputs)
+    base = methods.fit("erm", Sample(X, y, z), [Lane(0.0, np.flatnonzero(half), 0)], recipe=Recipe(epochs=3))
+    p = base.posteriors(X, z)[0].astype(np.float64)
     p /= p.sum(1, keepdims=True)
-    start = time.process_time()
+    start, cpu = time.perf_counter(), time.process_time()
     softmax_path(p, y, z)
+    took, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    took = time.process_time() - start
-    print(f"{len(y):,} rows × 20 × 9, 21 β: {took:.1f} s of CPU (two threads), peak of the process {peak:.2f} GB")
+    print(
+        f"{len(y):,} rows × 20 × 9, 21 β: {took:.1f} s on two threads ({cpu:.1f} s of CPU), peak of the process {peak:.2f} GB"
+    )
     rest = np.flatnonzero(~half)
     fit, test = rest[::2], rest[1::2]
     path = softmax_path(p[fit], y[fit], z[fit])

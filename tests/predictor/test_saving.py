@@ -169,7 +169,7 @@ def test_a_scikit_learn_base_goes_through_skops(mixture, tmp_path, monkeypatch):
 
     sample = Sample(base.predict_proba(matrix), rows["pay"] == "low", rows["sex"] == "m", 2, 2)
     on_top = methods.fit("cmi", sample, [Lane(0.5)], recipe=Recipe(hidden=(4,), epochs=1, min_steps=0))
-    stacked = replace(mixture, parts=(Part.of("cmi", 0.5, "randomized", on_top),), weights=(1.0,), base=base)
+    stacked = replace(mixture, parts=(Part.of("cmi", 0.5, "randomized", on_top),), weights=(1.0,), bases=(base,))
     stacked.save(tmp_path / "model")
     np.testing.assert_allclose(sx.load(tmp_path / "model").predict_proba(rows), stacked.predict_proba(rows))
     assert (tmp_path / "model" / "base.skops").is_file()

@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import _safe_indexing
 
 from separatrix.channels import SoftmaxChannel, ThresholdChannel, binary_score, softmax_path, steady_channels
 from separatrix.columns import check_lengths, check_weight, compact
@@ -193,7 +194,8 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         estimator: a classifier with `predict_proba`; None if X *is* the probabilities, (n,) or (n, K).
         max_violation: the most v, in nats, on the rows of `fit`. 0 is exact separation, None the most useful rule.
         prefit: `estimator` is fitted already, and the rows of `fit` are rows that it has not seen.
-        cv: otherwise it is cloned and fitted on each of `cv` folds to score the others, and on all rows in the end.
+        cv: otherwise `cv` clones are fitted, each without one fold, which it scores; a prediction is that of one of them drawn
+            at random. (A clone fitted on all rows would have other scores than those that the channel was fitted to.)
         random_state: seed of the folds and of `predict`.
 
     >>> from sklearn.linear_model import LogisticRegression
@@ -227,13 +229,17 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
         self.classes_ = np.asarray(labels)
         if self.estimator is None or self.prefit:
-            self.estimator_ = self.estimator
-            scores = self._scores(X)
+            self.estimators_: tuple[Any, ...] = () if self.estimator is None else (self.estimator,)
+            (scores,) = self._scores(X)
         else:
             folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
-            extra = {} if weight is None else {"params": {"sample_weight": weight}}
-            scores = cross_val_predict(clone(self.estimator), X, y, cv=folds, method="predict_proba", **extra)
-            self.estimator_ = clone(self.estimator).fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+            fitted, scores = [], np.empty((len(codes), len(labels)))
+            for train, test in folds.split(np.empty((len(codes), 0)), codes):
+                extra = {} if weight is None else {"sample_weight": weight[train]}
+                own = clone(self.estimator).fit(_safe_indexing(X, train), _safe_indexing(y, train), **extra)
+                scores[test] = self._posteriors(own, _safe_indexing(X, test))
+                fitted.append(own)
+            self.estimators_ = tuple(fitted)
         self.limit_: BinaryLimit | SoftmaxLimit = limit(
             scores, codes, sensitive_features, sample_weight=weight, random_state=self.random_state
         )
@@ -244,7 +250,8 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
         """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
-        return self.channel_.predict_proba(self._scores(X), sensitive_features)
+        q = [self.channel_.predict_proba(scores, sensitive_features) for scores in self._scores(X)]
+        return np.asarray(np.mean(q, axis=0))
 
     def predict(self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None) -> NDArray[Any]:
         """Draw the prediction of each row; the same `random_state` draws the same."""
@@ -253,16 +260,20 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         place = (rng.random(len(q))[:, None] > np.cumsum(q, axis=1)).sum(1)
         return self.classes_[np.minimum(place, q.shape[1] - 1)]
 
-    def _scores(self, X: Any) -> Array:
-        if self.estimator_ is None:
+    def _scores(self, X: Any) -> list[Array]:
+        """The scores of each classifier; X itself where there is none."""
+        if not self.estimators_:
             p = np.asarray(X, dtype=np.float64)
-            return binary_score(p, "X") if p.ndim == 1 else p
-        known = getattr(self.estimator_, "classes_", None)
+            return [binary_score(p, "X") if p.ndim == 1 else p]
+        return [self._posteriors(own, X) for own in self.estimators_]
+
+    def _posteriors(self, fitted: Any, X: Any) -> Array:
+        known = getattr(fitted, "classes_", None)
         if known is not None and len(known) != len(self.classes_):
             raise InputError(
                 f"The classifier knows {len(known)} labels, `y` has {len(self.classes_)}: both must have the same."
             )
-        q = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        q = np.asarray(fitted.predict_proba(X), dtype=np.float64)
         check_lengths({"predict_proba(X)": q})
         return _normalised(q)
 

@@ -28,7 +28,7 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError as error:
         raise MissingExtraError("ONNX export needs onnx: pip install 'separatrix[deploy]'.") from error
-    if len(predictor.parts) != 1 or not isinstance(predictor.parts[0].fitted, Networks) or predictor.base is not None:
+    if len(predictor.parts) != 1 or not isinstance(predictor.parts[0].fitted, Networks) or predictor.bases:
         raise InputError(
             "Only a single network can be exported to ONNX; this predictor is a mixture, or of another kind. "
             "Export the parts: `Predictor(labels, groups, (part,), ...)`."

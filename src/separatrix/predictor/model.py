@@ -92,7 +92,7 @@ class Predictor:
         preprocessing: raw columns to the models' matrix; None where rows come as a matrix.
         features: the matrix's columns, where there is no preprocessing.
         grouping: finds the group in raw rows.
-        base: a fitted classifier whose `predict_proba` is what the models see, or None.
+        bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none where they see the rows.
         about: plain data that belongs to the choice: budgets, audit, prices, data card, points of the frontier.
     """
 
@@ -103,7 +103,7 @@ class Predictor:
     preprocessing: Preprocessing | None = None
     features: tuple[str, ...] = ()
     grouping: Grouping | None = None
-    base: Any = None
+    bases: tuple[Any, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -196,16 +196,17 @@ class Predictor:
         return table.simplest()
 
     def matrix(self, X: Any) -> NDArray[Any]:
-        """What the models see of raw rows: the float32 matrix, or the base's posteriors."""
+        """What the models see of raw rows: the float32 matrix, or the bases' posteriors."""
         if self.preprocessing is not None:
             rows: Any = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
-        elif self.base is not None and not self.features:
+        elif self.bases and not self.features:
             rows = X  # a pipeline that reads its own columns
         else:
             rows = self._numbers(X)
-        if self.base is None:
+        if not self.bases:
             return np.asarray(rows)
-        return np.asarray(self.base.predict_proba(rows), dtype=np.float64)  # a channel's thresholds are exact scores
+        # double precision, since a channel's thresholds are exact scores
+        return np.concatenate([np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases], axis=1)
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:
         """Codes of the groups, from `sensitive_features` or from the raw rows' own columns."""

@@ -2,7 +2,7 @@
 
     manifest.json        format, checksums, labels, groups, columns, models, budgets, audit, package versions
     arrays.safetensors   the numbers of all models
-    base.skops           the scikit-learn classifier behind a channel, if there is one, in skops' audited format
+    base.skops           the scikit-learn classifiers behind a channel, if there are any, in skops' audited format
     MODEL_CARD.md        for people, with frontier.svg
 
 The checksums find files that were cut or changed, not a forger, who could compute them anew: sign the folder for that.
@@ -83,7 +83,7 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             features=tuple(manifest["features"]),
             grouping=None if grouping is None else Grouping.from_dict(grouping),
-            base=_base(place / BASE, trusted) if BASE in manifest["files"] else None,
+            bases=_bases(place / BASE, trusted) if BASE in manifest["files"] else (),
             about=manifest["about"],
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
@@ -120,8 +120,8 @@ def _write(predictor: Predictor, folder: Path) -> None:
             }
         )
     save_file(arrays, folder / ARRAYS)
-    if predictor.base is not None:
-        _skops().dump(predictor.base, folder / BASE)
+    if predictor.bases:
+        _skops().dump(list(predictor.bases), folder / BASE)
     card.write(predictor, folder)
     manifest = {
         "format": FORMAT,
@@ -223,7 +223,7 @@ def _part(index: int, entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any
     )
 
 
-def _base(path: Path, trusted: Sequence[str]) -> Any:
+def _bases(path: Path, trusted: Sequence[str]) -> tuple[Any, ...]:
     skops = _skops()
     try:
         unknown = [name for name in skops.get_untrusted_types(file=path) if name not in trusted]
@@ -232,7 +232,7 @@ def _base(path: Path, trusted: Sequence[str]) -> Any:
                 f"{path} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was loaded. If you know them, "
                 "pass load(folder, trusted=[...])."
             )
-        return skops.load(path, trusted=list(trusted))
+        return tuple(skops.load(path, trusted=list(trusted)))
     except DataError:
         raise
     except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here

@@ -18,9 +18,15 @@ __all__ = ["Wrapped", "around"]
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """One channel as a fitted method; its features are the base's posteriors, its groups are codes."""
+    """One channel as a fitted method; its features are the posteriors of each base side by side, its groups are codes.
+
+    Args:
+        channel: the channel.
+        bases: how many classifiers there are; a prediction is that of one of them drawn at random.
+    """
 
     channel: ThresholdChannel | SoftmaxChannel
+    bases: int = 1
 
     @property
     def status(self) -> tuple[str, ...]:
@@ -30,19 +36,21 @@ class Wrapped:
         """P(U = u | score, z), array (1, n, K)."""
         if z is None:
             raise InputError("A channel needs the group of every row: pass the group codes `z` as well.")
-        scores = np.asarray(X, dtype=np.float64)
-        return self.channel.predict_proba(scores / scores.sum(1, keepdims=True), z)[None]
+        parts = np.split(np.asarray(X, dtype=np.float64), self.bases, axis=1)
+        q = [self.channel.predict_proba(p / p.sum(1, keepdims=True), z) for p in parts]
+        return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
-        return {**self.channel.arrays(), "n_groups": np.array(len(self.channel.groups))}
+        sizes = {"n_groups": np.array(len(self.channel.groups)), "bases": np.array(self.bases)}
+        return {**self.channel.arrays(), **sizes}
 
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> Wrapped:
         """The channel that `arrays` described."""
         groups = tuple(range(int(arrays["n_groups"])))
         kind = SoftmaxChannel if "mix" in arrays else ThresholdChannel
-        return Wrapped(kind.from_arrays(groups, arrays))
+        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]))
 
 
 def around(model: Any, features: Sequence[str] = ()) -> Predictor:
@@ -53,13 +61,13 @@ def around(model: Any, features: Sequence[str] = ()) -> Predictor:
         features: names of the classifier's columns, if rows come as frames or files and the classifier wants a matrix. By
             default rows reach the classifier as they are.
     """
-    channel, base = getattr(model, "channel_", None), getattr(model, "estimator_", None)
-    if channel is None or base is None:
+    channel, bases = getattr(model, "channel_", None), getattr(model, "estimators_", ())
+    if channel is None or not bases:
         raise InputError(
             f"`model` must be a fitted ChannelClassifier around a classifier, got {type(model).__name__}"
             + (" around bare probabilities." if channel is not None else ".")
         )
-    coded = Wrapped(replace(channel, groups=tuple(range(len(channel.groups)))))
+    coded = Wrapped(replace(channel, groups=tuple(range(len(channel.groups)))), len(bases))
     level = float(model.limit_.violation[-1] if model.max_violation is None else model.max_violation)
     part = Part("channel", level, "randomized", coded)
     return Predictor(
@@ -67,6 +75,6 @@ def around(model: Any, features: Sequence[str] = ()) -> Predictor:
         tuple(channel.groups),
         (part,),
         features=tuple(features),
-        base=base,
+        bases=tuple(bases),
         about={"choice": {"max violation on the rows of the channel": level}},
     )
