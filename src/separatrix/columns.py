@@ -21,10 +21,12 @@ __all__ = [
     "check_levels",
     "check_posteriors",
     "check_weight",
+    "code_levels",
     "compact",
     "encode",
     "in_order",
     "listed",
+    "one_column",
     "refuse_missing",
     "tidy",
 ]
@@ -40,13 +42,13 @@ def encode(values: Any, name: str) -> tuple[Codes, Levels]:
 
     The levels of an integer column may include some that do not occur: `compact` drops them.
     """
-    x = _column(values, name)
+    x = one_column(values, name)
     if x.dtype.kind == "b":
-        return x.view(np.uint8), (False, True)
+        return x.view(np.uint8), code_levels(x, 2)
     if x.dtype.kind in "iu":
         bits = int(np.bitwise_or.reduce(x)) if x.size else 0  # below 256 exactly if every value is in 0 … 255
         if 0 <= bits < 256:
-            return x, tuple(range(bits + 1))
+            return x, code_levels(x, bits + 1)
         low, high = int(x.min()), int(x.max())
         if high - low < 65_536:
             return (x - low).astype(np.uint16), tuple(range(low, high + 1))
@@ -54,6 +56,11 @@ def encode(values: Any, name: str) -> tuple[Codes, Levels]:
         return _encode_objects(x, name)
     levels, codes = np.unique(x, return_inverse=True)
     return codes, tuple(levels.tolist())
+
+
+def code_levels(column: NDArray[Any], count: int) -> Levels:
+    """What the codes 0, 1, … of a column of small integers or booleans stand for."""
+    return tuple(map(bool, range(count))) if column.dtype.kind == "b" else tuple(range(count))
 
 
 def compact(values: Any, name: str) -> tuple[Codes, Levels]:
@@ -146,7 +153,7 @@ def check_posteriors(q: Any, name: str) -> Array:
     return p / total[:, None]
 
 
-def _column(values: Any, name: str) -> NDArray[Any]:
+def one_column(values: Any, name: str) -> NDArray[Any]:
     """A one-dimensional numpy column without missing values."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         refuse_missing(np.ma.getmaskarray(values), name)
