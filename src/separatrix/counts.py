@@ -256,15 +256,16 @@ def _soft_sums(
     """Sums of w q and of w² q qᵀ in each cell (y, z): rows sorted by cell, then one product per cell and chunk."""
     k, cells = q.shape[1], shape[0] * shape[1]
     counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
+    narrow = np.uint16 if cells <= 65_536 else np.intp  # numpy sorts 16 bits by radix, ten times as fast
     for a in range(0, len(q), _CHUNK):
         rows = slice(a, a + _CHUNK)
-        cell = y[rows].astype(np.intp) * shape[1] + z[rows]
+        cell = (y[rows].astype(np.intp) * shape[1] + z[rows]).astype(narrow)
         order = np.argsort(cell, kind="stable")
         block = q[rows][order] if weight is None else q[rows][order] * weight[rows][order][:, None]
         ends = np.cumsum(np.bincount(cell, minlength=cells))
         for index, (start, stop) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
             if stop > start:
-                counts[index] += block[start:stop].sum(0)
+                counts[index] += np.ones(stop - start) @ block[start:stop]
                 if moments is not None:
                     moments[index] += block[start:stop].T @ block[start:stop]
     return counts.reshape(*shape, k), None if moments is None else moments.reshape(*shape, k, k)
