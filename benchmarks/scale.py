@@ -182,7 +182,8 @@ def _on_ranks(world: int, dtype: str, steps: int) -> dict[str, Any]:
             )
             for rank in range(world)
         ]
-        if any([process.wait() for process in started]):
+        codes = [process.wait() for process in started]
+        if any(codes):
             raise RuntimeError("A rank failed.")
         return json.loads(Path(folder, "result.json").read_text(encoding="utf-8"))
 
@@ -272,7 +273,7 @@ def text(m: dict[str, Any]) -> str:
     lines.append((what, "1 process", f"{1e3 * r['1']['step']:.0f} ms a step", ""))
     lines.append(
         ("", "2 processes, gloo, half a batch each", f"{1e3 * r['2']['step']:.0f} ms a step",
-         f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer's weights differ by {r['difference']:.0e} after 20 steps")
+         f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by {r['difference']:.0e} after 20 steps")
     )  # fmt: skip
     return markdown(("work", "where", "wall time", "speed-up"), lines)
 
