@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import platform
@@ -30,6 +31,20 @@ def best(work: Callable[[], Any], repeats: int = 7) -> float:
 def peak(who: int = resource.RUSAGE_SELF) -> float:
     """Peak memory of this process in MB."""
     return resource.getrusage(who).ru_maxrss / 1024
+
+
+def added_memory(work: Callable[[], Any]) -> float:
+    """What the work adds to the memory of this process at its peak, in MB; reads and resets Linux's own mark."""
+
+    def status(name: str) -> float:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak starts again at what is held now
+    before = status("VmRSS")
+    work()
+    return max(status("VmHWM") - before, 0.0)
 
 
 def in_own_process(module: str, name: str, *arguments: Any, python: str = sys.executable) -> dict[str, float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from separatrix import methods
 from separatrix.envelope import Envelope, concave_envelope
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import InputError
 from separatrix.sweep import POLICIES, Columns, Curve, means, select
 
 __all__ = ["Table", "envelopes", "operating_points", "paths", "series", "title"]
@@ -119,8 +119,8 @@ def title(method: str, inputs: str = "xz", recipe: str = "default") -> str:
     'ERM (X)'
     """
     try:
-        label = methods.get(method).label
-    except (InputError, MissingExtraError):  # records of another version, or read where torch is not installed
+        label = methods.look(method).label
+    except InputError:  # records of another version
         label = method
     label += " (X)" if inputs == "x" else " ([Z|X])" if method == "erm" else ""
     return label if recipe == "default" else f"{label}, {recipe}"

@@ -31,8 +31,7 @@ class Series(NamedTuple):
     @property
     def colour(self) -> str:
         """The method's own; grey for a method that this version does not know."""
-        known = _method(self.method)
-        return _UNKNOWN if known is None else known.colour
+        return methods.look(self.method).colour if self.method in methods.names() else _UNKNOWN
 
     @property
     def marker(self) -> str:
@@ -71,8 +70,7 @@ class Series(NamedTuple):
         >>> Series("erm", "x", "default").name
         'ERM (X)'
         """
-        known = _method(self.method)
-        text = self.method if known is None else known.label
+        text = methods.look(self.method).label if self.method in methods.names() else self.method
         return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
 
 
@@ -159,4 +157,5 @@ class Results:
 
 
 def _plainness(series: Series) -> tuple[bool, int]:
-    return "batch" not in series.changes, -(series.batch or 0)
+    plain = "batch" not in series.changes  # at most one of a family; its own batch would have to import the method
+    return plain, 0 if plain else -(series.batch or 0)
