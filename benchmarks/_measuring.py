@@ -9,6 +9,7 @@ import platform
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -50,17 +51,20 @@ def added_memory(work: Callable[[], Any]) -> float:
 def in_own_process(module: str, name: str, *arguments: Any, python: str = sys.executable) -> dict[str, float]:
     """Call benchmarks.<module>.<name>(*arguments) in a process of its own, so that the peak memory is that of it alone."""
     code = (
-        f"import json, sys; from benchmarks import {module} as m; print(json.dumps(m.{name}(*json.loads(sys.argv[1]))))"
+        f"import json, pathlib, sys; from benchmarks import {module} as m; "
+        f"pathlib.Path(sys.argv[2]).write_text(json.dumps(m.{name}(*json.loads(sys.argv[1]))))"
     )
-    done = subprocess.run(
-        [python, "-c", code, json.dumps(arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout.splitlines()[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder, "answer.json")
+        done = subprocess.run(
+            [python, "-c", code, json.dumps(arguments), str(answer)],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return json.loads(answer.read_text(encoding="utf-8"))
 
 
 def machine(*packages: str) -> str:

@@ -243,7 +243,7 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("axes", nargs="*", choices=AXES, default=[])
+    parser.add_argument("axes", nargs="*", choices=[*AXES, []], default=[], metavar="axis")
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md and its pictures")
     options = parser.parse_args()

@@ -308,7 +308,7 @@ def plan(m: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=("sweep", "audit", "ranks"), default=[])
+    parser.add_argument("parts", nargs="*", choices=["sweep", "audit", "ranks", []], default=[], metavar="part")
     parser.add_argument("--rows", type=int, default=40, help="millions of rows of the audit")
     parser.add_argument("--spark-python", help="a Python with pyspark and separatrix")
     parser.add_argument("--write", action="store_true", help="write docs/scale.md")
