@@ -10,7 +10,7 @@ def test_no_progress_bar_is_drawn_into_the_output(tmp_path):
     """DuckDB would draw one on the standard output, into the JSON of `separatrix audit --json`."""
     path = tmp_path / "rows.csv"
     path.write_text("y,z,u\n0,a,0\n1,b,1\n")
-    (drawn,) = open_files(path).query("rows", "SELECT current_setting('enable_progress_bar')").fetchone()
+    ((drawn,),) = open_files(path).query("rows", "SELECT current_setting('enable_progress_bar')").fetchall()
     assert not drawn
 
 
