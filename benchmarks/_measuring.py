@@ -80,6 +80,11 @@ def machine(*packages: str) -> str:
     )
 
 
+def load() -> float:
+    """How many processes want a core besides ours: the load average of the last minute, to be read before a measurement."""
+    return os.getloadavg()[0]
+
+
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *rows]

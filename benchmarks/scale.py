@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import DOCS, best, in_own_process, machine, markdown, write_between_markers
+from benchmarks._measuring import DOCS, best, in_own_process, load, machine, markdown, write_between_markers
 
 FILES = 8
 SHAPE = {"features": 512, "width": 512, "batch": 4_096, "steps": 60}  # of the training on two ranks
@@ -35,14 +35,15 @@ def sweep() -> dict[str, Any]:
     stacks = grid([Source("adult")], [Job("cmi", changes=(("epochs", 6),))], folds=5, seeds=(0, 1))
     models = sum(len(stack.questions) for stack in stacks)
 
-    def timed(workers: int) -> float:
+    def timed(workers: int) -> tuple[float, float]:
+        """Wall seconds, and CPU seconds of the workers: what two free cores would divide between them."""
         from distributed import Client, LocalCluster
 
         with tempfile.TemporaryDirectory() as folder:
             if not workers:
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), time.process_time()
                 run(stacks, folder)
-                return time.perf_counter() - start
+                return time.perf_counter() - start, time.process_time() - cpu
             with (
                 LocalCluster(
                     n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
@@ -50,13 +51,15 @@ def sweep() -> dict[str, Any]:
                 Client(cluster, set_as_default=False) as client,
             ):
                 client.run(_warm)
-                start = time.perf_counter()
+                start, cpu = time.perf_counter(), sum(client.run(time.process_time).values())
                 run(stacks, folder, backend="dask", scheduler=cluster.scheduler_address)
-                return time.perf_counter() - start
+                return time.perf_counter() - start, sum(client.run(time.process_time).values()) - cpu
 
     _warm()
-    seconds = {str(workers): timed(workers) for workers in (0, 1, 2)}
-    return {"seconds": seconds, "models": models, "stacks": len(stacks), "epochs": 6}
+    seconds, cpu = {}, {}
+    for workers in (0, 1, 2):
+        seconds[str(workers)], cpu[str(workers)] = timed(workers)
+    return {"seconds": seconds, "cpu": cpu, "models": models, "stacks": len(stacks), "epochs": 6}
 
 
 def _warm() -> None:
@@ -248,12 +251,17 @@ def text(m: dict[str, Any]) -> str:
         (
             f"sweep: {s['models']} networks on Adult, {s['stacks']} stacks",
             "this process, no Dask",
-            f"{seconds[0]:.1f} s",
+            f"{seconds[0]:.1f} s ({s['cpu']['0']:.1f} s of CPU)",
             "",
         )
     ]
     lines += [
-        ("", f"{w} Dask worker{'s' * (w > 1)}", f"{seconds[w]:.1f} s", f"{seconds[1] / seconds[w]:.2f}×")
+        (
+            "",
+            f"{w} Dask worker{'s' * (w > 1)}",
+            f"{seconds[w]:.1f} s ({s['cpu'][str(w)]:.1f} s of CPU)",
+            f"{seconds[1] / seconds[w]:.2f}×",
+        )
         for w in (1, 2)
     ]
     what = f"audit: {a['millions']} M rows, {FILES} Parquet files, {a['mb']:.0f} MB"
@@ -275,7 +283,9 @@ def text(m: dict[str, Any]) -> str:
         ("", "2 processes, gloo, half a batch each", f"{1e3 * r['2']['step']:.0f} ms a step",
          f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by {r['difference']:.0e} after 20 steps")
     )  # fmt: skip
-    return markdown(("work", "where", "wall time", "speed-up"), lines)
+    loads = ", ".join(f"{part} {m[part]['load']:.1f}" for part in ("sweep", "audit", "ranks"))
+    table = markdown(("work", "where", "wall time", "speed-up"), lines)
+    return f"{table}\n\nLoad of the two cores by other jobs when each part began: {loads}."
 
 
 def plan(m: dict[str, Any]) -> str:
@@ -285,7 +295,7 @@ def plan(m: dict[str, Any]) -> str:
     rate = a["millions"] * 1e6 / a["dask"]["1"]["tables"]  # rows per second and core
     per_row = a["mb"] * 2**20 / (a["millions"] * 1e6)
     audit_cores = predictions / rate / day
-    per_model = s["seconds"]["1"] / s["models"] * 20 / s["epochs"]
+    per_model = s["cpu"]["1"] / s["models"] * 20 / s["epochs"]
     frontier = 55 * per_model
     trainers = frontiers * frontier / day
     lines = [
@@ -316,10 +326,12 @@ def main() -> None:
     numbers = DOCS / "performance" / "scale.json"
     measured = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
     for part in options.parts or ("sweep", "audit", "ranks"):
+        before = load()
         if part == "audit":
             measured[part] = audit(options.rows, options.spark_python or spark_environment())
         else:
             measured[part] = {"sweep": sweep, "ranks": ranks}[part]()
+        measured[part]["load"] = before
         print(json.dumps({part: measured[part]}), file=sys.stderr, flush=True)
     if options.write:
         numbers.parent.mkdir(exist_ok=True)
