@@ -36,6 +36,7 @@ def test_the_table_equals_adding_one_row_at_a_time(n, shape, seed, kind):
 def test_levels_that_come_late_widen_the_table(rows, monkeypatch):
     """Chunks, blocks and threads each see other levels: as with sorted data."""
     monkeypatch.setattr(room, "_CHUNK", 256)
+    monkeypatch.setattr(room, "_SPAN", 256)
     monkeypatch.setattr(room, "_BLOCK", 64)
     columns = [np.sort(np.arange(rows) % k) for k in (2, 5, 3)]
     np.testing.assert_array_equal(

@@ -20,7 +20,8 @@ __all__ = ["tally", "tally_small"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
-_CHUNK = 1 << 19  # rows whose fused codes or bit planes stay in the second-level cache
+_CHUNK = 1 << 19  # rows whose fused codes stay in the second-level cache
+_SPAN = 1 << 21  # rows whose bit planes do
 _BLOCK = 1 << 17  # rows read at a time: checked, then cut to one byte while the cache still holds them
 _THREADS = 2  # numpy's loops release the GIL; more threads than this only fight for memory bandwidth
 _PLANES = 6  # each further plane doubles the intersections: with seven the fused code is faster
@@ -69,17 +70,17 @@ def _on_threads(n: int, work: Any) -> list[Any]:
 
 def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | None:
     total, depth = np.zeros((1,) * len(columns)), [0] * len(columns)
-    for a in range(start, stop, _CHUNK):
+    for a in range(start, stop, _SPAN):
         planes = []
         for column in columns:
-            own = _planes(column[a : min(a + _CHUNK, stop)])
+            own = _planes(column[a : min(a + _SPAN, stop)])
             planes.append(own)
             if own is None or sum(len(p) for p in planes if p is not None) > _PLANES:
                 return None
         depth = [max(old, len(own)) for old, own in zip(depth, planes, strict=True) if own is not None]
         if sum(depth) > _PLANES:
             return None
-        table = _cells(np.concatenate([p for p in planes if p is not None]), min(_CHUNK, stop - a))
+        table = _cells(np.concatenate([p for p in planes if p is not None]), min(_SPAN, stop - a))
         table = table.reshape([1 << len(p) for p in planes if p is not None])
         grown = np.zeros([1 << b for b in depth])
         grown[tuple(map(slice, total.shape))] = total
