@@ -220,7 +220,7 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
     folder.mkdir(exist_ok=True)
     colours = dict(zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True))
     for axis in dict.fromkeys(f["axis"] for f in found):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained")
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
         for job in AXES[axis].most:
             own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
             x = [f["size"] for f in own]
@@ -234,7 +234,7 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
         for ax, title in ((left, "CPU seconds"), (right, "MB added (1 or less drawn as 1)")):
             ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
             ax.spines[["top", "right"]].set_visible(False)
-        left.legend(frameon=False, fontsize=8)
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
         figure.savefig(folder / f"growth-{axis}.png", dpi=130)
         plt.close(figure)
         names.append(f"![Growth with {AXES[axis].label}](performance/growth-{axis}.png)")
@@ -245,15 +245,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("axes", nargs="*", choices=[*AXES, []], default=[], metavar="axis")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument(
+        "--redraw", action="store_true", help="measure nothing: table and pictures of the points in growth.json"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/performance.md and its pictures")
     options = parser.parse_args()
-    axes = options.axes or list(AXES)
+    axes = [] if options.redraw else options.axes or list(AXES)
     points = DOCS / "performance" / "growth.json"
-    kept = json.loads(points.read_text(encoding="utf-8")) if options.write and points.exists() else []
+    kept = (
+        json.loads(points.read_text(encoding="utf-8")) if points.exists() and (options.write or options.redraw) else []
+    )
     found = [point for axis in axes for point in run(axis, options.small)] + [p for p in kept if p["axis"] not in axes]
     found.sort(key=lambda point: list(AXES).index(point["axis"]))
     text = table(found)
-    if options.write:
+    if options.write or options.redraw:
         points.parent.mkdir(exist_ok=True)
         points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
         pictures = draw(found)
