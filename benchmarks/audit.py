@@ -1,106 +1,114 @@
-"""The audit against its limits and against fairlearn: speed and memory as ratios in one run.
+"""The audit against its limits and against its peers: speed and memory as ratios in one run.
 
-    python -m benchmarks.audit [--rows 10] [--parquet-rows 100]        (millions)
+    python -m benchmarks.audit [--rows 10 100] [--parquet-rows 10 100] [--write]        (millions)
 
-Every measurement runs in a process of its own, so that peak memory is that of the measured work alone.
+Every measurement runs in a process of its own, so that peak memory is that of the measured work alone. The shortest of
+several repetitions counts, for us and for the peers. `--write` puts the tables into docs/performance.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks._measuring import DOCS, best, in_own_process, machine, markdown, peak, write_between_markers
 
-def best(work: Callable[[], Any], repeats: int = 7) -> float:
-    """Shortest time in seconds: the work without what else the machine did."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+LEVELS = (2, 3, 2)  # labels, groups, predictions
 
 
-def peak() -> float:
-    """Peak memory of this process in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def columns(millions: float, dtype: str) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(0, k, int(millions * 1e6), dtype=dtype) for k in LEVELS]
 
 
 def arrays(millions: int, dtype: str) -> dict[str, float]:
+    """Seconds of the audit and of its parts; `reading` is one pass over the three columns on two threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
     import separatrix as sx
 
-    rng, n = np.random.default_rng(0), millions * 1_000_000
-    y, z, u = (rng.integers(0, k, n, dtype=dtype) for k in (2, 3, 2))
+    y, z, u = columns(millions, dtype)
     sx.audit(y[:1_000], u[:1_000], sensitive_features=z[:1_000])
     before = peak()
     sx.audit(y, u, sensitive_features=z)
     overhead = peak() - before
-    table = best(lambda: sx.CountTable.from_labels(y, z, u))
-    whole = best(lambda: sx.audit(y, u, sensitive_features=z))
-    fused = (y.astype(np.intp) * 3 + z) * 2 + u
-    limit = best(lambda: np.bincount(fused, minlength=12))
-    naive = best(lambda: np.bincount((y * 3 + z) * 2 + u, minlength=12))
-    return {"bincount": limit, "fuse+bincount": naive, "table": table, "audit": whole, "overhead_mb": overhead}
+    repeats = max(300 // millions, 12)  # short, and many: one of them finds both cores free
+    halves = [column[part] for column in (y, z, u) for part in (slice(len(y) // 2), slice(len(y) // 2, None))]
+    with ThreadPoolExecutor(2) as pool:
+        reading = best(lambda: list(pool.map(np.bitwise_or.reduce, halves)), repeats)
+    return {
+        "reading": reading,
+        "table": best(lambda: sx.CountTable.from_labels(y, z, u), repeats),
+        "audit": best(lambda: sx.audit(y, u, sensitive_features=z), repeats),
+        "numpy": best(lambda: np.bincount((y.astype(np.intp) * 3 + z) * 2 + u, minlength=12), 3),
+        "overhead": overhead,
+    }
 
 
-def raw_duckdb(pattern: str) -> dict[str, float]:
+def engines_in_memory(millions: int, dtype: str) -> dict[str, float]:
+    """The bare group-by of two engines on the same columns: only counts, none of the audit's numbers."""
     import duckdb
+    import polars as pl
+    import pyarrow as pa
 
-    query = f"SELECT y, z, u, count(*) FROM read_parquet('{pattern}') GROUP BY ALL"
-    return {"seconds": best(lambda: duckdb.connect().execute(query).fetchall(), 3), "peak_mb": peak()}
+    y, z, u = columns(millions, dtype)
+    frame = pl.DataFrame({"y": y, "z": z, "u": u})
+    connection = duckdb.connect()
+    connection.register("rows", pa.table({"y": y, "z": z, "u": u}))
+    query = "SELECT y, z, u, count(*) FROM rows GROUP BY ALL"
+    return {
+        "polars": best(lambda: frame.group_by("y", "z", "u").len(), 3),
+        "duckdb": best(lambda: connection.execute(query).fetchall(), 3),
+    }
 
 
-def through_duckdb(pattern: str) -> dict[str, float]:
+def scores(millions: int) -> dict[str, float]:
     import separatrix as sx
 
-    return {"seconds": best(lambda: sx.audit_files(pattern, y="y", z="z", pred="u"), 3), "peak_mb": peak()}
+    y, z, _ = columns(millions, "int64")
+    p = np.random.default_rng(1).random(len(y))
+    return {"audit": best(lambda: sx.audit(y, p, sensitive_features=z), 3), "peak": peak()}
 
 
-def against_metric_frame() -> dict[str, float]:
+def scikit_learn(millions: int) -> dict[str, float]:
+    """v = Σ_y P(y) · I(U; Z | Y = y) and u from `mutual_info_score`, against our whole audit on the same rows."""
+    from sklearn.metrics import mutual_info_score
+
+    import separatrix as sx
+
+    y, z, u = columns(millions, "int64")
+
+    def theirs() -> tuple[float, float]:
+        v = sum((y == label).mean() * mutual_info_score(u[y == label], z[y == label]) for label in (0, 1))
+        return float(v), float(mutual_info_score(y, u))
+
+    ours = sx.audit(y, u, sensitive_features=z)
+    np.testing.assert_allclose(theirs(), (ours.violation, ours.utility), rtol=1e-4, atol=1e-9)
+    return {"ours": best(lambda: sx.audit(y, u, sensitive_features=z)), "theirs": best(theirs, 2)}
+
+
+def metric_frame(rows: int, bootstraps: int, kind: str) -> dict[str, float]:
+    """Rates per group from fairlearn, with intervals where `bootstraps` is not 0, against our whole audit."""
     from fairlearn.metrics import MetricFrame, false_negative_rate, false_positive_rate
 
     import separatrix as sx
 
-    rng, n = np.random.default_rng(0), 20_000
-    y, z, u = rng.integers(0, 2, n), rng.choice(["a", "b", "c"], n), rng.integers(0, 2, n)
-    ours = best(lambda: sx.audit(y, u, sensitive_features=z))
-    theirs = best(
-        lambda: (
-            MetricFrame(
-                metrics={"fpr": false_positive_rate, "fnr": false_negative_rate},
-                y_true=y,
-                y_pred=u,
-                sensitive_features=z,
-                n_boot=200,
-                ci_quantiles=[0.025, 0.975],
-                random_state=0,
-            ).by_group_ci
-        ),
-        1,
-    )
-    return {"ours": ours, "fairlearn": theirs}
+    y, z, u = columns(rows / 1e6, "int64")
+    z = np.array(["a", "b", "c"])[z] if kind == "strings" else z
+    resampled = {"n_boot": bootstraps, "ci_quantiles": [0.025, 0.975], "random_state": 0} if bootstraps else {}
 
+    def theirs() -> Any:
+        metrics = {"fpr": false_positive_rate, "fnr": false_negative_rate}
+        frame = MetricFrame(metrics=metrics, y_true=y, y_pred=u, sensitive_features=z, **resampled)
+        return frame.by_group_ci if bootstraps else frame.by_group
 
-def importing() -> dict[str, float]:
-    def once(code: str) -> float:
-        return best(lambda: subprocess.run([sys.executable, "-c", code], check=True), 5)
-
-    return {
-        "separatrix": once("import separatrix"),
-        "python": once("pass"),
-        "with audit": once("import separatrix as s; s.audit"),
-    }
+    return {"ours": best(lambda: sx.audit(y, u, sensitive_features=z)), "theirs": best(theirs, 1)}
 
 
 def write_parquet(folder: str, millions: int) -> str:
@@ -115,52 +123,116 @@ def write_parquet(folder: str, millions: int) -> str:
     return f"{folder}/part-*.parquet"
 
 
-def in_own_process(name: str, *arguments: Any) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.audit", "--only", json.dumps([name, *arguments])]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if done.returncode:
-        raise RuntimeError(done.stderr)
-    return json.loads(done.stdout)
+def parquet(pattern: str, engine: str) -> dict[str, float]:
+    if engine == "separatrix":
+        import separatrix as sx
+
+        seconds = best(lambda: sx.audit_files(pattern, y="y", z="z", pred="u"), 3)
+    elif engine == "duckdb":
+        import duckdb
+
+        query = f"SELECT y, z, u, count(*) FROM read_parquet('{pattern}') GROUP BY ALL"
+        seconds = best(lambda: duckdb.connect().execute(query).fetchall(), 3)
+    else:
+        import polars as pl
+
+        grouped = pl.scan_parquet(pattern).group_by("y", "z", "u").len()
+        seconds = best(lambda: grouped.collect(engine="streaming"), 3)
+    return {"seconds": seconds, "peak": peak()}
+
+
+def importing() -> dict[str, float]:
+    def once(code: str) -> float:
+        return best(lambda: subprocess.run([sys.executable, "-c", code], check=True), 5)
+
+    return {
+        "python": once("pass"),
+        "separatrix": once("import separatrix"),
+        "audit": once("import separatrix as s; s.audit([0, 1, 1], [0, 1, 0], sensitive_features=[0, 1, 1])"),
+    }
+
+
+def in_memory(sizes: list[int]) -> str:
+    rows = []
+    for millions in sizes:
+        for dtype in ("int64", "int32", "int8"):
+            m = in_own_process("audit", "arrays", millions, dtype)
+            e = in_own_process("audit", "engines_in_memory", millions, dtype)
+            rows.append(
+                (
+                    f"{millions} M", dtype, f"{millions / m['audit']:.0f}", f"{millions / m['table']:.0f}",
+                    f"{m['table'] / m['reading']:.1f}×", f"{m['overhead']:.0f} MB", f"{m['numpy'] / m['audit']:.1f}×",
+                    f"{e['polars'] / m['audit']:.1f}×", f"{e['duckdb'] / m['audit']:.1f}×",
+                )
+            )  # fmt: skip
+            print(rows[-1], file=sys.stderr, flush=True)
+    head = (
+        "rows", "codes", "whole audit, Mrow/s", "table only, Mrow/s", "table against one read of the columns",
+        "memory over the arrays", "faster than numpy", "than polars", "than DuckDB",
+    )  # fmt: skip
+    return markdown(head, rows)
+
+
+def against_peers(rows: int) -> str:
+    lines = []
+    m = in_own_process("audit", "scikit_learn", rows)
+    lines.append(
+        (f"scikit-learn: v and u by mutual_info_score, {rows} M rows", f"{m['theirs']:.2f} s", f"{1e3 * m['ours']:.0f} ms",
+         f"{m['theirs'] / m['ours']:.0f}×", "≥ 50×")
+    )  # fmt: skip
+    cases = ((2_000_000, 0, "integers", "≥ 1000×"), (2_000_000, 0, "strings", ""), (20_000, 200, "strings", ""))
+    for n, bootstraps, kind, goal in cases:
+        m = in_own_process("audit", "metric_frame", n, bootstraps, kind)
+        what = f"with intervals, n_boot={bootstraps}" if bootstraps else "rates without intervals"
+        lines.append(
+            (f"fairlearn MetricFrame: {what}, {n:,} rows, groups as {kind}", f"{m['theirs']:.2f} s",
+             f"{1e3 * m['ours']:.1f} ms", f"{m['theirs'] / m['ours']:.0f}×", goal)
+        )  # fmt: skip
+        print(lines[-1], file=sys.stderr, flush=True)
+    return markdown(("peer", "its time", "our whole audit", "ratio", "goal"), lines)
+
+
+def from_files(sizes: list[int]) -> str:
+    lines = []
+    for millions in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            pattern = write_parquet(folder, millions)
+            size = sum(p.stat().st_size for p in Path(folder).iterdir()) / 2**20
+            m = {e: in_own_process("audit", "parquet", pattern, e) for e in ("separatrix", "duckdb", "polars")}
+        ours = m["separatrix"]
+        lines.append(
+            (f"{millions} M ({size:.0f} MB)", f"{ours['seconds']:.2f} s", f"{millions / ours['seconds']:.0f}",
+             f"{ours['peak']:.0f} MB", *(f"{m[e]['seconds']:.2f} s, {m[e]['peak']:.0f} MB" for e in ("duckdb", "polars")))
+        )  # fmt: skip
+        print(lines[-1], file=sys.stderr, flush=True)
+    head = ("rows", "audit_files", "Mrow/s", "peak memory", "bare DuckDB GROUP BY", "bare polars group_by (streaming)")
+    return markdown(head, lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=10, help="millions of rows in memory")
-    parser.add_argument("--parquet-rows", type=int, default=100, help="millions of rows on disk")
-    parser.add_argument("--only", help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, nargs="+", default=[10, 100], help="millions of rows in memory")
+    parser.add_argument("--parquet-rows", type=int, nargs="+", default=[10, 100], help="millions of rows on disk")
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
-    if options.only:
-        name, *arguments = json.loads(options.only)
-        print(json.dumps(globals()[name](*arguments)))
-        return
-    print("| what | measured | to reach |\n|---|---|---|")
-    for dtype in ("int64", "int32", "int8"):
-        m = in_own_process("arrays", options.rows, dtype)
-        print(
-            f"| {options.rows} M rows {dtype}, table | {m['table'] / m['bincount']:.2f}× np.bincount of the fused code, "
-            f"{m['table'] / m['fuse+bincount']:.2f}× fusing and np.bincount, {options.rows / m['table']:.0f} Mrow/s | ≤ 1.5× |"
+    m = in_own_process("audit", "scores", options.rows[0])
+    start = in_own_process("audit", "importing")
+    text = "\n\n".join(
+        (
+            machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn"),
+            in_memory(options.rows),
+            f"Scores instead of labels, {options.rows[0]} M rows: {options.rows[0] / m['audit']:.0f} Mrow/s, peak "
+            f"{m['peak']:.0f} MB with the columns.",
+            against_peers(options.rows[0]),
+            from_files(options.parquet_rows),
+            f"Start-up: `import separatrix` {start['separatrix'] - start['python']:.2f} s, a first audit in a new process "
+            f"{start['audit']:.2f} s, Python itself {start['python']:.2f} s of that.",
         )
-        print(
-            f"| … whole audit | {m['audit'] / m['bincount']:.2f}×, {1e3 * m['audit']:.0f} ms, "
-            f"{m['overhead_mb']:.0f} MB over the arrays | < 200 MB |"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        pattern = write_parquet(folder, options.parquet_rows)
-        size = sum(p.stat().st_size for p in Path(folder).iterdir()) / 2**20
-        raw, ours = in_own_process("raw_duckdb", pattern), in_own_process("through_duckdb", pattern)
-    print(
-        f"| {options.parquet_rows} M rows of Parquet ({size:.0f} MB) | {ours['seconds'] / raw['seconds']:.2f}× the raw GROUP BY, "
-        f"{ours['seconds']:.1f} s, peak {ours['peak_mb']:.0f} MB (raw {raw['peak_mb']:.0f}) | ≤ 1.5×, < 1 GB |"
     )
-    m = in_own_process("against_metric_frame")
-    print(
-        f"| full audit, 20,000 rows, 3 groups | {m['fairlearn'] / m['ours']:.0f}× faster than MetricFrame(n_boot=200): "
-        f"{1e3 * m['ours']:.1f} ms against {m['fairlearn']:.1f} s | ≥ 100× |"
-    )
-    m = in_own_process("importing")
-    print(
-        f"| import separatrix | {m['separatrix'] - m['python']:.2f} s; first audit {m['with audit']:.2f} s in all | < 0.5 s |"
-    )
+    if options.write:
+        write_between_markers(DOCS / "performance.md", "audit", text)
+    else:
+        print(text)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from separatrix.columns import encode
 from separatrix.counts import CountTable, soft_counts
 from separatrix.errors import InputError
 
@@ -149,3 +150,16 @@ def test_inputs_are_left_untouched():
     CountTable.from_labels(y, z, y, sample_weight=w)
     for x, kept in zip((q, y, z, w), before, strict=True):
         np.testing.assert_array_equal(x, kept)
+
+
+@given(st.integers(1, 9_000), st.integers(1, 20), st.integers(0, 2**32 - 1), st.booleans())
+def test_text_and_floats_are_coded_like_a_sort_would(n, levels, seed, sorted_):
+    """A few levels are compared one by one, also those that the first rows do not show."""
+    rng = np.random.default_rng(seed)
+    for kind in ("<U5", "S3", "f8", "datetime64[D]"):
+        x = rng.integers(0, levels, n).astype(kind)
+        x = np.sort(x) if sorted_ else x
+        codes, found = encode(x, "x")
+        expected, at = np.unique(x, return_inverse=True)
+        assert found == tuple(expected.tolist())
+        np.testing.assert_array_equal(codes, at)

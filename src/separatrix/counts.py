@@ -10,7 +10,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,18 +21,20 @@ from separatrix.columns import (
     check_levels,
     check_posteriors,
     check_weight,
+    code_levels,
     compact,
     encode,
     in_order,
     listed,
+    one_column,
 )
 from separatrix.errors import InputError
+from separatrix.tally import tally, tally_small
 
 __all__ = ["CountTable", "soft_counts"]
 
 Array = NDArray[np.float64]
-_CHUNK = 1 << 19  # rows at a time: the code bytes of a chunk stay in the second-level cache
-_THREADS = 2  # numpy's casts and shifts release the GIL; more threads than this only fight for memory bandwidth
+_CHUNK = 1 << 19  # rows sorted at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,23 +74,28 @@ class CountTable:
         names: tuple[str, str, str] = ("y", "z", "prediction"),
     ) -> CountTable:
         """Count hard predictions. `labels` fixes the label axis; otherwise it is every label and prediction seen."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            coded = list(pool.map(encode, (y, z, prediction), names))
-        n = check_lengths({name: codes for name, (codes, _) in zip(names, coded, strict=True)})
-        shape = tuple(len(levels) for _, levels in coded)
+        columns = [one_column(values, name) for values, name in zip((y, z, prediction), names, strict=True)]
+        n = check_lengths(dict(zip(names, columns, strict=True)))
         weight = None if sample_weight is None else check_weight(sample_weight, n)
-        counts = _count([codes for codes, _ in coded], shape, weight)
-        seen = [np.flatnonzero(counts.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
-        if weight is not None:  # a level whose rows all weigh nothing is still a level
-            rows = _count([codes for codes, _ in coded], shape, None)
-            seen = [np.flatnonzero(rows.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
+        whole = all(column.dtype.kind in "biu" for column in columns)
+        rows = tally_small(columns) if whole else None
+        if rows is not None:
+            coded = [(column, code_levels(column, k)) for column, k in zip(columns, rows.shape, strict=True)]
+        else:
+            with ThreadPoolExecutor(2) as pool:
+                coded = list(pool.map(encode, columns, names))
+            rows = tally([one for one, _ in coded], [len(levels) for _, levels in coded])
+        codes = [one for one, _ in coded]
+        counts = rows if weight is None else tally(codes, rows.shape, weight)
+        # a level whose rows all weigh nothing is still a level
+        seen = [np.flatnonzero(rows.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
         y_levels, z_levels, u_levels = (
             tuple(levels[i] for i in index) for (_, levels), index in zip(coded, seen, strict=True)
         )
         axis = _label_axis(labels, y_levels, u_levels, names)
         moments = None
         if weight is not None:
-            squares = _count([codes for codes, _ in coded], shape, weight**2)[np.ix_(*seen)]
+            squares = tally(codes, rows.shape, weight**2)[np.ix_(*seen)]
             moments = _diagonal(_place(squares, (y_levels, z_levels, u_levels), (axis, z_levels, axis)))
         table = _place(counts[np.ix_(*seen)], (y_levels, z_levels, u_levels), (axis, z_levels, axis))
         return cls(table, axis, z_levels, axis, rows=n, moments=moments)
@@ -239,59 +245,6 @@ def _diagonal(counts: Array) -> Array:
     return out
 
 
-def _count(codes: list[Codes], shape: tuple[int, ...], weight: Array | None) -> Array:
-    """Rows (or weight) of every combination of codes, in chunks that stay in the cache, on two threads.
-
-    A combination is the columns' codes side by side in one word, each in its own bits.
-    """
-    bits = [max(levels - 1, 0).bit_length() for levels in shape]
-    if sum(bits) > 26:
-        raise InputError(
-            f"The table of labels × groups × predictions would have {' × '.join(f'{k:,}' for k in shape)} cells. "
-            "Is one of the columns an identifier?"
-        )
-    n = len(codes[0])
-    edges = [n * part // _THREADS for part in range(_THREADS + 1)] if n > _CHUNK else [0, n]
-    with ThreadPoolExecutor(_THREADS) as pool:
-        parts = list(pool.map(lambda a, b: _count_range(codes, bits, weight, a, b), edges[:-1], edges[1:]))
-    total = np.sum(parts, axis=0).reshape([1 << b for b in bits])
-    return total[tuple(slice(levels) for levels in shape)]
-
-
-def _count_range(codes: list[Codes], bits: list[int], weight: Array | None, start: int, stop: int) -> Array:
-    cells = 1 << sum(bits)
-    kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
-    size = min(_CHUNK, stop - start)
-    fused, part = np.empty(size, kind), np.empty(size, kind)
-    packed = cells <= 16 and weight is None
-    total, words = np.zeros(cells), np.zeros(65_536 if packed else 0, np.int64)
-    for a in range(start, stop, _CHUNK):
-        b = min(a + _CHUNK, stop)
-        code, one = fused[: b - a], part[: b - a]
-        np.copyto(code, codes[0][a:b], casting="unsafe")
-        for column, width in zip(codes[1:], bits[1:], strict=True):
-            np.copyto(one, column[a:b], casting="unsafe")
-            code *= kind(1 << width)  # numpy multiplies many lanes at a time, but shifts one by one
-            code += one
-        done = len(code) // 4 * 4 if packed else 0
-        if done:
-            words += _count_words(code[:done], one[:done])
-        total += np.bincount(code[done:], None if weight is None else weight[a + done : b], minlength=cells)
-    for axis in range(4) if packed else ():  # each of the four rows of a word counts once
-        total += words.reshape(16, 16, 16, 16).sum(tuple({0, 1, 2, 3} - {axis}))[:cells]
-    return total
-
-
-def _count_words(code: NDArray[Any], spare: NDArray[Any]) -> NDArray[np.int64]:
-    """Count codes below 16 four at a time: four rows make one 16-bit word, and the words are counted."""
-    pairs, shifted = code.view(np.uint16), spare.view(np.uint16)
-    np.floor_divide(pairs, 16, out=shifted)
-    shifted += pairs  # its low byte holds two rows
-    half = code[: len(code) // 2]
-    np.copyto(half, shifted, casting="unsafe")
-    return np.bincount(half.view(np.uint16), minlength=65_536)
-
-
 def _soft_sums(
     q: Array,
     y: Codes,
@@ -303,15 +256,16 @@ def _soft_sums(
     """Sums of w q and of w² q qᵀ in each cell (y, z): rows sorted by cell, then one product per cell and chunk."""
     k, cells = q.shape[1], shape[0] * shape[1]
     counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
+    narrow = np.uint16 if cells <= 65_536 else np.intp  # numpy sorts 16 bits by radix, ten times as fast
     for a in range(0, len(q), _CHUNK):
         rows = slice(a, a + _CHUNK)
-        cell = y[rows].astype(np.intp) * shape[1] + z[rows]
+        cell = (y[rows].astype(np.intp) * shape[1] + z[rows]).astype(narrow)
         order = np.argsort(cell, kind="stable")
         block = q[rows][order] if weight is None else q[rows][order] * weight[rows][order][:, None]
         ends = np.cumsum(np.bincount(cell, minlength=cells))
         for index, (start, stop) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
             if stop > start:
-                counts[index] += block[start:stop].sum(0)
+                counts[index] += np.ones(stop - start) @ block[start:stop]
                 if moments is not None:
                     moments[index] += block[start:stop].T @ block[start:stop]
     return counts.reshape(*shape, k), None if moments is None else moments.reshape(*shape, k, k)

@@ -55,6 +55,11 @@ def test_the_constant_is_complete(name):
     assert set(method.grids) <= set(method.recipes)
 
 
+def test_the_look_is_read_without_importing_and_equals_the_constant(name):
+    method = methods.get(name)
+    assert methods.look(name) == (method.label, method.colour)
+
+
 def test_finite_posteriors_that_sum_to_one(name):
     method = methods.get(name)
     for sample in problems(method):

@@ -29,9 +29,11 @@ def test_a_channel_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, 
     model = ChannelClassifier(base, max_violation=0.01, cv=3).fit(rows, y, sensitive_features=rows["sex"])
     predictor = around(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
+    before = predictor.predict_proba(rows, sensitive_features=rows["sex"])
+    np.testing.assert_allclose(before, expected, rtol=1e-12, atol=1e-15)
     predictor.save(tmp_path / "model")
     for one in (predictor, sx.load(tmp_path / "model")):
-        np.testing.assert_array_equal(one.predict_proba(rows, sensitive_features=rows["sex"]), expected)
+        np.testing.assert_array_equal(one.predict_proba(rows, sensitive_features=rows["sex"]), before)
         assert one.labels == tuple(sorted(set(y)))
         assert one.groups == ("f", "m")
         with pytest.raises(InputError, match="holds 'x'"):

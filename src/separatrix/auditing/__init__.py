@@ -5,8 +5,8 @@ data to one `CountTable` and hand it to `result`, which measures. `view` turns t
 """
 
 from separatrix.auditing.arrays import audit, utility_score, violation_score
-from separatrix.auditing.files import audit_files
-from separatrix.auditing.frames import audit_frame
+from separatrix.auditing.files import audit_files, open_files
+from separatrix.auditing.frames import audit_frame, count_frame
 from separatrix.auditing.result import Audit, Comparison, compare
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "audit_files",
     "audit_frame",
     "compare",
+    "count_frame",
+    "open_files",
     "utility_score",
     "violation_score",
 ]

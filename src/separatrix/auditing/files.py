@@ -62,7 +62,9 @@ def open_files(path: str | Path) -> Any:
             f"{str(path)!r} is of kind {', '.join(sorted(kinds)) or '?'}; pass .csv or .parquet files of one kind."
         )
     try:
-        relation = getattr(duckdb.connect(), readers.pop() or "")(found)
+        connection = duckdb.connect()
+        connection.execute("SET enable_progress_bar = false")  # it would be drawn into the standard output
+        relation = getattr(connection, readers.pop() or "")(found)
         relation.columns  # noqa: B018  opening is lazy: ask for the header now, while the file can still be named
     except (duckdb.Error, UnicodeDecodeError) as error:
         raise InputError(f"{found[0]!r} cannot be read: {str(error).splitlines()[0]}") from error

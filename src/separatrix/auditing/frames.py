@@ -14,7 +14,7 @@ from separatrix.columns import MAX_LEVELS, check_levels, in_order, listed
 from separatrix.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["audit_frame"]
+__all__ = ["audit_frame", "count_frame"]
 
 _MOST_COMBINATIONS = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
 
@@ -45,6 +45,28 @@ def audit_frame(
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
     0.0366
     """
+    table = count_frame(frame, y=y, z=z, pred=pred, weight=weight, labels=labels)
+    return Audit.of(table, confidence, random_state)
+
+
+def count_frame(
+    frame: Any,
+    *,
+    y: str,
+    z: str | Sequence[str],
+    pred: str | Sequence[str],
+    weight: str | None = None,
+    labels: Sequence[Hashable] | None = None,
+) -> CountTable:
+    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on many machines.
+
+    Weights are divided by the largest of this frame, so the tables of parts add up only where rows have no weight.
+
+    >>> import polars as pl
+    >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
+    >>> CountTable.merge([count_frame(part, y="y", z="sex", pred="u") for part in parts]).rows
+    4
+    """
     groups = [z] if isinstance(z, str) else list(z)
     predictions = [pred] if isinstance(pred, str) else list(pred)
     lazy = _lazy(frame)
@@ -66,7 +88,7 @@ def audit_frame(
     else:
         table = _soft(lazy, y, groups, predictions, weight, labels)
     check_levels(table.groups, ", ".join(groups))
-    return Audit.of(table, confidence, random_state)
+    return table
 
 
 def _lazy(frame: Any) -> nw.LazyFrame[Any]:

@@ -65,7 +65,7 @@ class Audit:
         _refuse_degenerate(table)
         noise = inference.noise(table)
         violation = float(information.conditional_mutual_information(table.counts))
-        v, u = inference.corrected(table)
+        v, u = inference.corrected(table, noise)
         upper = max(bounds.upper_bound(table, confidence), violation)
         return cls(
             table=table,
@@ -74,9 +74,9 @@ class Audit:
             utility=float(information.mutual_information(table.counts)),
             violation_corrected=v,
             utility_corrected=u,
-            violation_interval=inference.interval(table, confidence) if noise.estimable else (0.0, upper),
+            violation_interval=inference.interval(table, confidence, noise) if noise.estimable else (0.0, upper),
             violation_upper=upper,
-            p_value=inference.p_value(table, random_state),
+            p_value=inference.p_value(table, random_state, noise),
             eo_gap=float(information.eo_gap(table.counts)),
             accuracy=float(information.accuracy(table.counts)),
             auditor_bound=float(information.auditor_bound(violation)),

@@ -74,4 +74,5 @@ class Results:
 
 
 def _plainness(series: Series) -> tuple[bool, int]:
-    return "batch" not in series.changes, -(series.batch or 0)
+    plain = "batch" not in series.changes  # at most one of a family; its own batch would have to import the method
+    return plain, 0 if plain else -(series.batch or 0)

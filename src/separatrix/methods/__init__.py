@@ -10,11 +10,13 @@ A file `methods/x.py` declares ``METHOD = Method(...)``, in one of two ways:
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +31,7 @@ __all__ = [
     "Batch",
     "Fitted",
     "Lane",
+    "Look",
     "Method",
     "Options",
     "Recipe",
@@ -37,6 +40,7 @@ __all__ = [
     "Supports",
     "fit",
     "get",
+    "look",
     "names",
 ]
 
@@ -51,6 +55,13 @@ class Supports:
 
     multiclass: bool = True
     multigroup: bool = True
+
+
+class Look(NamedTuple):
+    """How a method is shown in tables and figures."""
+
+    label: str
+    colour: str
 
 
 class Fitted(Protocol):
@@ -135,10 +146,28 @@ def names() -> list[str]:
     )
 
 
+@cache
+def look(name: str) -> Look:
+    """Label and colour, read off the method's file without importing it: a table needs neither torch nor fairlearn.
+
+    >>> look("cmi")
+    Look(label='CMI', colour='#0072b2')
+    """
+    _check_name(name)
+    source = files(__name__).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    (call,) = (
+        node.value
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
+    )
+    assert isinstance(call, ast.Call)
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    return Look(*(ast.literal_eval(given[field_name]) for field_name in Look._fields))
+
+
 def get(name: str) -> Method:
     """The method in the file `methods/<name>.py`."""
-    if name not in names():
-        raise InputError(f"There is no method {name!r}. The methods are {', '.join(names())}.")
+    _check_name(name)
     try:
         method = import_module(f"separatrix.methods.{name}").METHOD
     except ModuleNotFoundError as error:
@@ -150,6 +179,11 @@ def get(name: str) -> Method:
         ) from error
     assert isinstance(method, Method)
     return method
+
+
+def _check_name(name: str) -> None:
+    if name not in names():
+        raise InputError(f"There is no method {name!r}. The methods are {', '.join(names())}.")
 
 
 def fit(

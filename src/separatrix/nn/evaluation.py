@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from separatrix.errors import InputError
 
@@ -59,6 +58,8 @@ def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
     array([0.75])
     """
+    from scipy.stats import rankdata  # importing it takes longer than a report
+
     posterior = _lanes(q)
     labels = np.asarray(y)
     if labels.shape != posterior.shape[1:2]:

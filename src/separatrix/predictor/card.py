@@ -37,7 +37,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
     for i, (part, weight) in enumerate(zip(predictor.parts, predictor.weights, strict=True)):
         lines.append(
-            f"| {i} | {weight:.1%} | {methods.get(part.method).label} | {part.trade_off:g} | {_decision(predictor, i)} |"
+            f"| {i} | {weight:.1%} | {methods.look(part.method).label} | {part.trade_off:g} | {_decision(predictor, i)} |"
         )
     lines += [
         "",

@@ -27,8 +27,7 @@ class Series(NamedTuple):
     @property
     def colour(self) -> str:
         """The method's own; grey for a method that this version does not know."""
-        known = _method(self.method)
-        return _UNKNOWN if known is None else known.colour
+        return methods.look(self.method).colour if self.method in methods.names() else _UNKNOWN
 
     @property
     def marker(self) -> str:
@@ -67,8 +66,7 @@ class Series(NamedTuple):
         >>> Series("erm", "x", "default").name
         'ERM (X)'
         """
-        known = _method(self.method)
-        text = self.method if known is None else known.label
+        text = methods.look(self.method).label if self.method in methods.names() else self.method
         return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
 
 

@@ -1,0 +1,273 @@
+"""How time and memory grow: rows, λ, labels × groups, features. Fitted exponents, one picture per axis.
+
+    python -m benchmarks.growth [rows] [trade_offs] [cells] [features] [--small] [--write]
+
+Every point is a process of its own. Time is CPU time of that process (all its threads), the shorter of two runs where one
+takes less than three seconds; memory is what the work adds to a process that has imported all and holds the input (Linux).
+Training is one epoch of `cmi`: time is proportional to the epochs. `--small` leaves out the largest sizes. `--write`
+puts table and pictures into docs/performance.md and docs/performance/, the points into growth.json beside the pictures;
+axes that are not asked for keep the points they have there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks._measuring import DOCS, added_memory, in_own_process, machine, markdown, write_between_markers
+
+
+class Axis(NamedTuple):
+    """One thing that grows, the work that is measured along it, and what everything else is fixed at."""
+
+    label: str
+    values: tuple[Any, ...]
+    fixed: dict[str, Any]
+    most: dict[str, int]  # job -> how many of the values it gets
+
+
+ROWS = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
+LAMBDAS = (1, 3, 11, 33, 99)
+CELLS = ((2, 2), (3, 3), (5, 4), (10, 9), (20, 9), (20, 25), (50, 25), (100, 50))
+FEATURES = (8, 32, 128, 512, 2_048)
+FIXED = {"rows": 50_000, "trade_offs": 3, "cells": (2, 3), "features": 16}
+AXES = {
+    "rows": Axis(
+        "rows", ROWS, {}, {"audit": 9, "audit_scores": 8, "audit_files": 9, "train": 6, "limit": 7, "channel": 5}
+    ),
+    "trade_offs": Axis("trade-offs λ (levels of v, β)", LAMBDAS, {}, {"train": 5, "limit": 5, "channel": 4}),
+    "cells": Axis(
+        "cells: labels × groups", CELLS, {}, {"audit": 8, "audit_scores": 8, "train": 8, "limit": 8, "channel": 6}
+    ),
+    "features": Axis("features", FEATURES, {}, {"train": 5}),
+}
+TITLES = {
+    "audit": "audit, labels",
+    "audit_scores": "audit, posteriors",
+    "audit_files": "audit, Parquet",
+    "train": "cmi, one epoch",
+    "limit": "limit, two labels",
+    "channel": "channel, softmax path",
+}
+
+
+def _people(rows: int, cells: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    rng = np.random.default_rng(0)
+    return rng.integers(0, cells[0], rows), rng.integers(0, cells[1], rows), rng
+
+
+def _posteriors(y: np.ndarray, z: np.ndarray, labels: int, rng: np.random.Generator) -> np.ndarray:
+    """Posteriors that know the label, and the group a little."""
+    logits = rng.normal(size=(len(y), labels))
+    logits[np.arange(len(y)), y] += 1.5
+    logits[:, 0] += 0.1 * (z % 3)
+    p = np.exp(logits)
+    return p / p.sum(1, keepdims=True)
+
+
+def audit(rows: int, cells: tuple[int, int], **_: Any) -> Callable[[], Any]:
+    import separatrix as sx
+
+    y, z, rng = _people(rows, cells)
+    u = np.where(rng.random(rows) < 0.3, rng.integers(0, cells[0], rows), y)
+    return lambda: sx.audit(y, u, sensitive_features=z)
+
+
+def audit_scores(rows: int, cells: tuple[int, int], **_: Any) -> Callable[[], Any]:
+    import separatrix as sx
+
+    y, z, rng = _people(rows, cells)
+    p = _posteriors(y, z, cells[0], rng)
+    return lambda: sx.audit(y, p, sensitive_features=z)
+
+
+def audit_files(rows: int, **_: Any) -> Callable[[], Any]:
+    import duckdb
+
+    import separatrix as sx
+
+    folder = tempfile.TemporaryDirectory()
+    path = f"{folder.name}/rows.parquet"
+    duckdb.execute(
+        f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z, (hash(i + 2) % 2)::TINYINT u
+        FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"""
+    )
+    return lambda keep=folder: sx.audit_files(path, y="y", z="z", pred="u")
+
+
+def train(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Callable[[], Any]:
+    import torch
+
+    from separatrix import methods
+    from separatrix.methods import Lane, Recipe, Sample
+
+    torch.set_num_threads(1)
+    y, z, rng = _people(rows, cells)
+    x = rng.standard_normal((rows, features), dtype=np.float32)
+    x[:, 0] += y
+    x[:, 1] += z
+    sample = Sample(x, y, z, n_labels=cells[0], n_groups=cells[1])
+    lanes = [Lane(float(t), np.arange(rows), 0) for t in np.linspace(0.0, 1.0, trade_offs)]
+    return lambda: methods.fit("cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0))
+
+
+def limit(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
+    import separatrix as sx
+
+    _, z, rng = _people(rows, (2, cells[1]))
+    y = (rng.random(rows) < 0.2 + 0.4 * z / cells[1]).astype(int)
+    s = rng.normal(size=rows) + y * (0.6 + 1.5 * z / cells[1]) + z / cells[1]
+    return lambda: sx.limit(s, y, z, points=max(trade_offs, 2))
+
+
+def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
+    from separatrix.channels import softmax_path
+
+    labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
+    y, z, rng = _people(rows, (labels, cells[1]))
+    p = _posteriors(y, z, labels, rng)
+    betas = [*np.geomspace(0.05, 20.0, max(trade_offs - 1, 1)), np.inf]
+    return lambda: softmax_path(p, y, z, betas=betas)
+
+
+def measure(job: str, fixed: dict[str, Any]) -> dict[str, float]:
+    """CPU seconds and MB of one point, in this process."""
+    globals()[job](**FIXED | {"rows": 2_000})()  # imports, and what is cached for good
+    work, times = globals()[job](**fixed | {"cells": tuple(fixed["cells"])}), []
+
+    def timed() -> None:
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+
+    mb = added_memory(timed)
+    if times[0] < 3.0:
+        timed()
+    return {"seconds": min(times), "mb": mb}
+
+
+def size(axis: str, value: Any) -> float:
+    """What is plotted along the axis: for labels × groups the number of cells."""
+    return float(value[0] * value[1]) if axis == "cells" else float(value)
+
+
+def exponent(x: np.ndarray, t: np.ndarray) -> float:
+    return float(np.polyfit(np.log(x), np.log(t), 1)[0])
+
+
+def defaults(axis: str, job: str) -> dict[str, Any]:
+    """What is held fixed while `axis` grows."""
+    fixed = dict(FIXED)
+    if axis == "rows" and job in ("train", "channel"):
+        fixed["cells"] = (4, 3) if job == "channel" else (2, 3)
+    if axis == "cells":
+        fixed["rows"] = 1_000_000 if job == "audit" else 200_000 if job in ("audit_scores", "limit") else 20_000
+    if axis in ("rows", "cells") and job == "limit":
+        fixed["trade_offs"] = 11
+    if axis == "trade_offs" and job == "channel":
+        fixed["cells"] = (4, 3)
+    return fixed
+
+
+def run(axis: str, small: bool) -> list[dict[str, Any]]:
+    found = []
+    for job, most in AXES[axis].most.items():
+        for value in AXES[axis].values[: most - 2 if small else most]:
+            fixed = defaults(axis, job) | {axis: value}
+            point = {"axis": axis, "job": job, "value": value, "size": size(axis, value)}
+            if axis == "cells" and job == "limit":  # two labels always: only the groups grow
+                point["size"] = 2.0 * value[1]
+            found.append(point | in_own_process("growth", "measure", job, fixed))
+            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return found
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    lines = []
+    for axis, job in dict.fromkeys((f["axis"], f["job"]) for f in found):
+        own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
+        x, t = np.array([f["size"] for f in own]), np.array([f["seconds"] for f in own])
+        first, last = ("×".join(map(str, v)) if isinstance(v, list | tuple) else f"{v:,}" for v in
+                       (own[0]["value"], own[-1]["value"]))  # fmt: skip
+        lines.append(
+            (AXES[axis].label, TITLES[job], f"{first} … {last}", f"{t[0]:.3g} s", f"{t[-1]:.3g} s",
+             f"{own[-1]['mb']:.0f} MB", f"{exponent(x, t):.2f}", f"{exponent(x[-3:], t[-3:]):.2f}")
+        )  # fmt: skip
+    head = (
+        "what grows",
+        "work",
+        "from … to",
+        "first",
+        "last",
+        "memory added at the last",
+        "exponent, all points",
+        "last three points",
+    )
+    return markdown(head, lines)
+
+
+def draw(found: list[dict[str, Any]]) -> list[str]:
+    import matplotlib.pyplot as plt
+
+    folder, names = DOCS / "performance", []
+    folder.mkdir(exist_ok=True)
+    colours = dict(zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True))
+    for axis in dict.fromkeys(f["axis"] for f in found):
+        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+        for job in AXES[axis].most:
+            own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
+            x = [f["size"] for f in own]
+            if x:
+                left.plot(x, [f["seconds"] for f in own], "o-", ms=4, color=colours[job], label=TITLES[job])
+                right.plot(x, [max(f["mb"], 1.0) for f in own], "o-", ms=4, color=colours[job])
+        ends = np.array(
+            [min(f["size"] for f in found if f["axis"] == axis), max(f["size"] for f in found if f["axis"] == axis)]
+        )
+        left.plot(ends, ends / ends[1] * left.get_ylim()[1] * 0.5, ":", color="0.6", lw=1, label="linear")
+        for ax, title in ((left, "CPU seconds"), (right, "MB added (1 or less drawn as 1)")):
+            ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
+            ax.spines[["top", "right"]].set_visible(False)
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+        figure.savefig(folder / f"growth-{axis}.png", dpi=130)
+        plt.close(figure)
+        names.append(f"![Growth with {AXES[axis].label}](performance/growth-{axis}.png)")
+    return names
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("axes", nargs="*", choices=[*AXES, []], default=[], metavar="axis")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument(
+        "--redraw", action="store_true", help="measure nothing: table and pictures of the points in growth.json"
+    )
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md and its pictures")
+    options = parser.parse_args()
+    axes = [] if options.redraw else options.axes or list(AXES)
+    points = DOCS / "performance" / "growth.json"
+    kept = (
+        json.loads(points.read_text(encoding="utf-8")) if points.exists() and (options.write or options.redraw) else []
+    )
+    found = [point for axis in axes for point in run(axis, options.small)] + [p for p in kept if p["axis"] not in axes]
+    found.sort(key=lambda point: list(AXES).index(point["axis"]))
+    text = table(found)
+    if options.write or options.redraw:
+        points.parent.mkdir(exist_ok=True)
+        points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
+        pictures = draw(found)
+        write_between_markers(
+            DOCS / "performance.md", "growth", "\n\n".join([machine("numpy", "torch"), text, *pictures])
+        )
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
