@@ -282,7 +282,12 @@ METHOD = Method(
     label="Channel",
     colour="#d55e00",
     reference="separatrix: the limit of post-processing, as a method",
-    trade_offs=(*(float(x) for x in np.linspace(0.0, 1.0, 11)), 1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
+    # close to separation u moves like √v: there the steps are small
+    trade_offs=(
+        *(float(x) for x in np.linspace(0.0, 0.9, 10)),
+        *(0.93, 0.96, 0.98, 0.99, 1.0),
+        *(1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
+    ),
     supports=Supports(multiclass=True, multigroup=True),
     fit=fit,
     restore=ChannelPolicies.restore,
