@@ -1,11 +1,11 @@
 """The comparison methods: ours beside the paper's compact tables, and the cost of a stacked grid beside that of `cmi`.
 
-    python -m benchmarks.methods table adult|compas|bank [METHOD ...]
+    separatrix benchmark --out results && python -m benchmarks.methods table results
     python -m benchmarks.methods speed
 
-`table`: each method's own grid for the dataset, five folds, the paper's features, randomised policies, the recipe "paper"
-(for `exponentiated_gradient` its default, which is four times as fast).
-As in the paper, a row shows the best fold-mean of a metric among the λ whose fold-mean EO gap is within the threshold.
+`table`: from the records of a benchmark, each method's own grid for the dataset, five folds, the paper's features, randomised
+policies, the recipe "paper" where a method has it; it writes the tables of docs/methods.md. As in the paper, a row shows the
+best fold-mean of a metric among the λ whose fold-mean EO gap is within the threshold.
 `speed`: CPU time of 11 λ × 5 folds on Adult as a ratio to `cmi`'s, the smallest of interleaved repetitions.
 """
 
@@ -13,20 +13,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 
 import separatrix as sx
-from separatrix import information, methods
+from benchmarks._measuring import DOCS, markdown, write_between_markers
+from separatrix import methods, summary
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.evaluation import auroc, tables
+from separatrix.sweep import Columns, means, read, select
 
 THRESHOLDS = (0.01, 0.02, 0.05)
 ORDER = (
     "erm_x", "erm", "cmi", "raw_cmi", "adversarial", "fr_train", "fair_dro", "infofair", "fair_dummy",
-    "exponentiated_gradient", "threshold_optimizer", "uniform",
+    "exponentiated_gradient", "threshold_optimizer", "uniform", "plane", "channel",
 )  # fmt: skip
 # accuracy and AUROC of the randomised policies at EO gap ≤ 0.01, 0.02, 0.05, from the paper's compact tables;
 # None where the paper has no row
@@ -59,58 +60,39 @@ PAPER: dict[str, dict[str, tuple[tuple[float, float] | None, ...]]] = {
 }
 
 
-def measure(dataset: str, name: str) -> tuple[tuple[float, ...], np.ndarray, int, float]:
-    """The grid, fold means (λ, [v, u, EO gap, accuracy, AUROC]), diverged lanes, and CPU seconds."""
-    data = sx.datasets.load(dataset)
-    sample = Sample(data.X, data.y, data.z)
-    fold = sx.datasets.folds(data.y, data.z, 5, 0)
-    method = "erm" if name == "erm_x" else name
-    recipe = "default" if name in ("exponentiated_gradient", "uniform") else "paper"
-    grid = methods.get(method).grid(recipe, dataset)
-    lanes = [Lane(t, np.flatnonzero(fold != k)) for k in range(5) for t in grid]
-    start = time.process_time()
-    fitted = methods.fit(
-        method, sample, lanes, recipe=recipe, use_sensitive=name != "erm_x", progress=sys.stderr.isatty()
-    )
-    seconds = time.process_time() - start
-    by_fold = []
-    for k in range(5):
-        rows, mine = fold == k, slice(k * len(grid), (k + 1) * len(grid))
-        X, y, z = sample.X[rows], sample.y[rows], sample.z[rows]
-        q = fitted.posteriors(X, z)[mine]
-        ok = np.isfinite(q).all((1, 2))
-        counts = tables(np.where(ok[:, None, None], q, 0.5), y, z, sample.n_labels, sample.n_groups)
-        # a threshold rule has no ranking of its own: the paper takes the score's
-        score = fitted.base.posteriors(X, z)[mine] if name == "threshold_optimizer" else q
-        parts = (
-            information.conditional_mutual_information(counts),
-            information.mutual_information(counts),
-            information.eo_gap(counts),
-            information.accuracy(counts),
-            auroc(score, y),
-        )
-        by_fold.append(np.where(ok[:, None], np.stack(parts, 1), np.nan))
-    diverged = sum(status != "ok" for status in fitted.status)
-    return grid, np.mean(by_fold, 0), diverged, seconds
+def row(mean: Columns, dataset: str, name: str) -> tuple[str, ...]:
+    """The cells of one method, empty dashes where it has no point within a budget."""
+    method, inputs = ("erm", "x") if name == "erm_x" else (name, "xz")
+    own = select(mean, method=method, inputs=inputs)
+    recipes = set(own["recipe"].tolist())
+    own = select(own, recipe="paper" if "paper" in recipes else "default")
+    if not len(own["trade_off"]):
+        return ()
+    cells = []
+    for threshold, theirs in zip(THRESHOLDS, PAPER[dataset].get(name, (None,) * 3), strict=True):
+        best = [summary.best(own, "eo_gap", threshold, metric) for metric in ("accuracy", "auroc")]
+        ours = "–"
+        if None not in best:
+            ours = " ".join(f"{own[m][i]:.3f}" for m, i in zip(("accuracy", "auroc"), best, strict=True))
+        cells.append(f"{ours} / {'–' if theirs is None else f'{theirs[0]:.3f} {theirs[1]:.3f}'}")
+    within = (own["violation"] <= 0.001) & (own["lost"] == 0)
+    cells.append(f"{own['utility'][within].max():.4f}" if within.any() else "–")
+    cells.append(f"{int(own['lost'].sum())} of {int((own['folds'] + own['lost']).sum())}")
+    label = "`erm`, X alone" if name == "erm_x" else "`erm`, [Z\\|X]" if name == "erm" else f"`{name}`"
+    return (label, *cells)
 
 
-def table(dataset: str, names: Sequence[str]) -> None:
-    print(
-        f"| {dataset} | EO ≤ 0.01 | EO ≤ 0.02 | EO ≤ 0.05 | u at v ≤ 0.001 | diverged | CPU s |\n|---|---|---|---|---|---|---|"
-    )
-    for name in names:
-        grid, means, diverged, seconds = measure(dataset, name)
-        v, u, gap, accuracy, area = means.T
-        cells = []
-        for threshold, theirs in zip(THRESHOLDS, PAPER[dataset].get(name, (None,) * 3), strict=True):
-            within = gap <= threshold
-            ours = f"{accuracy[within].max():.3f} {area[within].max():.3f}" if within.any() else "–"
-            cells.append(f"{ours} / {'–' if theirs is None else f'{theirs[0]:.3f} {theirs[1]:.3f}'}")
-        best = f"{u[v <= 0.001].max():.4f}" if (v <= 0.001).any() else "–"
-        print(f"| {name} | {' | '.join(cells)} | {best} | {diverged} of {5 * len(grid)} | {seconds:.0f} |", flush=True)
-        for t, row in zip(grid, means, strict=True):
-            print(f"    λ {t:<10.4g} v {row[0]:.5f} u {row[1]:.4f} EO {row[2]:.4f} accuracy {row[3]:.4f} AUROC {row[4]:.4f}",
-                  file=sys.stderr, flush=True)  # fmt: skip
+def table(folder: Path) -> str:
+    """One table for each of the paper's binary datasets in the folder."""
+    mean = select(means(read(folder)), policy="randomized")
+    parts = []
+    for dataset in PAPER:
+        here = select(mean, dataset=dataset)
+        rows = [cells for name in ORDER if (cells := row(here, dataset, name))]
+        if rows:
+            head = (dataset, "EO ≤ 0.01", "EO ≤ 0.02", "EO ≤ 0.05", "u at v ≤ 0.001", "lost")
+            parts.append(markdown(head, rows))
+    return "\n\n".join(parts)
 
 
 def speed(repeats: int = 3) -> None:
@@ -136,8 +118,8 @@ def speed(repeats: int = 3) -> None:
 def main() -> None:
     torch.set_num_threads(1)
     match sys.argv[1:]:
-        case ["table", dataset, *names] if dataset in PAPER:
-            table(dataset, names or ORDER)
+        case ["table", folder]:
+            write_between_markers(DOCS / "methods.md", "methods", table(Path(folder)))
         case ["speed"]:
             speed()
         case _:
