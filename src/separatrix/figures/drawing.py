@@ -99,6 +99,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
         _envelopes(hull, results, dataset, policy)
         _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
         for ax in (raw, hull):
+            _crop(ax, results, dataset, policy)
             _limit(ax, results, dataset)
     many = results.labels(dataset) > 2
     x = "violation" if many else "eo_gap"
@@ -224,6 +225,25 @@ def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
         style: dict[str, Any] = {"color": series.colour, "marker": series.marker, "ms": 5, "lw": 1.8, "zorder": 3}
         filling = series.colour if _usual(series) else "white"
         ax.plot(hull.violation, hull.utility, ls=_line(series), mfc=filling, **style)
+
+
+def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
+    """Show the plane as far right as an envelope goes: one lost path would squeeze all the others into a line."""
+    every = np.concatenate([results.points(dataset, s, policy)["violation"] for s in results.main(dataset)])
+    ends = []
+    for series in results.main(dataset):
+        points = results.points(dataset, series, policy)
+        if not np.isnan(points["violation"]).all():
+            ends.append(float(concave_envelope(points["violation"], points["utility"]).violation[-1]))
+    right = 1.1 * max(ends, default=0.0)
+    if right <= 0.0:
+        return
+    ax.set_xlim(-0.04 * right, right)
+    beyond = int((every > right).sum())
+    if beyond:
+        ax.text(
+            0.99, 0.02, f"{beyond} points further right", transform=ax.transAxes, ha="right", fontsize=8, color="0.4"
+        )
 
 
 def _limit(ax: Axes, results: Results, dataset: str) -> None:
