@@ -118,7 +118,7 @@ class CountTable:
         (y_codes, y_seen), (z_codes, groups) = compact(y, names[0]), compact(z, names[1])
         n = check_lengths({names[0]: y_codes, names[1]: z_codes, names[2]: posterior})
         axis = _posterior_axis(labels, y_seen, posterior.shape[1], names)
-        y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.intp)[y_codes]
+        y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.uint16)[y_codes]
         weight = None if sample_weight is None else check_weight(sample_weight, n)
         counts, moments = _soft_sums(posterior, y_codes, z_codes, (len(axis), len(groups)), weight, names[2])
         return cls(counts, axis, groups, axis, rows=n, moments=moments).simplest()
