@@ -13,6 +13,7 @@ constraint on C, and a linear programme gives the best C for the utility's tange
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 Single = NDArray[np.float32]
 BETAS: tuple[float, ...] = (0.0, *(float(b) for b in np.geomspace(0.03, 300.0, 19)), float("inf"))
 _CHUNK = 8_192  # rows at a time: chunk × K floats stay in the second-level cache
+_PATIENCE = 20.0  # seconds for one linear programme
 _COARSE = 40_000  # rows of the sample on which each β is first solved
 
 
@@ -268,13 +270,16 @@ class _Rows:
         prior = self.mass.sum(0) / self.total
         mix = self.split(theta)[2]
         common = (counts @ mix).sum(0) / np.maximum(self.mass.sum(0), 1e-300)[:, None]
-        best, best_utility = mix, -1.0
+        best, best_utility = np.broadcast_to(prior, mix.shape), 0.0  # a constant is exactly separated, and always there
         # the first tangent near independence: at M₀ itself −log 0 says more about empty predictions than about u
         for kept in (0.1, 0.95):
             of_u = prior @ common
             near = kept * common + (1.0 - kept) * of_u
             tangent = prior[:, None] * (np.log(near + 1e-12) - np.log(of_u + 1e-12))
-            mix, common = _best_mix(rate, self.mass > 0, tangent)
+            solved = _best_mix(rate, self.mass > 0, tangent)
+            if solved is None:
+                break
+            mix, common = solved
             utility = float(mutual_information((prior[:, None] * common)[:, None]))
             if utility > best_utility:
                 best, best_utility = mix, utility
@@ -283,8 +288,11 @@ class _Rows:
         return parts.ravel()
 
 
-def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[Array, Array]:
-    """max Σ tangent·M subject to rate_z C_z = M in the cells present, C_z stochastic: C (groups, K, K) and M (K, K)."""
+def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[Array, Array] | None:
+    """max Σ tangent·M subject to rate_z C_z = M in the cells present, C_z stochastic: C (groups, K, K) and M (K, K).
+
+    None where the solver did not finish in time: degenerate programmes of 4,000 variables can hold it for many minutes.
+    """
     groups, k, _ = rate.shape
     n_mix = groups * k * k
     cell_z, cell_y = np.nonzero(present)
@@ -307,9 +315,15 @@ def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[
         b_eq=np.r_[np.zeros(len(rows)), np.ones(groups * k)],
         bounds=(0.0, 1.0),
         method="highs-ipm",  # the simplex stalls for minutes on 20 × 20 × 9 of these degenerate equations
+        options={"time_limit": _PATIENCE},
     )
     if result.x is None:
-        raise RuntimeError(f"The linear programme for v = 0 failed: {result.message}")  # constants are always feasible
+        warnings.warn(
+            f"The linear programme of exact separation for {k} labels and {groups} groups was given up after "
+            f"{_PATIENCE:.0f} s ({result.message.split('.')[0]}): the channel of v = 0 is the best found before, or a constant.",
+            stacklevel=2,
+        )
+        return None
     mix = np.maximum(result.x[:n_mix].reshape(groups, k, k), 0.0)
     mix /= mix.sum(2, keepdims=True)
     common = np.maximum(result.x[n_mix:].reshape(k, k), 0.0)
