@@ -1,0 +1,54 @@
+"""fairlearn's AdversarialFairnessClassifier with the torch backend: a predictor against an adversary that sees (score, y)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from fairlearn.adversarial import AdversarialFairnessClassifier
+from numpy.typing import NDArray
+
+from benchmarks.peers.protocol import Predict, Rows, Series, main
+
+ALPHAS = (0.0, 0.03, 0.1, 0.3, 0.6, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+EPOCHS = 10
+
+
+def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """One pair of networks per α."""
+    torch.set_num_threads(1)
+    X = train.inputs
+    for alpha in ALPHAS[::5] if quick else ALPHAS:
+        model = AdversarialFairnessClassifier(
+            backend="torch",
+            predictor_model=[50, "leaky_relu"],
+            adversary_model=[3, "leaky_relu"],
+            constraints="equalized_odds",
+            alpha=alpha,
+            epochs=EPOCHS,
+            batch_size=512,
+            learning_rate=3e-3,
+            shuffle=True,
+            random_state=0,
+        )
+        model.fit(X, train.y, sensitive_features=train.z)
+        yield f"alpha {alpha:g}", partial(_policy, model)
+
+
+def _policy(model: AdversarialFairnessClassifier, rows: Rows) -> NDArray[Any]:
+    return np.ravel(model._raw_predict(rows.inputs))  # the predictor ends in a sigmoid; `predict` cuts it at 1/2
+
+
+SERIES = {
+    "fairlearn Adversarial": Series(
+        f"predictor [50, leaky_relu], adversary [3, leaky_relu], equalized_odds, {len(ALPHAS)} alphas 0 … 32, "
+        f"{EPOCHS} epochs, batches of 512, learning rate 0.003",
+        trace,
+    )
+}
+
+if __name__ == "__main__":
+    main(SERIES, "fairlearn")

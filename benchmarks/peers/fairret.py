@@ -1,0 +1,66 @@
+"""fairret: cross-entropy plus strength × NormLoss of the true and the false positive rate, in a plain torch loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from fairret.loss import NormLoss
+from fairret.statistic import FalsePositiveRate, TruePositiveRate
+from numpy.typing import NDArray
+from torch import nn
+
+from benchmarks.peers.protocol import Predict, Rows, Series, main
+
+STRENGTHS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 10.0)
+EPOCHS, BATCH, RATE = 20, 512, 3e-3
+
+
+def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """One network per strength."""
+    torch.set_num_threads(1)
+    for strength in STRENGTHS[::5] if quick else STRENGTHS:
+        yield f"strength {strength:g}", partial(_policy, _fit(train, strength))
+
+
+def _fit(train: Rows, strength: float) -> nn.Module:
+    torch.manual_seed(0)
+    X = torch.from_numpy(train.inputs)
+    y = torch.from_numpy(train.y).float()[:, None]
+    sens = nn.functional.one_hot(torch.from_numpy(train.z), 2).float()
+    model = nn.Sequential(nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    penalties = [NormLoss(TruePositiveRate()), NormLoss(FalsePositiveRate())]
+    optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(X) // BATCH))
+    for _ in range(EPOCHS):
+        order = torch.randperm(len(X))
+        for rows in order[: len(X) // BATCH * BATCH].split(BATCH):
+            logit = model(X[rows])
+            loss = nn.functional.binary_cross_entropy_with_logits(logit, y[rows])
+            if strength:
+                loss = loss + strength * sum(penalty(logit, sens[rows], y[rows]) for penalty in penalties)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    return model.eval()
+
+
+def _policy(model: nn.Module, rows: Rows) -> NDArray[Any]:
+    with torch.no_grad():
+        return np.ravel(torch.sigmoid(model(torch.from_numpy(rows.inputs))).numpy())
+
+
+SERIES = {
+    "fairret NormLoss": Series(
+        f"network 64 × 64, NormLoss of TruePositiveRate and of FalsePositiveRate, {len(STRENGTHS)} strengths 0 … 10, "
+        f"{EPOCHS} epochs, batches of {BATCH}, Adam {RATE} falling along a cosine",
+        trace,
+    )
+}
+
+if __name__ == "__main__":
+    main(SERIES, "fairret")

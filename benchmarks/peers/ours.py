@@ -1,0 +1,73 @@
+"""separatrix's own methods on the same rows: `cmi`, `plane`, `channel`, and the channel around the peers' boosted trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+from benchmarks.peers import base
+from benchmarks.peers.protocol import Predict, Rows, Series, main
+from separatrix import methods
+from separatrix.channels import ThresholdChannel
+from separatrix.limits import limit, threshold_channel
+from separatrix.methods import Lane, Sample
+from separatrix.regions import certified_curve
+
+GRIDS = {
+    "cmi": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0),
+    "plane": (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.85, 0.95, 1.0),
+    "channel": methods.get("channel").grid(),
+}
+
+
+def trace(name: str, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """The whole grid as one stack."""
+    grid = GRIDS[name][::5] if quick else GRIDS[name]
+    fitted = methods.fit(name, Sample(train.X, train.y, train.z), [Lane(trade_off) for trade_off in grid])
+    for i, trade_off in enumerate(grid):
+        yield f"λ {trade_off:g}", partial(_lane, fitted, i)
+
+
+def _lane(fitted: Any, i: int, rows: Rows) -> NDArray[Any]:
+    return fitted.posteriors(rows.X, rows.z)[i, :, 1]
+
+
+def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """The certified rules of a score's limit at rising levels of v."""
+    if crossed:
+        folds = StratifiedKFold(5, shuffle=True, random_state=0)
+        scores = cross_val_predict(base.boosted(), train.inputs, train.y, cv=folds, method="predict_proba")[:, 1]
+        model, held = base.boosted().fit(train.inputs, train.y), train
+
+        def score(rows: Rows) -> NDArray[Any]:
+            return model.predict_proba(rows.inputs)[:, 1]
+    else:
+        score, held, scores = base.scored(train)
+    best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
+    shares = np.linspace(0.0, 1.0, 3 if quick else 11)
+    curve = certified_curve(best.regions, best.violation[-1] * shares**2, tolerance=1e-4)
+    for share, rates in zip(shares, curve.rates, strict=True):
+        yield f"√v {share:g}", partial(_rule, threshold_channel(rates, best.curves, best.regions, best.groups), score)
+
+
+def _rule(rule: ThresholdChannel, score: base.Score, rows: Rows) -> NDArray[Any]:
+    return rule.predict_proba(score(rows), rows.z)[:, 1]
+
+
+SERIES = {
+    "cmi": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['cmi'])}", partial(trace, "cmi")),
+    "plane": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['plane'])}", partial(trace, "plane")),
+    "channel": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['channel'])}", partial(trace, "channel")),
+    "channel, boosted trees": Series(
+        "HistGradientBoostingClassifier(random_state=0), five-fold cross-fitted; 11 levels of v", partial(channel, True)
+    ),
+    "channel, boosted trees held out": Series(f"11 levels of v; {base.SETTINGS}", partial(channel, False)),
+}
+
+if __name__ == "__main__":
+    main(SERIES, "separatrix")
