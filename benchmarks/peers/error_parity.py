@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from benchmarks.peers import base
 from benchmarks.peers.protocol import Predict, Rows, Series, main
 
-TOLERANCES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+TOLERANCES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3)
 
 
-def trace(balanced: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+def trace(kind: str, balanced: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
     """One linear programme per tolerance."""
-    score, held, scores = base.scored(train)
+    score, held, scores = base.scored(kind, train)
     rate = float(held.y.mean())
     costs = (1 / (1 - rate), 1 / rate) if balanced else (1.0, 1.0)
     for tolerance in TOLERANCES[::5] if quick else TOLERANCES:
@@ -58,10 +58,18 @@ def _probability(rule: Any, s: NDArray[Any]) -> NDArray[np.float64]:
     return np.full(len(s), float(names["fpr_rand"]))
 
 
-_PATH = f"equalized_odds, {len(TOLERANCES)} tolerances 0 … 0.3; {base.SETTINGS}"
+_COSTS = {False: "costs 1 and 1 (accuracy)", True: "costs 1/P(Y=0) and 1/P(Y=1)"}
+_PATH = f"equalized_odds, {len(TOLERANCES)} tolerances 0 … 0.3"
+
+
+def _series(kind: str, balanced: bool) -> Series:
+    return Series(f"{_COSTS[balanced]}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}", partial(trace, kind, balanced))
+
+
 SERIES = {
-    "error-parity": Series(f"costs 1 and 1 (accuracy), {_PATH}", partial(trace, False)),
-    "error-parity, balanced costs": Series(f"costs 1/P(Y=0) and 1/P(Y=1), {_PATH}", partial(trace, True)),
+    "error-parity, trees": _series("trees", False),
+    "error-parity, trees, balanced costs": _series("trees", True),
+    "error-parity, MLP, balanced costs": _series("MLP", True),
 }
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.base import boosted
+from benchmarks.peers.base import fitted, score_of
 from benchmarks.peers.protocol import Rows
 from separatrix import information
 from separatrix.envelope import Envelope, concave_envelope
@@ -37,7 +37,7 @@ def limit_of(rows: Path, finite: bool) -> Envelope:
     else:
         for k in range(int(fold.max()) + 1):
             train, test = all_rows.take(fold != k), all_rows.take(fold == k)
-            score[fold == k] = boosted().fit(train.inputs, train.y).predict_proba(test.inputs)[:, 1]
+            score[fold == k] = score_of(fitted("trees", train))(test)
     return limit(score, all_rows.y, all_rows.z).envelope()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.peers import base
 from benchmarks.peers.protocol import Predict, Rows, Series, main
@@ -20,9 +20,10 @@ from separatrix.regions import certified_curve
 
 GRIDS = {
     "cmi": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0),
-    "plane": (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.85, 0.95, 1.0),
-    "channel": methods.get("channel").grid(),
+    "plane": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
+    "channel": (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0, 1.2, 1.5),
 }
+ROOTS = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # √(v / v of the most useful rule)
 
 
 def trace(name: str, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
@@ -38,18 +39,17 @@ def _lane(fitted: Any, i: int, rows: Rows) -> NDArray[Any]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v."""
+    """The certified rules of a score's limit at rising levels of v; as `ChannelClassifier`, whole path at once."""
     if crossed:
         folds = StratifiedKFold(5, shuffle=True, random_state=0)
-        scores = cross_val_predict(base.boosted(), train.inputs, train.y, cv=folds, method="predict_proba")[:, 1]
-        model, held = base.boosted().fit(train.inputs, train.y), train
-
-        def score(rows: Rows) -> NDArray[Any]:
-            return model.predict_proba(rows.inputs)[:, 1]
+        scores = np.empty(len(train.y))
+        for fit, rest in folds.split(train.X, train.y):
+            scores[rest] = base.score_of(base.fitted("trees", train.take(fit)))(train.take(rest))
+        score, held = base.score_of(base.fitted("trees", train)), train
     else:
-        score, held, scores = base.scored(train)
+        score, held, scores = base.scored("trees", train)
     best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
-    shares = np.linspace(0.0, 1.0, 3 if quick else 11)
+    shares = np.array(ROOTS[::5] if quick else ROOTS)
     curve = certified_curve(best.regions, best.violation[-1] * shares**2, tolerance=1e-4)
     for share, rates in zip(shares, curve.rates, strict=True):
         yield f"√v {share:g}", partial(_rule, threshold_channel(rates, best.curves, best.regions, best.groups), score)
@@ -59,14 +59,21 @@ def _rule(rule: ThresholdChannel, score: base.Score, rows: Rows) -> NDArray[Any]
     return rule.predict_proba(score(rows), rows.z)[:, 1]
 
 
+def _grid(name: str) -> str:
+    return f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS[name])}"
+
+
 SERIES = {
-    "cmi": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['cmi'])}", partial(trace, "cmi")),
-    "plane": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['plane'])}", partial(trace, "plane")),
-    "channel": Series(f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS['channel'])}", partial(trace, "channel")),
-    "channel, boosted trees": Series(
-        "HistGradientBoostingClassifier(random_state=0), five-fold cross-fitted; 11 levels of v", partial(channel, True)
+    "cmi": Series(_grid("cmi"), partial(trace, "cmi")),
+    "plane": Series(_grid("plane"), partial(trace, "plane")),
+    "channel": Series(_grid("channel"), partial(trace, "channel")),
+    "channel, trees": Series(
+        f"{base.SETTINGS['trees']}, five-fold cross-fitted and once on all training rows; {len(ROOTS)} levels of v",
+        partial(channel, True),
     ),
-    "channel, boosted trees held out": Series(f"11 levels of v; {base.SETTINGS}", partial(channel, False)),
+    "channel, trees held out": Series(
+        f"{len(ROOTS)} levels of v; {base.SETTINGS['trees']} {base.SPLIT}", partial(channel, False)
+    ),
 }
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from oxonfair import group_metrics as gm
 from benchmarks.peers import base
 from benchmarks.peers.protocol import Predict, Rows, Series, main
 
-VALUES = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+VALUES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3)
 
 
-def trace(objective: Any, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+def trace(kind: str, objective: Any, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
     """One grid search, then a walk along its frontier."""
-    score, held, scores = base.scored(train)
+    score, held, scores = base.scored(kind, train)
     data = {"data": _columns(scores), "target": held.y, "groups": held.z}
     rule = FairPredictor(None, data)
     for i, value in enumerate(VALUES[::5] if quick else VALUES):
@@ -54,13 +54,21 @@ def _entropy(*parts: Any) -> Any:
     return -sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0) for p in parts)
 
 
-_PATH = f"gm.equalized_odds at {len(VALUES)} values 0 … 0.3, its own grid; {base.SETTINGS}"
+_OBJECTIVES = {"accuracy": gm.accuracy, "MCC": gm.mcc, "I(U;Y)": gm.GroupMetric(_information, "I(U;Y)")}
+_PATH = f"gm.equalized_odds at {len(VALUES)} values 0 … 0.3, its own grid"
+
+
+def _series(kind: str, objective: str) -> Series:
+    custom = " (a custom metric)" if objective == "I(U;Y)" else ""
+    settings = f"objective {objective}{custom}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}"
+    return Series(settings, partial(trace, kind, _OBJECTIVES[objective]))
+
+
 SERIES = {
-    "oxonfair": Series(f"gm.accuracy, {_PATH}", partial(trace, gm.accuracy)),
-    "oxonfair, MCC": Series(f"gm.mcc, {_PATH}", partial(trace, gm.mcc)),
-    "oxonfair, custom I(U;Y)": Series(
-        f"gm.GroupMetric of I(U;Y), {_PATH}", partial(trace, gm.GroupMetric(_information, "I(U;Y)"))
-    ),
+    "oxonfair, trees, accuracy": _series("trees", "accuracy"),
+    "oxonfair, trees, MCC": _series("trees", "MCC"),
+    "oxonfair, trees, I(U;Y)": _series("trees", "I(U;Y)"),
+    "oxonfair, MLP, I(U;Y)": _series("MLP", "I(U;Y)"),
 }
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ class Section:
         for _, path in self.paths:
             if path.name == "cmi":
                 return float(f"{path.violation[path.points.index('λ 0')].mean():.2g}")
+        return self.v_end
+
+    @property
+    def v_end(self) -> float:
+        """Where the limit has its largest utility."""
         return float(f"{self.limit.violation[-1]:.2g}")
 
     def volume(self, path: Traced, fold: int | None = None) -> float:
@@ -65,7 +70,7 @@ class Section:
         near = [path.cpu for _, path in self.paths if self.volume(path) >= FASTEST_WITHIN * top]
         rows = []
         for name, path in self.ranked:
-            volume = self.volume(path)
+            volume, wide = self.volume(path), path.envelope().hypervolume(self.v_end)
             fastest = volume >= FASTEST_WITHIN * top and path.cpu == min(near)
             won = None
             if rival is not None and rival is not path and path.about["folds"] == rival.about["folds"]:
@@ -76,6 +81,7 @@ class Section:
                     f"{'ours: ' if PEERS[name].environment == OURS else ''}{path.name}",
                     f"{1e3 * volume:.3f}",
                     f"{volume / total:.3f}",
+                    f"{wide / self.limit.hypervolume(self.v_end):.3f}",
                     won or "–",
                     f"{path.cpu:.2f}{' (fastest near the best)' if fastest else ''}",
                     "–" if reference is None else f"{path.cpu / reference:.2f}",
@@ -84,7 +90,13 @@ class Section:
                 )
             )
         head = (
-            *("", "Hypervolume ×1e-3", "Share of the limit", "Folds above the best peer"),
+            *(
+                "",
+                "Hypervolume ×1e-3",
+                "Share of the limit",
+                f"Share to v = {self.v_end:g}",
+                "Folds above the best peer",
+            ),
             *("CPU s a fold", "× `channel`", "Peak MB", "Points × folds"),
         )
         return Table(f"{self.title}: hypervolume of the (v, u) envelope up to v = {self.v_max:g}", head, tuple(rows))
@@ -114,7 +126,9 @@ def draw(sections: list[Section], folder: Path) -> Path:
                 continue
             shown.add(kind)
             ours = PEERS[name].environment == OURS
-            colour = {"plane": "#9646ff", "channel": "#ff9a4d"}.get(path.name, PEERS[name].colour)
+            colour = {"plane": "#9646ff", "channel": "#ff9a4d", "channel, trees held out": "#b07aa1"}.get(
+                path.name, PEERS[name].colour
+            )
             style = {"lw": 1.8} if ours else {"lw": 1.2, "ls": "--"}
             axis.plot(v, path.envelope().at(v), color=colour, label=path.name, **style)
         axis.set(title=section.title, xlabel="v = I(U;Z|Y), nats", xlim=(0, section.v_max), ylim=(0, None))

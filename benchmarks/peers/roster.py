@@ -27,13 +27,23 @@ class Peer:
 
 
 PEERS = {
-    "ours": Peer(
-        "ours", OURS, ("plane", "channel, boosted trees", "channel, boosted trees held out", "channel"), "#d55e00"
-    ),
+    "ours": Peer("ours", OURS, ("plane", "channel", "channel, trees", "channel, trees held out"), "#d55e00"),
     "cmi": Peer("ours", OURS, ("cmi",), "#0072b2", soft=True),
-    "error-parity": Peer("error_parity", "error-parity", ("error-parity", "error-parity, balanced costs"), "#009e73"),
-    "oxonfair": Peer("oxonfair", "oxonfair", ("oxonfair", "oxonfair, MCC", "oxonfair, custom I(U;Y)"), "#cc79a7"),
-    "threshold-optimizer": Peer("threshold_optimizer", "fairlearn", ("fairlearn ThresholdOptimizer",), "#666666"),
+    "error-parity": Peer(
+        "error_parity",
+        "error-parity",
+        ("error-parity, trees", "error-parity, trees, balanced costs", "error-parity, MLP, balanced costs"),
+        "#009e73",
+    ),
+    "oxonfair": Peer(
+        "oxonfair",
+        "oxonfair",
+        ("oxonfair, trees, accuracy", "oxonfair, trees, MCC", "oxonfair, trees, I(U;Y)", "oxonfair, MLP, I(U;Y)"),
+        "#cc79a7",
+    ),
+    "threshold-optimizer": Peer(
+        "threshold_optimizer", "fairlearn", ("fairlearn ThresholdOptimizer, trees",), "#666666"
+    ),
     "fairret": Peer("fairret", "fairret", ("fairret NormLoss",), "#56b4e9", soft=True),
     "expgrad": Peer("exponentiated_gradient", "fairlearn", ("fairlearn ExpGrad, logistic",), "#e69f00"),
     "adversarial": Peer("adversarial", "fairlearn", ("fairlearn Adversarial",), "#a65628", soft=True),

@@ -32,6 +32,7 @@ __all__ = ["CertifiedCurve", "best_separated", "certified_curve", "most_useful"]
 
 Array = NDArray[np.float64]
 _QUICK = 6  # rounds of the quick way before the sure one
+_AT_ONCE = 100  # measured: 11 levels 0.6 s in one pass and 1.4 s in several, 81 levels 1.4 s and 1.9 s
 _ROUNDS = 14  # each halves the angle at every corner that is still too high; what is left shows in the upper bound
 
 
@@ -141,7 +142,12 @@ def certified_curve(
 
 
 def _coarse_to_fine(pending: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """The levels in passes: every sixteenth, then those halfway between, and so on."""
+    """The levels in passes: every sixteenth, then those halfway between, and so on.
+
+    A few levels are one pass: they share every array operation, which is worth more than a neighbour's half-planes.
+    """
+    if len(pending) <= _AT_ONCE:
+        return [pending] if len(pending) else []
     passes, taken = [], np.zeros(len(pending), dtype=bool)
     for stride in (16, 8, 4, 2, 1):
         now = np.zeros(len(pending), dtype=bool)
