@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 PAGES = {"results"}  # writes docs/results.md from a folder of records: nothing to measure
-names = sys.argv[1:] or sorted({path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - PAGES)
+here = Path(__file__).parent
+found = {path.stem for path in here.glob("[!_]*.py")} | {path.parent.name for path in here.glob("*/__main__.py")}
+names = sys.argv[1:] or sorted(found - PAGES)
 failed = []
 for name in names:
     print(f"\n== {name}", flush=True)
