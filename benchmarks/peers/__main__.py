@@ -3,7 +3,7 @@
     python -m benchmarks.peers [--data adult-full ...] [--peer error-parity ...] [--quick]
 
 What is there already is not traced again (`--fresh` does). It ends with the section of docs/performance.md, made of all
-that has been traced; `--quick` (one fold, three points) only prints.
+that has been traced, and with all points in .bench/points.csv; `--quick` (one fold, three points) only prints.
 """
 
 from __future__ import annotations
@@ -103,6 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for table in section.tables():
             print(table.text())
     if sections and not chosen.quick:
+        (chosen.folder / "points.csv").write_text(page.points(sections).csv(), encoding="utf-8")
         print(page.write(sections, chosen.docs))
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")

@@ -16,9 +16,9 @@ from sklearn.neural_network import MLPClassifier
 
 from benchmarks.peers.protocol import Predict, Rows, Series, main
 
-BOUNDS = (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
-MLP_BOUNDS = (0.01, 0.03, 0.1)
-MLP_ROUNDS = 10
+BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
+MLP_BOUNDS = (0.01, 0.05)
+MLP_ROUNDS = 8
 
 
 def trace(
