@@ -34,8 +34,18 @@ def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
             shuffle=True,
             random_state=0,
         )
-        model.fit(X, train.y, sensitive_features=train.z)
-        yield f"alpha {alpha:g}", partial(_policy, model)
+        try:
+            model.fit(X, train.y, sensitive_features=train.z)
+        except RuntimeError as error:
+            if "between 0 and 1" not in str(error):
+                raise
+            yield f"alpha {alpha:g}", _lost  # it met a NaN: a point that diverged, not a program that failed
+        else:
+            yield f"alpha {alpha:g}", partial(_policy, model)
+
+
+def _lost(rows: Rows) -> NDArray[Any]:
+    return np.full(len(rows.y), np.nan)
 
 
 def _policy(model: AdversarialFairnessClassifier, rows: Rows) -> NDArray[Any]:

@@ -80,14 +80,15 @@ class Section:
             rows.append(
                 (
                     f"{'ours: ' if PEERS[name].environment == OURS else ''}{path.name}",
-                    f"{1e3 * volume:.3f}",
+                    f"{1e3 * volume:.4g}",
                     f"{volume / total:.3f}",
                     f"{wide / self.limit.hypervolume(self.v_end):.3f}",
                     won or "–",
                     f"{path.cpu:.2f}{' (fastest near the best)' if fastest else ''}",
                     "–" if reference is None else f"{path.cpu / reference:.2f}",
                     f"{path.about['peak_mb']:.0f}",
-                    f"{len(path.points)} × {path.about['folds']}",
+                    f"{len(path.points)} × {path.about['folds']}"
+                    + (f", {path.about['lost']} lost" if path.about["lost"] else ""),
                 )
             )
         head = (
