@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 PAGES = {"results"}  # writes docs/results.md from a folder of records: nothing to measure
-here = Path(__file__).parent
-found = {path.stem for path in here.glob("[!_]*.py")} | {path.parent.name for path in here.glob("*/__main__.py")}
+HERE = Path(__file__).parent
+found = {path.stem for path in HERE.glob("[!_]*.py")} | {path.parent.name for path in HERE.glob("[!_]*/__main__.py")}
 names = sys.argv[1:] or sorted(found - PAGES)
 failed = []
 for name in names:

@@ -27,7 +27,7 @@ METHODS = ("erm", "cmi", "fr_train", "channel")
 def write(folder: Path) -> Path:
     """The two lists of the official folder and a ready embedding; returns the embedding's path."""
     rng = np.random.default_rng(0)
-    y, z = rng.random(ROWS) < 0.48, rng.random(ROWS) < 0.42
+    y, z = (rng.random(ROWS) < 0.48).astype(int), (rng.random(ROWS) < 0.42).astype(int)
     names = [f"{i:06d}.jpg" for i in range(1, ROWS + 1)]
     signs = ("-1", "1")
     lines = (f"{name} {signs[a]} {signs[b]}" for name, a, b in zip(names, y, z, strict=True))

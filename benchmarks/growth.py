@@ -176,9 +176,11 @@ def defaults(axis: str, job: str) -> dict[str, Any]:
     return fixed
 
 
-def run(axis: str, small: bool) -> list[dict[str, Any]]:
+def run(axis: str, jobs: list[str], small: bool) -> list[dict[str, Any]]:
     found = []
     for job, most in AXES[axis].most.items():
+        if job not in jobs:
+            continue
         for value in AXES[axis].values[: most - 2 if small else most]:
             fixed = defaults(axis, job) | {axis: value}
             point = {"axis": axis, "job": job, "value": value, "size": size(axis, value)}
@@ -244,6 +246,9 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("axes", nargs="*", choices=[*AXES, []], default=[], metavar="axis")
+    parser.add_argument(
+        "--work", nargs="+", choices=TITLES, default=list(TITLES), help="only this work; the rest keeps its points"
+    )
     parser.add_argument("--small", action="store_true")
     parser.add_argument(
         "--redraw", action="store_true", help="measure nothing: table and pictures of the points in growth.json"
@@ -255,8 +260,9 @@ def main() -> None:
     kept = (
         json.loads(points.read_text(encoding="utf-8")) if points.exists() and (options.write or options.redraw) else []
     )
-    found = [point for axis in axes for point in run(axis, options.small)] + [p for p in kept if p["axis"] not in axes]
-    found.sort(key=lambda point: list(AXES).index(point["axis"]))
+    found = [point for axis in axes for point in run(axis, options.work, options.small)]
+    found += [p for p in kept if p["axis"] not in axes or p["job"] not in options.work]
+    found.sort(key=lambda p: (list(AXES).index(p["axis"]), list(TITLES).index(p["job"]), p["size"]))
     text = table(found)
     if options.write or options.redraw:
         points.parent.mkdir(exist_ok=True)

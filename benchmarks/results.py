@@ -78,13 +78,13 @@ def generated(folder: Path, docs: Path) -> str:
     drawn = figures.draw(folder, docs / "results", formats=("png",))
     lines = [
         f"separatrix {__version__}, {len(kept['fold']):,} trained models, {os.cpu_count()} cores "
-        f"({platform.machine()}), training time {kept['train_seconds'].sum() / 60:.1f} core-minutes in all.",
+        f"({platform.machine()}), {kept['train_seconds'].sum() / 60:.0f} minutes of training in all, by one process's clock.",
         "",
     ]
     for dataset in dict.fromkeys(columns["dataset"].tolist()):
         own = select(kept, dataset=dataset)
         lost = own["status"] != "ok"
-        lines += [f"## {dataset}", "", f"{own['train_seconds'].sum() / 60:.1f} core-minutes."]
+        lines += [f"## {dataset}", "", f"{own['train_seconds'].sum() / 60:.1f} minutes of training."]
         if lost.any():
             names = ", ".join(
                 f"{m} ({s})" for m, s in sorted(set(zip(own["method"][lost], own["status"][lost], strict=True)))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from separatrix import counts as counts_room
 from separatrix.columns import encode
 from separatrix.counts import CountTable, soft_counts
 from separatrix.errors import InputError
@@ -163,3 +164,13 @@ def test_text_and_floats_are_coded_like_a_sort_would(n, levels, seed, sorted_):
         expected, at = np.unique(x, return_inverse=True)
         assert found == tuple(expected.tolist())
         np.testing.assert_array_equal(codes, at)
+
+
+@pytest.mark.parametrize("value", [1.5, 0.7, np.nan])
+def test_a_bad_posterior_is_named_by_its_row_of_all(value, monkeypatch):
+    """Posteriors are checked chunk by chunk, so that an audit needs no copy of them."""
+    monkeypatch.setattr(counts_room, "_CHUNK", 100)
+    q = np.full((1_000, 2), 0.5)
+    q[250, 0] = value
+    with pytest.raises(InputError, match="row 250"):
+        CountTable.from_posteriors(q, np.arange(1_000) % 2, np.arange(1_000) % 3)

@@ -156,5 +156,9 @@ def _thinned(job: Job, dataset: str) -> Job:
 
 def _ablations(quick: bool) -> list[Job]:
     """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`, which is among the methods anyway."""
-    changes = dict(_QUICK) if quick else {}
-    return [Job("cmi", recipe="paper", changes=tuple({**changes, "batch": batch}.items())) for batch in BATCHES]
+    changes, own = dict(_QUICK) if quick else {}, methods.get("cmi").recipes["paper"].batch
+    return [
+        Job("cmi", recipe="paper", changes=tuple({**changes, "batch": batch}.items()))
+        for batch in BATCHES
+        if batch != own  # that one is among the methods anyway
+    ]

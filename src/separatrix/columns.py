@@ -27,6 +27,7 @@ __all__ = [
     "in_order",
     "listed",
     "one_column",
+    "posterior_matrix",
     "refuse_missing",
     "tidy",
 ]
@@ -121,8 +122,8 @@ def check_weight(sample_weight: ArrayLike, n: int) -> Array:
     return w / w.max()  # only ratios matter, and squares of the largest floats overflow
 
 
-def check_posteriors(q: Any, name: str) -> Array:
-    """Posteriors as float64 (n, K): finite, in [0, 1], rows summing to one within 1e-6."""
+def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
+    """Numbers of shape (n, K), n ≥ 1 and K ≥ 2, as they are; `check_posteriors` looks at their values."""
     try:
         p = np.asarray(q)
         if p.dtype.kind not in "fiub":
@@ -136,19 +137,28 @@ def check_posteriors(q: Any, name: str) -> Array:
         )
     if not p.size:
         raise InputError(f"There are no rows: `{name}` is empty.")
+    return p
+
+
+def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
+    """Posteriors as float64 (n, K): finite, in [0, 1], rows summing to one within 1e-6.
+
+    `first` is the number of the first row, where they are a part of more rows.
+    """
+    p = posterior_matrix(q, name)
     low, high = p.min(), p.max()
     if not (low >= -1e-6 and high <= 1 + 1e-6):  # also true for NaN
         outside = ~((p >= -1e-6) & (p <= 1 + 1e-6))
         raise InputError(
-            f"`{name}` must hold probabilities between 0 and 1, got {p[outside][0]} in row {_rows(outside.max(1))}. "
-            "Logits need a softmax first."
+            f"`{name}` must hold probabilities between 0 and 1, got {p[outside][0]} in row "
+            f"{_rows(outside.max(1), first)}. Logits need a softmax first."
         )
     p = np.clip(p, 0.0, 1.0, dtype=np.float64)
     total = p @ np.ones(p.shape[1])  # a sum along so short an axis takes five times as long
     bad = np.abs(total - 1.0) > 1e-6
     if bad.any():
         raise InputError(
-            f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row {_rows(bad)}. "
+            f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row {_rows(bad, first)}. "
             "Divide the rows by their sums if that is what you mean."
         )
     return p / total[:, None]
@@ -228,9 +238,9 @@ def refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
         )
 
 
-def _rows(bad: NDArray[np.bool_]) -> str:
-    first = np.flatnonzero(bad)
-    return ", ".join(f"{row:,}" for row in first[:3]) + (", …" if len(first) > 3 else "")
+def _rows(bad: NDArray[np.bool_], first: int = 0) -> str:
+    rows = np.flatnonzero(bad) + first
+    return ", ".join(f"{row:,}" for row in rows[:3]) + (", …" if len(rows) > 3 else "")
 
 
 def in_order(levels: Sequence[Hashable]) -> list[Hashable]:

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +28,7 @@ from separatrix.columns import (
     in_order,
     listed,
     one_column,
+    posterior_matrix,
 )
 from separatrix.errors import InputError
 from separatrix.tally import tally, tally_small
@@ -112,13 +114,13 @@ class CountTable:
         names: tuple[str, str, str] = ("y", "z", "q"),
     ) -> CountTable:
         """Count posteriors q (n, K). The columns are the labels: `labels` in that order, or the sorted labels of y."""
-        posterior = check_posteriors(q, names[2])
+        posterior = posterior_matrix(q, names[2])
         (y_codes, y_seen), (z_codes, groups) = compact(y, names[0]), compact(z, names[1])
         n = check_lengths({names[0]: y_codes, names[1]: z_codes, names[2]: posterior})
         axis = _posterior_axis(labels, y_seen, posterior.shape[1], names)
-        y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.intp)[y_codes]
+        y_codes = np.array([axis.index(level) for level in y_seen], dtype=np.uint16)[y_codes]
         weight = None if sample_weight is None else check_weight(sample_weight, n)
-        counts, moments = _soft_sums(posterior, y_codes, z_codes, (len(axis), len(groups)), weight)
+        counts, moments = _soft_sums(posterior, y_codes, z_codes, (len(axis), len(groups)), weight, names[2])
         return cls(counts, axis, groups, axis, rows=n, moments=moments).simplest()
 
     def simplest(self) -> CountTable:
@@ -186,12 +188,12 @@ def soft_counts(q: ArrayLike, y: ArrayLike, z: ArrayLike, sample_weight: ArrayLi
     array([[0.9, 0.1],
            [0.4, 0.6]])
     """
-    posterior = check_posteriors(q, "q")
+    posterior = posterior_matrix(q, "q")
     (y_codes, _), (z_codes, _) = encode(y, "y"), encode(z, "z")
     n = check_lengths({"q": posterior, "y": y_codes, "z": z_codes})
     shape = (max(int(y_codes.max()) + 1, posterior.shape[1]), int(z_codes.max()) + 1)
     weight = None if sample_weight is None else check_weight(sample_weight, n)
-    return _soft_sums(posterior, y_codes, z_codes, shape, weight, want_moments=False)[0]
+    return _soft_sums(posterior, y_codes, z_codes, shape, weight, "q", want_moments=False)[0]
 
 
 def _union(a: Levels, b: Levels) -> Levels:
@@ -246,14 +248,15 @@ def _diagonal(counts: Array) -> Array:
 
 
 def _soft_sums(
-    q: Array,
+    q: NDArray[Any],
     y: Codes,
     z: Codes,
     shape: tuple[int, int],
     weight: Array | None,
+    name: str,
     want_moments: bool = True,
 ) -> tuple[Array, Array | None]:
-    """Sums of w q and of w² q qᵀ in each cell (y, z): rows sorted by cell, then one product per cell and chunk."""
+    """Sums of w q and of w² q qᵀ in each cell (y, z): rows checked, sorted by cell, one product per cell and chunk."""
     k, cells = q.shape[1], shape[0] * shape[1]
     counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
     narrow = np.uint16 if cells <= 65_536 else np.intp  # numpy sorts 16 bits by radix, ten times as fast
@@ -261,7 +264,9 @@ def _soft_sums(
         rows = slice(a, a + _CHUNK)
         cell = (y[rows].astype(np.intp) * shape[1] + z[rows]).astype(narrow)
         order = np.argsort(cell, kind="stable")
-        block = q[rows][order] if weight is None else q[rows][order] * weight[rows][order][:, None]
+        block = check_posteriors(q[rows], name, a)[order]
+        if weight is not None:
+            block *= weight[rows][order][:, None]
         ends = np.cumsum(np.bincount(cell, minlength=cells))
         for index, (start, stop) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
             if stop > start:

@@ -70,10 +70,11 @@ def _on_threads(n: int, work: Any) -> list[Any]:
 
 def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | None:
     total, depth = np.zeros((1,) * len(columns)), [0] * len(columns)
+    spare = np.empty((2, min(stop - start, _BLOCK)), np.uint8)
     for a in range(start, stop, _SPAN):
         planes = []
         for column in columns:
-            own = _planes(column[a : min(a + _SPAN, stop)])
+            own = _planes(column[a : min(a + _SPAN, stop)], spare)
             planes.append(own)
             if own is None or sum(len(p) for p in planes if p is not None) > _PLANES:
                 return None
@@ -89,11 +90,10 @@ def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | No
     return total
 
 
-def _planes(column: Codes) -> NDArray[np.uint64] | None:
+def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | None:
     """The bit planes of a chunk, the highest first; None if it holds a value outside 0 … 255."""
     n = len(column)
     planes = np.zeros((0, -(-n // 64) * 8), np.uint8)
-    byte, bit = np.empty(min(n, _BLOCK), np.uint8), np.empty(min(n, _BLOCK), np.uint8)
     for a in range(0, n, _BLOCK):
         block = column[a : a + _BLOCK]
         union = int(np.bitwise_or.reduce(block))  # below 256 exactly if every value is in 0 … 255
@@ -102,7 +102,7 @@ def _planes(column: Codes) -> NDArray[np.uint64] | None:
         depth = union.bit_length()
         if depth > len(planes):
             planes = np.concatenate([np.zeros((depth - len(planes), planes.shape[1]), np.uint8), planes])
-        code, one = byte[: len(block)], bit[: len(block)]
+        code, one = spare[:, : len(block)]
         np.copyto(code, block, casting="unsafe")
         for k in range(depth):  # packbits takes what is not zero for a one
             packed = np.packbits(code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=one))
@@ -113,24 +113,30 @@ def _planes(column: Codes) -> NDArray[np.uint64] | None:
 def _cells(planes: NDArray[np.uint64], rows: int) -> Array:
     """Rows of each combination of bits, array (2, …, 2) with one axis per plane."""
     count = np.zeros((2,) * len(planes))
-    ones = np.empty(planes.shape[1], np.uint8)
-    spare = np.empty_like(planes)
-
-    def intersect(first: int, chosen: tuple[int, ...], both: NDArray[np.uint64] | None) -> None:
-        for k in range(first, len(planes)):
-            words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[len(chosen)])
-            place = (*chosen, *(0,) * (k - len(chosen)), 1)
-            count[(*place, *(0,) * (len(planes) - k - 1))] = np.add.reduce(
-                np.bitwise_count(words, out=ones), dtype=np.int64
-            )
-            intersect(k + 1, place, words)
-
     count[(0,) * len(planes)] = rows
-    intersect(0, (), None)
+    _intersect(planes, (), None, count, np.empty_like(planes), np.empty(planes.shape[1], np.uint8))
     for axis in range(len(planes)):  # rows without the bit = all rows − rows with it
         halves = np.moveaxis(count, axis, 0)
         halves[0] -= halves[1]
     return count
+
+
+def _intersect(
+    planes: NDArray[np.uint64],
+    chosen: tuple[int, ...],
+    both: NDArray[np.uint64] | None,
+    count: Array,
+    spare: NDArray[np.uint64],
+    ones: NDArray[np.uint8],
+) -> None:
+    """Count the rows in `both`, the intersection of the planes that `chosen` marks, and any of the planes after it."""
+    first = len(chosen)
+    for k in range(first, len(planes)):
+        words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[first])
+        place = (*chosen, *(0,) * (k - first), 1)
+        rest = (0,) * (len(planes) - k - 1)
+        count[(*place, *rest)] = np.add.reduce(np.bitwise_count(words, out=ones), dtype=np.int64)
+        _intersect(planes, place, words, count, spare, ones)
 
 
 def _fused_range(codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int) -> Array:

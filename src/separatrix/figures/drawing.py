@@ -13,7 +13,7 @@ import numpy as np
 from separatrix.envelope import concave_envelope
 from separatrix.errors import InputError
 from separatrix.figures.results import Results
-from separatrix.sweep import MARKERS, POLICIES, REFERENCES, Columns, legend_names, write_whole
+from separatrix.sweep import MARKERS, POLICIES, REFERENCES, Columns, Series, legend_names, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -99,6 +99,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
         _envelopes(hull, results, dataset, policy)
         _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
         for ax in (raw, hull):
+            _crop(ax, results, dataset, policy)
             _limit(ax, results, dataset)
     many = results.labels(dataset) > 2
     x = "violation" if many else "eo_gap"
@@ -143,7 +144,8 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
         for series, name in zip(runs, legend_names(runs), strict=True):
             points = results.points(dataset, series, policy)
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
-            _bars(ax, points, "violation", metric, color=series.colour, marker=series.marker, ls="-", label=label)
+            style = {"color": series.colour, "marker": series.marker, "ls": _line(series), "label": label}
+            _bars(ax, points, "violation", metric, mfc=series.colour if _usual(series) else "white", **style)
         many = metric == "auroc" and results.labels(dataset) > 2
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
         _finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
@@ -182,17 +184,28 @@ def _paths(
             "color": series.colour,
             "marker": series.marker,
             "ms": 11 if series.method == "erm" else 5,
-            "ls": "-" if lines and not single else "",
+            "ls": _line(series) if lines and not single else "",
             "alpha": 0.3 if faint and not single else 1.0,
             "label": name,
             "zorder": 4 if single else 3,
         }
-        if series.inputs == "x":
+        if series.inputs == "x" or not (single or _usual(series)):
             style["mfc"] = "white"
+        elif not _usual(series):
+            style["mfc"] = "0.6"
         if bars:
             _bars(ax, points, x, y, **style)
         else:
             ax.plot(points[x], points[y], **style)
+
+
+def _usual(series: Series) -> bool:
+    return series.base == "default"
+
+
+def _line(series: Series) -> str:
+    """Another recipe has its method's colour and marker, but dots for the line and white inside the marker."""
+    return "-" if _usual(series) else ":"
 
 
 def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
@@ -209,7 +222,28 @@ def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
         if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
         hull = concave_envelope(points["violation"], points["utility"])
-        ax.plot(hull.violation, hull.utility, "-", color=series.colour, marker=series.marker, ms=5, lw=1.8, zorder=3)
+        style: dict[str, Any] = {"color": series.colour, "marker": series.marker, "ms": 5, "lw": 1.8, "zorder": 3}
+        filling = series.colour if _usual(series) else "white"
+        ax.plot(hull.violation, hull.utility, ls=_line(series), mfc=filling, **style)
+
+
+def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
+    """Show the plane as far right as an envelope goes: one lost path would squeeze all the others into a line."""
+    every = np.concatenate([results.points(dataset, s, policy)["violation"] for s in results.main(dataset)])
+    ends = []
+    for series in results.main(dataset):
+        points = results.points(dataset, series, policy)
+        if not np.isnan(points["violation"]).all():
+            ends.append(float(concave_envelope(points["violation"], points["utility"]).violation[-1]))
+    right = 1.1 * max(ends, default=0.0)
+    if right <= 0.0:
+        return
+    ax.set_xlim(-0.04 * right, right)
+    beyond = int((every > right).sum())
+    if beyond:
+        ax.text(
+            0.99, 0.02, f"{beyond} points further right", transform=ax.transAxes, ha="right", fontsize=8, color="0.4"
+        )
 
 
 def _limit(ax: Axes, results: Results, dataset: str) -> None:

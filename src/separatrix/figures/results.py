@@ -57,7 +57,8 @@ class Results:
     def batches(self, dataset: str) -> list[Series]:
         """The largest set of paths that differ in nothing but the batch size, by that; empty if there is none."""
         largest: list[Series] = max(self._families(dataset), key=len, default=[])
-        return sorted(largest, key=lambda s: s.batch or 0) if len(largest) > 1 else []
+        sizes = {s.batch: s for s in sorted(largest, key=_plainness)}  # of two of one size the plain one
+        return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
 
     def points(self, dataset: str, series: Series, policy: str) -> Columns:
         """Fold means of a path by λ, without points that lost a fold."""
