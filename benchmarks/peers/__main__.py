@@ -3,7 +3,7 @@
     python -m benchmarks.peers [--data adult-full ...] [--peer error-parity ...] [--quick]
 
 What is there already is not traced again (`--fresh` does). It ends with the section of docs/performance.md, made of all
-that has been traced; `--quick` (one fold, three points) only prints.
+that has been traced, and with all points in .bench/points.csv; `--quick` (one fold, three points) only prints.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 from benchmarks.peers import page
 from benchmarks.peers.environments import python_of
 from benchmarks.peers.measure import Traced, limit_of, read
-from benchmarks.peers.roster import DATA, OURS, PEERS, Peer
+from benchmarks.peers.roster import DATA, FINITE, OURS, PEERS, Peer
 from separatrix import datasets
+from separatrix.envelope import concave_envelope
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -63,6 +64,19 @@ def trace(peer: Peer, series: str, data: str, folder: Path, quick: bool) -> bool
     return True
 
 
+def section_of(data: str, paths: list[tuple[str, Traced]], folder: Path) -> page.Section:
+    """The tables of a dataset; its limit is computed once and kept."""
+    rows, kept = rows_of(data, folder), folder / "limits" / f"{data}.npz"
+    finite = data in FINITE
+    if not kept.is_file():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        found = limit_of(rows, finite)
+        np.savez(kept, violation=found.violation, utility=found.utility)
+    with np.load(kept) as curve:
+        best = concave_envelope(curve["violation"], curve["utility"])
+    return page.Section(data, DATA[data][2], paths, best, finite)
+
+
 def collected(data: str, folder: Path, quick: bool) -> list[tuple[str, Traced]]:
     """Every series that has been traced on a dataset, with the peer that it is of."""
     found = []
@@ -92,17 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 there = result_of(data, series, chosen.folder, chosen.quick).is_file()
                 if (chosen.fresh or not there) and not trace(PEERS[name], series, data, chosen.folder, chosen.quick):
                     failed.append(f"{series} on {data}")
-    sections = []
-    for data in DATA:
-        if paths := collected(data, chosen.folder, chosen.quick):
-            finite = len(np.unique(np.load(rows_of(data, chosen.folder))["X"], axis=0)) < 1000
-            sections.append(
-                page.Section(data, DATA[data][2], paths, limit_of(rows_of(data, chosen.folder), finite), finite)
-            )
+    traced = {data: collected(data, chosen.folder, chosen.quick) for data in DATA}
+    sections = [section_of(data, paths, chosen.folder) for data, paths in traced.items() if paths]
     for section in sections:
         for table in section.tables():
             print(table.text())
     if sections and not chosen.quick:
+        (chosen.folder / "points.csv").write_text(page.points(sections).csv(), encoding="utf-8")
         print(page.write(sections, chosen.docs))
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.protocol import Predict, Rows, Series, main
 
-ALPHAS = (0.01, 0.03, 0.1, 0.3, 1.0, 10.0, 50.0)  # α = 0 is not plain training here: the projection stays
+ALPHAS = (0.03, 0.1, 0.3, 1.0, 10.0)  # α = 0 is not plain training here: the projection stays
 EPOCHS = 20
 
 
@@ -21,7 +21,7 @@ def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
     """One pair of networks per α."""
     torch.set_num_threads(1)
     X = train.inputs
-    for alpha in ALPHAS[::3] if quick else ALPHAS:
+    for alpha in ALPHAS[::2] if quick else ALPHAS:
         model = AdversarialFairnessClassifier(
             backend="torch",
             predictor_model=[64, "relu", 64, "relu"],
@@ -34,8 +34,18 @@ def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
             shuffle=True,
             random_state=0,
         )
-        model.fit(X, train.y, sensitive_features=train.z)
-        yield f"alpha {alpha:g}", partial(_policy, model)
+        try:
+            model.fit(X, train.y, sensitive_features=train.z)
+        except RuntimeError as error:
+            if "between 0 and 1" not in str(error):
+                raise
+            yield f"alpha {alpha:g}", _lost  # it met a NaN: a point that diverged, not a program that failed
+        else:
+            yield f"alpha {alpha:g}", partial(_policy, model)
+
+
+def _lost(rows: Rows) -> NDArray[Any]:
+    return np.full(len(rows.y), np.nan)
 
 
 def _policy(model: AdversarialFairnessClassifier, rows: Rows) -> NDArray[Any]:
@@ -44,9 +54,10 @@ def _policy(model: AdversarialFairnessClassifier, rows: Rows) -> NDArray[Any]:
 
 SERIES = {
     "fairlearn Adversarial": Series(
-        f"predictor [64, relu, 64, relu], adversary [32, leaky_relu], equalized_odds, {len(ALPHAS)} alphas 0.01 … 50, "
-        f"{EPOCHS} epochs, batches of 512, learning rate 0.001",
+        f"predictor [64, relu, 64, relu], adversary [32, leaky_relu], equalized_odds, {len(ALPHAS)} alphas 0.03 … 10, "
+        f"{EPOCHS} epochs, batches of 512, learning rate 0.001; two folds",
         trace,
+        folds=2,
     )
 }
 

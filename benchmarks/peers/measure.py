@@ -86,8 +86,10 @@ def read(file: Path, rows: Path, name: str, decided: bool = False) -> Traced:
         q, points, about = found["q"].astype(np.float64), found["points"], json.loads(str(found["about"]))
         y, z, fold = data["y"], data["z"], data["fold"]
     rows_of = [fold == k for k in range(about["folds"])]
-    if np.isnan(q[:, np.any(rows_of, axis=0)]).any():
-        raise ValueError(f"{file} lacks posteriors of some test rows: trace it again with --fresh.")
+    diverged = np.isnan(q[:, np.any(rows_of, axis=0)]).any(1)  # the mean of the other folds would be of other rows
+    q, points = q[~diverged], points[~diverged]
+    if not len(q):
+        raise ValueError(f"{file}: every point diverged.")
     policy = (q > 0.5).astype(np.float64) if decided else q
     both = np.stack([1.0 - policy, policy], axis=2)
     by_fold = np.stack([tables(both[:, test], y[test], z[test], 2, 2) for test in rows_of], axis=1)
@@ -101,5 +103,5 @@ def read(file: Path, rows: Path, name: str, decided: bool = False) -> Traced:
         information.eo_gap(together),
         information.accuracy(together),
         area,
-        about,
+        about | {"lost": int(diverged.sum())},
     )

@@ -39,24 +39,25 @@ def _lane(fitted: Any, i: int, rows: Rows) -> NDArray[Any]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v; as `ChannelClassifier`, whole path at once."""
+    """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does, for a whole path."""
     if crossed:
-        folds = StratifiedKFold(5, shuffle=True, random_state=0)
-        scores = np.empty(len(train.y))
-        for fit, rest in folds.split(train.X, train.y):
-            scores[rest] = base.score_of(base.fitted("trees", train.take(fit)))(train.take(rest))
-        score, held = base.score_of(base.fitted("trees", train)), train
+        scorers, held, scores = [], train, np.empty(len(train.y))
+        for fit, rest in StratifiedKFold(5, shuffle=True, random_state=0).split(train.X, train.y):
+            scorers.append(base.score_of(base.fitted("trees", train.take(fit))))
+            scores[rest] = scorers[-1](train.take(rest))
     else:
-        score, held, scores = base.scored("trees", train)
+        scorer, held, scores = base.scored("trees", train)
+        scorers = [scorer]
     best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
-    shares = np.array(ROOTS[::5] if quick else ROOTS)
-    curve = certified_curve(best.regions, best.violation[-1] * shares**2, tolerance=1e-4)
-    for share, rates in zip(shares, curve.rates, strict=True):
-        yield f"√v {share:g}", partial(_rule, threshold_channel(rates, best.curves, best.regions, best.groups), score)
+    roots = np.array(ROOTS[::5] if quick else ROOTS)
+    curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
+    for root, rates in zip(roots, curve.rates, strict=True):
+        rule = threshold_channel(rates, best.curves, best.regions, best.groups)
+        yield f"√v {root:g}", partial(_policy, rule, scorers)
 
 
-def _rule(rule: ThresholdChannel, score: base.Score, rows: Rows) -> NDArray[Any]:
-    return rule.predict_proba(score(rows), rows.z)[:, 1]
+def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
+    return np.mean([rule.predict_proba(scorer(rows), rows.z)[:, 1] for scorer in scorers], axis=0)
 
 
 def _grid(name: str) -> str:
@@ -68,7 +69,7 @@ SERIES = {
     "plane": Series(_grid("plane"), partial(trace, "plane")),
     "channel": Series(_grid("channel"), partial(trace, "channel")),
     "channel, trees": Series(
-        f"{base.SETTINGS['trees']}, five-fold cross-fitted and once on all training rows; {len(ROOTS)} levels of v",
+        f"{base.SETTINGS['trees']}, five-fold cross-fitted, one of the five drawn at random; {len(ROOTS)} levels of v",
         partial(channel, True),
     ),
     "channel, trees held out": Series(

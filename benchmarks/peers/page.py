@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -79,14 +80,15 @@ class Section:
             rows.append(
                 (
                     f"{'ours: ' if PEERS[name].environment == OURS else ''}{path.name}",
-                    f"{1e3 * volume:.3f}",
+                    f"{1e3 * volume:.4g}",
                     f"{volume / total:.3f}",
                     f"{wide / self.limit.hypervolume(self.v_end):.3f}",
                     won or "–",
                     f"{path.cpu:.2f}{' (fastest near the best)' if fastest else ''}",
                     "–" if reference is None else f"{path.cpu / reference:.2f}",
                     f"{path.about['peak_mb']:.0f}",
-                    f"{len(path.points)} × {path.about['folds']}",
+                    f"{len(path.points)} × {path.about['folds']}"
+                    + (f", {path.about['lost']} lost" if path.about["lost"] else ""),
                 )
             )
         head = (
@@ -97,7 +99,7 @@ class Section:
                 f"Share to v = {self.v_end:g}",
                 "Folds above the best peer",
             ),
-            *("CPU s a fold", "× `channel`", "Peak MB", "Points × folds"),
+            *("CPU s a fold", "× channel", "Peak MB", "Points × folds"),
         )
         return Table(f"{self.title}: hypervolume of the (v, u) envelope up to v = {self.v_max:g}", head, tuple(rows))
 
@@ -111,32 +113,42 @@ class Section:
         return Table(f"{self.title}: best accuracy and AUROC within an EO gap", head, tuple(rows))
 
 
+STYLES = {
+    "plane": "#9646ff",
+    "channel": "#ff9a4d",
+    "channel, trees": "#d55e00",
+    "channel, trees held out": "#8b3a00",
+    "cmi": "#0072b2",
+    "cmi, decided at 1/2": "#7fb8d9",
+}
+
+
 def draw(sections: list[Section], folder: Path) -> Path:
-    """Envelopes of all series beside the limit, one panel a dataset; of each peer the best series."""
-    figure, axes = plt.subplots(
-        1, len(sections), figsize=(4.6 * len(sections), 4.2), layout="constrained", squeeze=False
-    )
+    """Envelopes beside the limit, one panel a dataset: all of ours, and of each peer the best series."""
+    width = 4.4 * max(len(sections), 2)
+    figure, axes = plt.subplots(1, len(sections), figsize=(width, 4.8), layout="constrained", squeeze=False)
+    lines: dict[str, Any] = {}
     for axis, section in zip(axes[0], sections, strict=True):
         v = np.linspace(0.0, section.v_max, 400)
-        axis.plot(v, section.limit.at(v), color="black", lw=1, ls=":", label="exact limit")
+        lines["exact limit"] = axis.plot(v, section.limit.at(v), color="black", lw=1, ls=":")[0]
         shown: set[str] = set()
         for name, path in section.ranked:
-            kind = path.name if PEERS[name].environment == OURS else name
-            if kind in shown:
-                continue
-            shown.add(kind)
             ours = PEERS[name].environment == OURS
-            colour = {"plane": "#9646ff", "channel": "#ff9a4d", "channel, trees held out": "#b07aa1"}.get(
-                path.name, PEERS[name].colour
+            label = path.name if ours else name
+            if label in shown:
+                continue
+            shown.add(label)
+            style: dict[str, Any] = (
+                {"lw": 1.8, "color": STYLES[label]} if ours else {"ls": "--", "color": PEERS[name].colour}
             )
-            style = {"lw": 1.8} if ours else {"lw": 1.2, "ls": "--"}
-            axis.plot(v, path.envelope().at(v), color=colour, label=path.name, **style)
+            lines[label] = axis.plot(v, path.envelope().at(v), **style)[0]
         axis.set(title=section.title, xlabel="v = I(U;Z|Y), nats", xlim=(0, section.v_max), ylim=(0, None))
+        axis.locator_params(axis="x", nbins=5)
     axes[0, 0].set_ylabel("u = I(U;Y), nats")
-    axes[0, -1].legend(fontsize=7, loc="lower right")
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=5, fontsize=8)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "frontiers.png"
-    figure.savefig(file, dpi=150)
+    figure.savefig(file, dpi=130)
     plt.close(figure)
     return file
 
@@ -168,6 +180,20 @@ def generated(sections: list[Section], docs: Path) -> str:
     rows = tuple((name, about["version"], about["settings"]) for name, about in settings.items())
     lines += ["### What was set", "", Table("Settings", ("", "Version", "Settings"), rows).markdown()]
     return "\n".join(lines)
+
+
+def points(sections: list[Section]) -> Table:
+    """Every point of every series: fold means of v and u, and what the tables are made of."""
+    head = ("data", "series", "point", "violation", "utility", "eo_gap", "accuracy", "auroc", "cpu_seconds", "peak_mb")
+    rows = [
+        (section.data, path.name, point, *map(float, row), path.cpu, path.about["peak_mb"])
+        for section in sections
+        for _, path in section.paths
+        for point, *row in zip(
+            path.points, path.violation.mean(1), path.utility.mean(1), path.gap, path.accuracy, path.area, strict=True
+        )
+    ]
+    return Table("All points", head, tuple(rows))
 
 
 def write(sections: list[Section], docs: Path) -> Path:

@@ -54,3 +54,4 @@ DATA = {
     "adult-full": ("adult", {"features": "full"}, "Adult, all features"),
     "bank": ("bank", {}, "Bank"),
 }
+FINITE = ("adult-paper",)  # 124 distinct (x, z): the limit is that of the law itself, whatever the score
