@@ -272,8 +272,11 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
+    lengths = sorted((len(label) + 6 for label in entries), reverse=True)
+    room = 13 * figure.get_figwidth()  # letters in a line
+    columns = max([n for n in range(1, 6) if sum(lengths[:n]) <= room], default=1)
     figure.legend(
-        entries.values(), entries.keys(), loc="outside lower center", ncols=min(5, len(entries)), frameon=False
+        entries.values(), entries.keys(), loc="outside lower center", ncols=min(columns, len(entries)), frameon=False
     )
 
 
