@@ -173,12 +173,13 @@ def test_verbose_shows_a_bar(capsys):
     assert capsys.readouterr().err != ""
 
 
-@pytest.mark.parametrize("use_sensitive", [False, True])
-def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(tmp_path, use_sensitive):
+@pytest.mark.parametrize(("use_sensitive", "ramps"), [(False, 0), (True, 0), (True, 8)])
+def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(tmp_path, use_sensitive, ramps):
     X, y, z = people(400)
     X = X * [1, 10, 100, 0.01] + [0, 50, 2000, 3]
     frame = pd.DataFrame(X, columns=list("abcd"))
-    model = SeparationClassifier(0.3, use_sensitive=use_sensitive, **FEW).fit(frame, y, sensitive_features=z)
+    options = FEW | {"use_sensitive": use_sensitive, "ramps": ramps}
+    model = SeparationClassifier(0.3, **options).fit(frame, y, sensitive_features=z)
     predictor = model.to_predictor()
     predictor.save(tmp_path / "model")
     for one in (predictor, sx.load(tmp_path / "model")):

@@ -97,6 +97,7 @@ class _Base(ClassifierMixin, BaseEstimator):
             batch=self.batch,
             learning_rate=self.learning_rate,
             patience=self.patience,
+            ramps=self.ramps,
         )
 
     def _seed(self) -> int:
@@ -110,11 +111,13 @@ class _Base(ClassifierMixin, BaseEstimator):
                 f"Only networks can become a predictor of raw features; {self.method!r} is of another kind."
             )
         first, g = fitted.weights[0].astype(np.float64), fitted.n_groups
-        own = first[:, g:] / self.scale_[None, :, None]
+        end = g + len(self.scale_)  # what follows are ramps, which move to x themselves
+        own = first[:, g:end] / self.scale_[None, :, None]
         bias = fitted.biases[0] - np.einsum("d,mdh->mh", self.mean_, own)
-        weight = np.concatenate([first[:, :g], own], axis=1).astype(np.float32)
+        weight = np.concatenate([first[:, :g], own, first[:, end:]], axis=1).astype(np.float32)
         rest, biases = fitted.weights[1:], fitted.biases[1:]
-        return Networks((weight, *rest), (bias.astype(np.float32), *biases), g, fitted.status, fitted.losses)
+        ramps = fitted.ramps.unscaled(self.mean_, self.scale_)
+        return Networks((weight, *rest), (bias.astype(np.float32), *biases), g, fitted.status, fitted.losses, ramps)
 
     def _assemble(self, parts: tuple[Part, ...], weights: tuple[float, ...], about: dict[str, Any]) -> Predictor:
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
@@ -138,6 +141,7 @@ class SeparationClassifier(_Base):
             posterior with `random_state`, which is the policy whose violation the method controls.
         hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
         patience: early stopping on a tenth of the rows; None trains to the end.
+        ramps: cut each numeric column into so many pieces, as inputs beside it; 0 for the columns alone.
         device: a torch device.
         verbose: show a progress bar.
         random_state: seed of weights, batches and draws.
@@ -167,6 +171,7 @@ class SeparationClassifier(_Base):
         batch: int | None = 512,
         learning_rate: float = 1e-3,
         patience: int | None = None,
+        ramps: int = 0,
         device: str = "cpu",
         verbose: bool = False,
         random_state: Any = 0,
@@ -181,6 +186,7 @@ class SeparationClassifier(_Base):
         self.batch = batch
         self.learning_rate = learning_rate
         self.patience = patience
+        self.ramps = ramps
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
@@ -242,7 +248,7 @@ class FrontierClassifier(_Base):
         offer: "deterministic" (no coin at all), "single" or "mixture"; None for the best of them.
         method, trade_offs: the path; None for the method's own grid.
         hold_out: share of the rows that measures.
-        use_sensitive, hidden, epochs, min_steps, batch, learning_rate, patience, device, verbose, random_state: as in
+        use_sensitive, hidden, epochs, min_steps, batch, learning_rate, patience, ramps, device, verbose, random_state: as in
             `SeparationClassifier`.
 
     Attributes:
@@ -267,6 +273,7 @@ class FrontierClassifier(_Base):
         batch: int | None = 512,
         learning_rate: float = 1e-3,
         patience: int | None = None,
+        ramps: int = 0,
         device: str = "cpu",
         verbose: bool = False,
         random_state: Any = 0,
@@ -286,6 +293,7 @@ class FrontierClassifier(_Base):
         self.batch = batch
         self.learning_rate = learning_rate
         self.patience = patience
+        self.ramps = ramps
         self.device = device
         self.verbose = verbose
         self.random_state = random_state

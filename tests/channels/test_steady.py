@@ -32,8 +32,22 @@ def test_gradient(labels: int, groups: int) -> None:
     rng = np.random.default_rng(labels)
     problem = _Problem(*rows(400, rng, labels, groups), rng.random(400) + 0.2, 3.0)
     theta = rng.normal(size=groups * labels * (labels + 1))
-    numeric = approx_fprime(theta, lambda t: problem._loss(t, 0.05)[0], 1e-6)
-    assert problem._loss(theta, 0.05)[1] == pytest.approx(numeric, rel=1e-3, abs=2e-4)
+    numeric = approx_fprime(theta, lambda t: problem._loss(t, 0.05, 0.01)[0], 1e-6)
+    assert problem._loss(theta, 0.05, 0.01)[1] == pytest.approx(numeric, rel=1e-3, abs=2e-4)
+
+
+def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
+    """What the groups differ by, beside what they have in common, falls with the shrinkage at any utility."""
+    p, y, z = rows(4_000, np.random.default_rng(5), 3, 3)
+
+    def apart(shrinkage: float) -> np.ndarray:
+        found = steady_channels(p, y, z, (0.7, 0.1, 0.02), (0, 1, 2), shrinkage=shrinkage)
+        common = [channel.weight.mean(0) for channel in found]
+        return np.array([np.linalg.norm(c.weight - m) / np.linalg.norm(m) for c, m in zip(found, common, strict=True)])
+
+    loose, firm, tight = apart(1.0), apart(1e4), apart(1e5)
+    assert np.all(firm < 0.9 * loose)
+    assert np.all(tight < 0.1 * loose)
 
 
 @pytest.mark.slow

@@ -106,14 +106,15 @@ def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int
     assert q[2] == pytest.approx(np.tile(np.bincount(y) / len(y), (len(y), 1)), abs=1e-6)
 
 
-def test_a_prediction_is_that_of_one_of_the_five_networks() -> None:
-    """The channel was fitted to scores of these networks on rows that they had not seen, so these are what it is used on."""
+def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
+    """The channel was fitted to scores of such teams on rows that they had not seen, so these are what it is used on."""
     pytest.importorskip("torch")
     X, y, z = people(1500)
     recipe = Recipe(hidden=(8,), epochs=3, min_steps=0, batch=128, learning_rate=5e-3)
     fitted = methods.fit("channel", Sample(X, y, z), [Lane(1.0, None, 1), Lane(0.0, None, 1)], recipe=recipe)
-    assert len(fitted.base.status) == 5
+    assert len(fitted.base.status) == 20
     scores = fitted.base.posteriors(X, z).astype(float)
     scores /= scores.sum(2, keepdims=True)
-    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in scores], axis=0)
+    teams = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
+    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in teams], axis=0)
     assert fitted.posteriors(X, z)[0] == pytest.approx(mean)

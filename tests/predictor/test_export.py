@@ -46,3 +46,14 @@ def test_deep_x_only_multiclass_networks_export_too(single, data, tmp_path):
 def test_a_mixture_is_refused(mixture, tmp_path):
     with pytest.raises(InputError, match="Only a single network"):
         mixture.to_onnx(tmp_path / "model.onnx")
+
+
+def test_networks_with_ramps_export_too(single, data, tmp_path):
+    recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, ramps=8)
+    fitted = methods.fit("cmi", Sample(data.X, data.y, data.z), [Lane(0.3)], recipe=recipe)
+    ramped = replace(single, parts=(Part.of("cmi", 0.3, "randomized", fitted),))
+    rows = people(500, seed=32)
+    z = ramped.group_codes(rows, None, 500).astype(np.int64)
+    q, _ = run(ramped.to_onnx(tmp_path / "model.onnx"), X=ramped.matrix(rows), z=z)
+    assert len(fitted.ramps)
+    assert np.abs(q - ramped.predict_proba(rows)).max() < 1e-5

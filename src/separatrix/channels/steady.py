@@ -40,7 +40,7 @@ def steady_channels(
     *,
     reference: float | None = None,
     sample_weight: Array | None = None,
-    shrinkage: float = 1.0,
+    shrinkage: float = 300.0,
     steps: int = 200,
 ) -> list[SoftmaxChannel]:
     """One channel per share: utility share · `reference`, least violation expected of as many unseen rows.
@@ -52,7 +52,8 @@ def steady_channels(
         groups: the groups, in the order of their codes.
         reference: a utility in nats; by default that of the rule "the label whose posterior exceeds its mean the most".
         sample_weight: weight per row.
-        shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows.
+        shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows where (W, b) has the size of
+            its start: sharp and soft channels are pulled alike.
         steps: L-BFGS steps at most.
 
     >>> rng = np.random.default_rng(0)
@@ -157,15 +158,17 @@ class _Problem:
         )
 
     def solve(self, utility: float, steps: int) -> Array:
-        """From the softest start that is useful enough; log of the expected violation, held at the utility."""
-        scale = 0.5
-        while scale < _HARDEST and self.measure(self.start(scale))[0] < utility:
-            scale *= 2.0
+        """From the posterior, sharpened or softened to the utility; log of the expected violation, held there."""
+        low, high = -8.0, float(np.log2(_HARDEST))
+        while high - low > 0.05:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.measure(self.start(2.0**middle))[0] < utility else (low, middle)
         options = {"maxiter": steps}
-        result = minimize(self._loss, self.start(scale), args=(utility,), jac=True, method="L-BFGS-B", options=options)
+        start, hold = self.start(2.0**high), self.shrinkage / 4.0**high  # a pull that is the same at any sharpness
+        result = minimize(self._loss, start, args=(utility, hold), jac=True, method="L-BFGS-B", options=options)
         return np.asarray(result.x)
 
-    def _loss(self, theta: Array, utility: float) -> tuple[float, Array]:
+    def _loss(self, theta: Array, utility: float, hold: float) -> tuple[float, Array]:
         u, v, error, q, rate, common, spread = self._moments(theta)
         u, expected = max(u, 1e-12), max(v + error, 1e-12)
         distance = np.log(u / utility)
@@ -184,5 +187,5 @@ class _Problem:
         for g, rows in self.slices:
             gradient[g, :, :-1], gradient[g, :, -1] = up[rows].T @ self.p[rows], up[rows].sum(0)
         away = both - both.mean(0)
-        loss = float(np.log(expected)) + _FIRM * distance**2 + 0.5 * self.shrinkage * float((away**2).sum())
-        return loss, (self.shrinkage * away - gradient).ravel()
+        loss = float(np.log(expected)) + _FIRM * distance**2 + 0.5 * hold * float((away**2).sum())
+        return loss, (hold * away - gradient).ravel()

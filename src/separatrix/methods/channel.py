@@ -1,11 +1,14 @@
 r"""Channel: the limit as a method. Any classifier, then the best channel of its posterior, per group.
 
-The base is five networks, each trained on four fifths of the rows; the channel is fitted to the scores that each gives the fifth
-that it has not seen, so that it corrects the errors that will occur. A prediction is that of one of the five drawn at random,
-P(U | x, z) their mean: a sixth network on all rows would have other scores than those that the channel was fitted to, and on
-Adult that alone trebles the violation of exact separation on unseen rows. Two labels: the
-certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact separation (a vertex of a linear programme) and
-λ = 0 the most useful rule. More labels: the channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
+The base is five teams of four networks; a team's score is the mean of its four. Four times the rows are dealt into fifths and
+each network is trained without one fifth, so that every row has a score of four networks that have not seen it. The channel is
+fitted to these scores and corrects the errors that will occur. A prediction is that of one of the five teams drawn at random,
+P(U | x, z) their mean. A network on all rows would have other scores than those that the channel was fitted to, and on Adult
+that alone trebles the violation of exact separation on unseen rows.
+
+Two labels: the certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact separation (a vertex of a linear
+programme) and λ = 0 the most useful rule. More labels: the channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact
+separation.
 
 Beyond λ = 1 separation on the fitted rows cannot get better, on unseen rows it can: what is left there is the sampling error of
 decisions that are almost hard. 1 < λ < 2 are the steady channels (`channels.steady`), softer ones, which have the share 2 − λ
@@ -32,7 +35,7 @@ from separatrix.channels import SoftmaxChannel, ThresholdChannel, binary_score, 
 from separatrix.columns import check_lengths, check_weight, compact
 from separatrix.errors import InputError
 from separatrix.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
-from separatrix.methods import Lane, Method, Options, Sample, Supports
+from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.regions import certified_curve
 
@@ -41,11 +44,12 @@ __all__ = ["METHOD", "ChannelClassifier", "fit"]
 Array = NDArray[np.float64]
 Channel = ThresholdChannel | SoftmaxChannel
 _FOLDS = 5
+_TEAM = 4  # networks whose mean is one score
 
 
 @dataclass(frozen=True, eq=False)
 class ChannelPolicies:
-    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of each)."""
+    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of a team, teams)."""
 
     base: Networks
     of_lane: NDArray[np.intp]
@@ -55,7 +59,7 @@ class ChannelPolicies:
     def status(self) -> tuple[str, ...]:
         return tuple(
             next((self.base.status[i] for i in own if self.base.status[i] != "ok"), "ok")
-            for own in self.of_lane.tolist()
+            for own in self.of_lane.reshape(len(self.of_lane), -1).tolist()
         )
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
@@ -68,7 +72,7 @@ class ChannelPolicies:
             return q
         for lane, (own, channel, status) in enumerate(zip(self.of_lane, self.channels, self.status, strict=True)):
             if status == "ok":
-                q[lane] = np.mean([channel.predict_proba(scores[i], z) for i in own], axis=0)
+                q[lane] = np.mean([channel.predict_proba(scores[team].mean(0), z) for team in own.T], axis=0)
         return q
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -95,7 +99,7 @@ class ChannelPolicies:
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:
     """Train the base networks of all lanes in one stack, then one channel per lane.
 
-    Lanes that differ in λ alone share their five networks.
+    Lanes that differ in λ alone share their networks.
     """
     from separatrix.methods.erm import loss  # needs torch, which the channel itself does not
     from separatrix.nn.stack import train
@@ -109,24 +113,26 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolic
     for members in bases.values():
         lane = lanes[members[0]]
         rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.intp)
-        fold = _deal(sample.y[rows], lane.seed)
+        seeds = [lane.seed * _TEAM + member for member in range(_TEAM)]
+        fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
         parts.append((rows, fold))
-        plan += [Lane(0.0, rows[fold != k], lane.seed) for k in range(_FOLDS)]
+        plan += [Lane(0.0, rows[own != k], seed) for own, seed in zip(fold, seeds, strict=True) for k in range(_FOLDS)]
     networks = train(sample, plan, options, loss)
-    of_lane = np.empty((len(lanes), _FOLDS), dtype=np.intp)
+    of_base = np.arange(len(plan)).reshape(-1, _TEAM, _FOLDS)
+    of_lane = np.empty((len(lanes), _TEAM, _FOLDS), dtype=np.intp)
     channels: dict[int, Channel] = {}
     for b, (members, (rows, fold)) in enumerate(zip(bases.values(), parts, strict=True)):
-        scores = np.empty((len(rows), sample.n_labels))
-        for k in range(_FOLDS):
-            here = fold == k
-            network = networks[[b * _FOLDS + k]]
-            scores[here] = _normalised(network.posteriors(np.asarray(sample.X[rows[here]]), sample.z[rows[here]]))[0]
+        scores = np.zeros((len(rows), sample.n_labels))
+        for member, k in np.ndindex(_TEAM, _FOLDS):
+            here = fold[member] == k
+            network = networks[of_base[b, member, k : k + 1]]
+            own = network.posteriors(np.asarray(sample.X[rows[here]]), sample.z[rows[here]])
+            scores[here] += _normalised(own)[0] / _TEAM
         weight = None if sample.weight is None else sample.weight[rows]
         trade_offs = [lanes[i].trade_off for i in members]
         found = _channels(scores, sample.y[rows], sample.z[rows], weight, trade_offs, sample.n_groups)
         for i, channel in zip(members, found, strict=True):
-            of_lane[i] = b * _FOLDS + np.arange(_FOLDS)
-            channels[i] = channel
+            of_lane[i], channels[i] = of_base[b], channel
     return ChannelPolicies(networks, of_lane, tuple(channels[i] for i in range(len(lanes))))
 
 
@@ -286,9 +292,10 @@ METHOD = Method(
     trade_offs=(
         *(float(x) for x in np.linspace(0.0, 0.9, 10)),
         *(0.93, 0.96, 0.98, 0.99, 1.0),
-        *(1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
+        *(1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
     ),
     supports=Supports(multiclass=True, multigroup=True),
+    recipes={"default": Recipe(ramps=32), "plain": Recipe()},
     fit=fit,
     restore=ChannelPolicies.restore,
 )

@@ -83,6 +83,8 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
     """One game per lane, all of them side by side."""
     if sample.weight is not None:
         raise InputError("fairlearn's ExponentiatedGradient takes no sample weights: pass a `Sample` without `weight`.")
+    if options.recipe.ramps:
+        raise InputError("The networks of `exponentiated_gradient` take no ramps: pass a recipe with ramps=0.")
     for lane in lanes:
         if not lane.trade_off > 0:
             raise InputError(

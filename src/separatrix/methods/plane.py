@@ -55,5 +55,5 @@ METHOD = Method(
     reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
     trade_offs=(0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 1.0),
     loss=loss,
-    recipes={"default": replace(TUNED, exact=True), "batches": TUNED},
+    recipes={"default": replace(TUNED, exact=True, ramps=32), "plain": replace(TUNED, exact=True), "batches": TUNED},
 )

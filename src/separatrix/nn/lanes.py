@@ -111,6 +111,8 @@ class Recipe:
         weight_decay: decoupled, as in AdamW.
         patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has not improved for so
             many epochs, and keep its best weights; None trains on all rows to the end.
+        ramps: pieces that each column of more than two values is cut into, beside the column itself (`nn.ramps`); 0 for the
+            columns alone. Embeddings (more than 64 such columns) have none.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -123,6 +125,7 @@ class Recipe:
     running: float = 0.0
     weight_decay: float = 0.0
     patience: int | None = None
+    ramps: int = 0
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -136,6 +139,8 @@ class Recipe:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
+        if self.ramps < 0 or self.ramps == 1:
+            raise InputError(f"`ramps` is a number of pieces ≥ 2, or 0 for none, got {self.ramps}.")
         if not self.learning_rate > 0:
             raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
 

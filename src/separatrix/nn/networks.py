@@ -1,6 +1,6 @@
 """Networks: M trained networks of one shape, as plain arrays. Prediction needs numpy only.
 
-Inputs are [Z|X] with Z one-hot, or X alone; hidden layers are ReLU, the output a softmax.
+Inputs are [Z|X] with Z one-hot, or X alone, X with its `ramps`; hidden layers are ReLU, the output a softmax.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
+from separatrix.nn.ramps import NO_RAMPS, Ramps
 
 __all__ = ["Networks"]
 
@@ -29,6 +30,7 @@ class Networks:
         n_groups: number of one-hot group columns in front of X; 0 if the networks see X alone.
         status: "ok" or "diverged", per lane.
         losses: (M, epochs) mean training loss, NaN after a lane stopped.
+        ramps: of the columns of X, inputs beside them.
     """
 
     weights: tuple[NDArray[np.float32], ...]
@@ -36,6 +38,7 @@ class Networks:
     n_groups: int
     status: tuple[str, ...]
     losses: NDArray[np.float64]
+    ramps: Ramps = NO_RAMPS
 
     def __len__(self) -> int:
         return len(self.status)
@@ -49,21 +52,22 @@ class Networks:
             self.n_groups,
             tuple(self.status[i] for i in index),
             self.losses[index],
+            self.ramps,
         )
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
         features = X if isinstance(X, np.memmap) else np.asarray(X, dtype=np.float32)
-        width = self.weights[0].shape[1] - self.n_groups
+        width = self.weights[0].shape[1] - self.n_groups - len(self.ramps)
         if features.ndim != 2 or features.shape[1] != width:
             raise InputError(f"`X` must have the {width} columns of training, got shape {features.shape}.")
         groups = self._groups(z, len(features))
         m, out = len(self), self.weights[-1].shape[2]
         q = np.empty((m, len(features), out), dtype=np.float32)
-        step = max(1, _CELLS // (m * max(w.shape[2] for w in self.weights)))
+        step = max(1, _CELLS // max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1]))
         for start in range(0, len(features), step):
             rows = slice(start, start + step)
-            q[:, rows] = self._forward(np.asarray(features[rows], dtype=np.float32), groups[rows])
+            q[:, rows] = self._forward(self.ramps.encode(features[rows]), groups[rows])
         return q
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -71,6 +75,7 @@ class Networks:
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         codes = [_STATUS.index(s) for s in self.status]
+        named |= {f"ramp_{name}": getattr(self.ramps, name) for name in _RAMPS}
         return named | {"n_groups": np.array(self.n_groups), "status": np.array(codes), "losses": self.losses}
 
     @staticmethod
@@ -83,6 +88,7 @@ class Networks:
             int(arrays["n_groups"]),
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
+            Ramps(*(arrays[f"ramp_{name}"] for name in _RAMPS)),
         )
 
     def _groups(self, z: ArrayLike | None, n: int) -> NDArray[np.int64]:
@@ -113,3 +119,4 @@ class Networks:
 
 
 _STATUS = ("ok", "diverged")
+_RAMPS = ("column", "low", "width")

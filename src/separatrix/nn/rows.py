@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.nn.lanes import Lane, Options, Sample
+from separatrix.nn.ramps import NO_RAMPS, Ramps
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
 
@@ -47,7 +48,9 @@ class Rows:
 class Feed:
     """Batches for lanes of the same number of steps per epoch: iterate `epoch()` once per epoch."""
 
-    def __init__(self, sample: Sample, lanes: list[Lane], options: Options, merge: bool) -> None:
+    def __init__(
+        self, sample: Sample, lanes: list[Lane], options: Options, merge: bool, ramps: Ramps = NO_RAMPS
+    ) -> None:
         self.device, self.batch = options.device, options.recipe.batch
         groups = [(np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows), lane.seed) for lane in lanes]
         first = groups[0]
@@ -57,7 +60,7 @@ class Feed:
         self.random = [np.random.default_rng([seed, 1]) for _, seed in groups]
         self.sizes = np.array([len(rows) for rows in self.rows])
         self.weight = None if sample.weight is None else (sample.weight / sample.weight.mean()).astype(np.float32)
-        self.sample, self.blind = sample, sample.n_groups if options.use_sensitive else 0
+        self.sample, self.ramps, self.blind = sample, ramps, sample.n_groups if options.use_sensitive else 0
         width = int(self.sizes.max()) if self.batch is None else self.batch
         self.steps = int(-(-self.sizes.max() // width))
         self.width = width
@@ -68,14 +71,14 @@ class Feed:
             self.x = self._inputs(sample.X[inputs], sample.z[inputs])[None]
             self.y, self.z = self._tensor(y)[None], self._tensor(z)[None]
             self.index = self._tensor(self.spread)
-        elif sample.X.nbytes <= _IN_MEMORY:
+        elif 4 * len(sample) * self.inputs <= _IN_MEMORY:
             self.x = self._inputs(sample.X, sample.z)
             self.y, self.z = self._tensor(sample.y), self._tensor(sample.z)
 
     @property
     def inputs(self) -> int:
         """Width of the network's input."""
-        return self.blind + int(self.sample.X.shape[1])
+        return self.blind + int(self.sample.X.shape[1]) + len(self.ramps)
 
     def cells(self) -> Tensor:
         """Training counts (G, Y, Z) of each lane's rows."""
@@ -140,9 +143,9 @@ class Feed:
         return max(self.width, len(self.sample) // 16) if options.recipe.exact else self.width
 
     def _inputs(self, X: NDArray[Any], z: NDArray[np.int64]) -> Tensor:
-        """[Z|X] with Z one-hot, or X alone."""
-        inputs = np.zeros((len(X), self.blind + X.shape[1]), dtype=np.float32)
-        inputs[:, self.blind :] = X
+        """[Z|X] with Z one-hot, or X alone; X with its ramps."""
+        inputs = np.zeros((len(X), self.inputs), dtype=np.float32)
+        inputs[:, self.blind :] = self.ramps.encode(X)
         if self.blind:
             inputs[np.arange(len(X)), z] = 1.0
         return self._tensor(inputs)

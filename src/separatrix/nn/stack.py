@@ -27,6 +27,7 @@ from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch, Lane, Loss, Options, Rival, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
+from separatrix.nn.ramps import Ramps
 from separatrix.nn.rows import Feed, Rows
 
 __all__ = ["chunks", "train"]
@@ -61,7 +62,10 @@ def train(
         if lane.rows is not None and not len(lane.rows):
             raise InputError(f"The lane with trade-off {lane.trade_off} has no training rows.")
     parts = chunks(lanes, len(sample), options.recipe.batch)
-    calls = [delayed(_one_thread)(sample, [lanes[i] for i in part], options, loss, rival, per_row) for part in parts]
+    ramps = Ramps.of(sample.X, _rows(lanes, len(sample)), options.recipe.ramps)
+    calls = [
+        delayed(_one_thread)(sample, [lanes[i] for i in part], options, loss, rival, per_row, ramps) for part in parts
+    ]
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
     with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
@@ -75,7 +79,18 @@ def train(
         trained[0].n_groups,
         tuple(np.concatenate([t.status for t in trained])[order].tolist()),
         _pad([t.losses for t in trained])[order],
+        ramps,
     )
+
+
+def _rows(lanes: Sequence[Lane], n: int) -> NDArray[np.intp]:
+    """The rows that train any of the lanes."""
+    if any(lane.rows is None for lane in lanes):
+        return np.arange(n)
+    used = np.zeros(n, dtype=bool)
+    for lane in lanes:
+        used[lane.rows] = True
+    return np.flatnonzero(used)
 
 
 def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
@@ -117,13 +132,14 @@ def _train_chunk(
     loss: Loss,
     rival: Rival | None,
     per_row: bool,
+    ramps: Ramps,
 ) -> Networks:
     recipe, m = options.recipe, len(lanes)
     watch = None
     if recipe.patience is not None:
         lanes, held = _hold_out(lanes, len(sample))
-        watch = _Watch(sample, held, options)
-    feed = Feed(sample, lanes, options, merge=not per_row)
+        watch = _Watch(sample, held, options, ramps)
+    feed = Feed(sample, lanes, options, not per_row, ramps)
     seeds = [lane.seed for lane in lanes]
     layers = Layers((feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind)
     adam = Adam(layers.flat, recipe.weight_decay)
@@ -220,10 +236,10 @@ class _Against:
 class _Watch:
     """Early stopping: each lane's best weights, by its objective on rows that it is not trained on."""
 
-    def __init__(self, sample: Sample, held: list[Lane], options: Options) -> None:
+    def __init__(self, sample: Sample, held: list[Lane], options: Options, ramps: Ramps) -> None:
         self.patience = options.recipe.patience or 0
         whole = replace(options, recipe=replace(options.recipe, batch=None, exact=False))
-        feed = Feed(sample, held, whole, merge=False)
+        feed = Feed(sample, held, whole, False, ramps)
         (self.rows,) = feed.epoch()
         self.cells = feed.cells().expand(len(held), -1, -1)
         self.feed = feed
@@ -283,13 +299,14 @@ def _one_thread(
     loss: Loss,
     rival: Rival | None,
     per_row: bool,
+    ramps: Ramps,
 ) -> Networks:
     """Threads inside small products only contend: up to 50 times slower was seen."""
     before = torch.get_num_threads()
     try:
         if options.device == "cpu":
             torch.set_num_threads(1)
-        return _train_chunk(sample, lanes, options, loss, rival, per_row)
+        return _train_chunk(sample, lanes, options, loss, rival, per_row, ramps)
     finally:
         torch.set_num_threads(before)
 

@@ -35,12 +35,26 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         )
     net = predictor.parts[0].fitted
     weights, biases = [w[0] for w in net.weights], [b[0] for b in net.biases]
-    width = weights[0].shape[0] - net.n_groups
+    ramps = net.ramps
+    width = weights[0].shape[0] - net.n_groups - len(ramps)
     inputs = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", width])]
     constants = [numpy_helper.from_array(np.ascontiguousarray(b), f"bias_{i}") for i, b in enumerate(biases)]
     constants += [numpy_helper.from_array(np.ascontiguousarray(w), f"weight_{i}") for i, w in enumerate(weights[1:], 1)]
     constants.append(numpy_helper.from_array(np.ascontiguousarray(weights[0][net.n_groups :]), "weight_0"))
-    nodes = [helper.make_node("Gemm", ["X", "weight_0", "bias_0"], ["h_0"])]
+    nodes, x = [], "X"
+    if len(ramps):
+        of_ramps = {"ramp_column": ramps.column, "ramp_low": ramps.low, "ramp_width": ramps.width}
+        bounds = {"zero": np.float32(0.0), "one": np.float32(1.0)}
+        constants += [numpy_helper.from_array(np.asarray(a), name) for name, a in (of_ramps | bounds).items()]
+        nodes += [
+            helper.make_node("Gather", ["X", "ramp_column"], ["ramp_x"], axis=1),
+            helper.make_node("Sub", ["ramp_x", "ramp_low"], ["ramp_above"]),
+            helper.make_node("Div", ["ramp_above", "ramp_width"], ["ramp_share"]),
+            helper.make_node("Clip", ["ramp_share", "zero", "one"], ["ramps"]),
+            helper.make_node("Concat", ["X", "ramps"], ["X_ramps"], axis=1),
+        ]
+        x = "X_ramps"
+    nodes.append(helper.make_node("Gemm", [x, "weight_0", "bias_0"], ["h_0"]))
     last = "h_0"
     if net.n_groups:
         inputs.append(helper.make_tensor_value_info("z", TensorProto.INT64, ["n"]))
