@@ -16,10 +16,17 @@ def posteriors(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rng.dirichlet(np.ones(3), n) * 0.5 + 0.5 * np.eye(3)[(y + (rng.random(n) < 0.2 * z)) % 3], y, z
 
 
-def test_a_linear_programme_that_is_given_up_says_so_and_leaves_a_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(softmax, "linprog", lambda *_, **__: SimpleNamespace(x=None, message="Time limit reached."))
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [(1, r"groups took longer than 20 s: the channel"), (4, r"groups failed, Solve error: the channel")],
+)
+def test_a_linear_programme_without_an_answer_says_so_and_leaves_a_constant(
+    monkeypatch: pytest.MonkeyPatch, status: int, reason: str
+) -> None:
+    answer = SimpleNamespace(x=None, status=status, message="Solve error")
+    monkeypatch.setattr(softmax, "linprog", lambda *_, **__: answer)
     p, y, z = posteriors(2000)
-    with pytest.warns(UserWarning, match=r"3 labels and 2 groups was given up after 20 s \(Time limit reached\)"):
+    with pytest.warns(UserWarning, match=reason):
         path = softmax.softmax_path(p, y, z, betas=(0.0, 1.0, float("inf")))
     assert path.violation[-1] == pytest.approx(0.0, abs=1e-12)
     assert path.utility[-1] == pytest.approx(0.0, abs=1e-12)

@@ -291,7 +291,7 @@ class _Rows:
 def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[Array, Array] | None:
     """max Σ tangent·M subject to rate_z C_z = M in the cells present, C_z stochastic: C (groups, K, K) and M (K, K).
 
-    None where the solver did not finish in time: degenerate programmes of 4,000 variables can hold it for many minutes.
+    None where the solver failed or did not finish in time: degenerate programmes of 4,000 variables can hold it for many minutes.
     """
     groups, k, _ = rate.shape
     n_mix = groups * k * k
@@ -318,9 +318,10 @@ def _best_mix(rate: Array, present: NDArray[np.bool_], tangent: Array) -> tuple[
         options={"time_limit": _PATIENCE},
     )
     if result.x is None:
+        reason = f"took longer than {_PATIENCE:.0f} s" if result.status == 1 else f"failed, {result.message.strip()}"
         warnings.warn(
-            f"The linear programme of exact separation for {k} labels and {groups} groups was given up after "
-            f"{_PATIENCE:.0f} s ({result.message.split('.')[0]}): the channel of v = 0 is the best found before, or a constant.",
+            f"The linear programme of exact separation for {k} labels and {groups} groups {reason}: "
+            "the channel of v = 0 is the best found before, or a constant.",
             stacklevel=2,
         )
         return None

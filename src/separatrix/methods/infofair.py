@@ -19,6 +19,8 @@ lose nothing of it, and do not change when a constant is added to the logits, wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -39,46 +41,58 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
 
 
 def contrast(batch: Batch, lanes: Lanes) -> Term:
-    """Î and its derivative in closed form: O(B²) numbers a lane, and no graph over them.
+    """Î and its derivative in closed form, label by label: O(rows of the label²) numbers a lane, and no graph over them.
 
     A row of weight w stands for w rows, its own copies among them.
     """
-    p, n = lanes.p, lanes.n
+    p, n = lanes.p, torch.as_tensor(lanes.n, device=lanes.p.device)
     m, _, b = p.shape
-    weight = torch.ones(m, b, dtype=p.dtype, device=p.device) if batch.weight is None else batch.weight
-    tiny = torch.finfo(p.dtype).tiny
-    r = (lanes.log_p / 2).exp().transpose(1, 2)  # (M, B, K)
-    kernel = torch.baddbmm(r.new_full((), -1 / TEMPERATURE), r, r.transpose(1, 2), alpha=1 / TEMPERATURE).exp_()
-
-    shape = (batch.n_labels, batch.n_groups)
-    cell = (batch.y * batch.n_groups + batch.z).unsqueeze(2)
-    member = one_hot(cell.squeeze(2), shape[0] * shape[1]).to(p.dtype) * weight.unsqueeze(2)  # (M, B, cells)
-    itself = weight.clamp_max(1.0).unsqueeze(2)
-    sums = torch.bmm(kernel, member).scatter_add_(2, cell, -itself)  # κ_ii = 1
-    label = batch.y.unsqueeze(2)
-    own = sums.gather(2, cell)
-    every = sums.unflatten(2, shape).sum(3).gather(2, label)
-    size = member.sum(1)
-    n_own = size.gather(1, cell.squeeze(2)).unsqueeze(2) - itself
-    n_every = size.unflatten(1, shape).sum(2).gather(1, batch.y).unsqueeze(2) - itself
-
-    valid = (n_own > 0) & (n_every > n_own) & (weight.unsqueeze(2) > 0) & (own > tiny)
-    one = torch.ones((), dtype=p.dtype, device=p.device)
-    own, every, n_own, n_every = (torch.where(valid, part, one) for part in (own, every, n_own, n_every))
-    share = torch.where(valid, weight.unsqueeze(2) / torch.as_tensor(n, device=p.device).reshape(-1, 1, 1), 0.0)
-    value = (share * (own.log() - n_own.log() - every.log() + n_every.log())).sum((1, 2), dtype=torch.float64)
-
-    # ∂Î/∂(sums): +1/own in the row's own cell, −1/every in each cell of its label
-    down = (share / every).neg().expand(-1, -1, shape[1])
-    by_cell = torch.zeros_like(sums).unflatten(2, shape)
-    by_cell.scatter_(2, label.unsqueeze(3).expand(-1, -1, 1, shape[1]), down.unsqueeze(2))
-    by_cell = by_cell.flatten(2).scatter_add_(2, cell, share / own)
-    pull = torch.bmm(by_cell, member.transpose(1, 2)).mul_(kernel)
-    of_latent = (torch.bmm(pull, r) + torch.bmm(pull.transpose(1, 2), r)) / TEMPERATURE
+    weight = torch.ones(m, b, dtype=p.dtype, device=p.device) if batch.weight is None else batch.weight.expand(m, b)
+    r = (lanes.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
+    value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
+    for some, rows in _alike(batch.y.expand(m, b), batch.n_labels):
+        z = batch.z.expand(m, b)[some][:, rows]
+        found = _within(r[some][:, rows], z, weight[some][:, rows].unsqueeze(2), batch.n_groups)
+        value[some] += found[0]
+        of_latent[some, rows] = found[1]
     of_log_p = (of_latent * r / 2).transpose(1, 2)
     gradient = of_log_p - p * of_log_p.sum(1, keepdim=True)
-    per_row = torch.where(weight > 0, torch.as_tensor(n, device=p.device).reshape(-1, 1) / weight.clamp_min(tiny), 0.0)
-    return Term(value, gradient * per_row.unsqueeze(1))
+    per_row = torch.where(weight > 0, 1.0 / weight.clamp_min(torch.finfo(p.dtype).tiny), 0.0)
+    return Term(value / n, gradient * per_row.unsqueeze(1))
+
+
+def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor]]:
+    """Lanes and rows of one label: all lanes together if they see the same rows, else one after the other."""
+    together = bool((y == y[:1]).all())
+    for lane in range(1 if together else len(y)):
+        some = slice(None) if together else slice(lane, lane + 1)
+        for rows in y[lane].argsort(stable=True).split(y[lane].bincount(minlength=n_labels).tolist()):
+            if len(rows):
+                yield some, rows
+
+
+def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:
+    """Σ of the weighted logarithms among rows of one label, (M,), and its derivative with respect to the latent, (M, B, K)."""
+    one = torch.ones_like(r[:, :, :1])
+    kernel = torch.bmm(torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2).transpose(1, 2)).exp_()
+    group = z.unsqueeze(2)
+    member = one_hot(z, n_groups).to(r.dtype) * weight  # (M, B, Z)
+    itself = weight.clamp_max(1.0)
+    sums = torch.bmm(kernel, member).scatter_add_(2, group, -itself)  # κ_ii = 1
+    size = member.sum(1, keepdim=True).expand_as(member)
+    own, every = sums.gather(2, group), sums.sum(2, keepdim=True)
+    n_own, n_every = size.gather(2, group) - itself, size.sum(2, keepdim=True) - itself
+
+    valid = (n_own > 0) & (n_every > n_own) & (weight > 0) & (own > torch.finfo(r.dtype).tiny)
+    own, every, n_own, n_every = (torch.where(valid, part, one) for part in (own, every, n_own, n_every))
+    share = torch.where(valid, weight, 0.0)
+    value = (share * (own.log() - n_own.log() - every.log() + n_every.log())).sum((1, 2), dtype=torch.float64)
+
+    # ∂/∂(sums): +1/own in the row's own group, −1/every in each; κ is symmetric, so a pair is pulled from both sides at once
+    by_group = (share / every).neg().repeat(1, 1, n_groups).scatter_add_(2, group, share / own)
+    both = torch.cat([by_group, member], 2), torch.cat([member, by_group], 2)
+    pull = torch.bmm(both[0], both[1].transpose(1, 2)).mul_(kernel)
+    return value, torch.bmm(pull, r) / TEMPERATURE
 
 
 METHOD = Method(

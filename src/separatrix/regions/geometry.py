@@ -225,19 +225,31 @@ class Regions:
 
 
 def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
-    """Where the slope Σ pull (ξ − logit(start + λ edge)), decreasing in λ, vanishes: Newton's method in a bracket."""
-    result, active = np.full(len(start), 0.5), np.arange(len(start))
-    low, high, position = np.zeros(len(start)), np.ones(len(start)), np.full(len(start), 0.5)
-    fixed = [start[:, 0], start[:, 1], edge[:, 0], edge[:, 1], pull[:, 0], pull[:, 1], (pull * xi).sum(1)]
+    """Where the slope Σ pull (ξ − logit(start + λ edge)), decreasing in λ, vanishes: Newton's method in a bracket.
+
+    0 or 1 where it does not vanish between: most maximisers are vertices. Close to an end of the edge that is an end of the unit
+    interval the slope is linear in the logarithm of the distance from there, and Newton's step is taken in that.
+    """
+    force, end = (pull * xi).sum(1), start + edge
+    falls, rises = (force < _weight(pull, np.clip(x, _TINY, _ONE)) for x in (start, end))
+    result = np.where(falls, 0.0, 1.0)
+    active = np.flatnonzero(~falls & rises)
+    from_zero, to_one = ((pull > 0) & (start <= 0.0)).any(1), ((pull > 0) & (end >= 1.0)).any(1)
+    low, high, position = np.zeros(len(active)), np.ones(len(active)), np.full(len(active), 0.5)
+    fixed = [part[active] for part in (*start.T, *edge.T, *pull.T, force, from_zero, to_one)]
     for _ in range(70):
-        s0, s1, e0, e1, p0, p1, force = fixed
+        s0, s1, e0, e1, p0, p1, f, zero, one = fixed
         x0, x1 = np.clip(s0 + position * e0, _TINY, _ONE), np.clip(s1 + position * e1, _TINY, _ONE)
-        slope = force - p0 * _logit(x0) - p1 * _logit(x1)
-        curvature = p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1))
+        slope = f - p0 * _logit(x0) - p1 * _logit(x1)
+        newton = slope / np.maximum(p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1)), _TINY)
         rising = slope > 0
         low, high = np.where(rising, position, low), np.where(rising, high, position)
-        step = position + slope / np.maximum(curvature, _TINY)
-        new = np.where((step > low) & (step < high), step, 0.5 * (low + high))
+        step = position + newton
+        near = zero & (position < 0.5)
+        step[near] = _scaled(position[near], newton[near])
+        near = one & (position > 0.5)
+        step[near] = 1.0 - _scaled(1.0 - position[near], -newton[near])
+        new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))  # at the root the step is none
         # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
         room = np.minimum(
             np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY), np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY)
@@ -251,6 +263,15 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
             fixed = [part[moved] for part in fixed]
         position = new
     return result
+
+
+def _scaled(distance: Array, step: Array) -> Array:
+    """The step in the logarithm of the distance that is `step` to first order."""
+    return distance * np.exp(np.clip(step / np.maximum(distance, _TINY), -600.0, 50.0))
+
+
+def _weight(pull: Array, x: Array) -> Array:
+    return (pull * _logit(x)).sum(1)
 
 
 def _ascent(hessian: Array, gradient: Array) -> Array:
