@@ -62,7 +62,7 @@ def main() -> None:
             own = select(columns, method=name)
             print(f"  {name}: {len(own['fold'])} models, {own['train_seconds'].sum():.0f} s of training")
         start = time.perf_counter()
-        for _ in benchmarking.write_tables(folder / "out"):
+        for _ in benchmarking.write_tables(figures.Results.read(folder / "out"), folder / "out"):
             pass
         drawn = figures.draw(folder / "out", folder / "figures", formats=("png",))
         print(f"tables and {len(drawn)} figures {time.perf_counter() - start:.1f} s")

@@ -13,7 +13,7 @@ import numpy as np
 from separatrix import datasets, figures, methods, summary
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.limits import limit
-from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, read, run, working, write_whole
+from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, run, working, write_whole
 
 __all__ = ["PAPER", "benchmark"]
 
@@ -63,8 +63,9 @@ def benchmark(
     counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items())) or "nothing new"
     yield f"{outcome.skipped:,} records were there; added {counts}"
     add_limits(place)
-    yield from write_tables(place)
-    drawn = figures.draw(place, place / "figures")
+    results = figures.Results.read(place)
+    yield from write_tables(results, place)
+    drawn = figures.draw(results, place / "figures")
     yield f"{len(drawn)} figures in {place / 'figures'}"
 
 
@@ -94,16 +95,14 @@ def add_limits(folder: Path) -> None:
             store.add_curve(Curve(name, "limit", found.violation, found.utility), question)
 
 
-def write_tables(folder: Path) -> Iterator[str]:
+def write_tables(results: figures.Results, folder: Path) -> Iterator[str]:
     """Write every dataset's tables as CSV, Markdown and LaTeX; gives the operating points to print."""
-    columns = read(folder)
-    with Store(folder, create=False) as store:
-        limits = {curve.dataset: curve for curve in store.curves() if curve.name == "limit"}
+    columns = results.columns
     for name in dict.fromkeys(columns["dataset"].tolist()):
         points = summary.operating_points(columns, name)
         tables = {
             "operating_points": points,
-            "envelopes": summary.envelopes(columns, name, limit=limits.get(name)),
+            "envelopes": summary.envelopes(columns, name, limit=results.limit(name)),
             "randomized": summary.paths(columns, name, "randomized"),
             "deterministic": summary.paths(columns, name, "deterministic"),
         }

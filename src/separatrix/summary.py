@@ -112,7 +112,7 @@ class Table:
 
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     """Fold means of every λ of every method on a dataset."""
-    mean = select(means(columns), dataset=dataset, policy=policy)
+    mean = means(select(columns, dataset=dataset, policy=policy))
     metrics = [name for name in _NAMES if name != "eo_gap" or not _many_labels(columns, dataset)]
     rows = []
     for own, name in _named(mean):
@@ -152,7 +152,7 @@ def operating_points(
     constraint = constraint or ("violation" if many else "eo_gap")
     budgets = budgets or (VIOLATIONS if many else EO_GAPS)
     policies = policies or (POLICIES[:1] if many else POLICIES)
-    mean = select(means(columns), dataset=dataset)
+    mean = means(select(columns, dataset=dataset))
     rows: list[tuple[Any, ...]] = []
     for policy in policies:
         for budget in budgets:
@@ -191,7 +191,7 @@ def envelopes(
         levels: violations v; by default a few between the strictest point and the least strict one.
         limit: curve to put above them, and each method's share of its hypervolume beside them.
     """
-    mean = select(means(columns), dataset=dataset, policy=policy)
+    mean = means(select(columns, dataset=dataset, policy=policy))
     hulls = {name: method_envelope(select(mean, **s._asdict())) for s, name in _named(mean)}
     top = max((float(hull.violation[-1]) for hull in hulls.values() if hull is not None), default=0.0)
     wanted = (

@@ -229,7 +229,7 @@ def test_chunks_depend_on_the_lanes_alone():
     assert sorted(i for part in parts for i in part) == list(range(len(lanes)))
     eleven = [Lane(t, np.arange(5), 0) for t in range(11)]
     assert chunks(eleven, 5, 64) == [list(range(11))]
-    assert [len(part) for part in chunks([Lane(0, seed=s) for s in range(24)], 5, 64)] == [8, 8, 8]
+    assert [len(part) for part in chunks([Lane(0, seed=s) for s in range(48)], 5, 64)] == [24, 24]
 
 
 @pytest.mark.parametrize(

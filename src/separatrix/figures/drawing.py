@@ -33,12 +33,15 @@ _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 
 
 def draw(
-    folder: str | Path, out: str | Path, formats: Sequence[str] = ("png", "svg"), progress: bool | None = None
+    records: str | Path | Results,
+    out: str | Path,
+    formats: Sequence[str] = ("png", "svg"),
+    progress: bool | None = None,
 ) -> list[Path]:
     """Write every figure that the records allow.
 
     Args:
-        folder: of the records.
+        records: a folder of them, or what was read from one.
         out: folder of the figures, made if need be.
         formats: endings that matplotlib knows.
         progress: a bar on stderr; by default if that is a terminal.
@@ -49,7 +52,7 @@ def draw(
     from rich.console import Console
     from rich.progress import track
 
-    results = Results.read(folder)
+    results = records if isinstance(records, Results) else Results.read(records)
     show = sys.stderr.isatty() if progress is None else progress
     written = []
     for dataset in track(results.datasets, "Drawing", console=Console(stderr=True), transient=True, disable=not show):

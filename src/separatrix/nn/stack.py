@@ -32,7 +32,8 @@ from separatrix.nn.rows import Feed, Rows
 
 __all__ = ["chunks", "train"]
 
-_LANES = 11  # lanes at a time: measured in benchmarks/stack.py
+_LANES = 25  # lanes at a time, at most: measured in benchmarks/stack.py
+_FEW = 5  # lanes with the same rows and seed that are not worth a chunk of their own
 
 
 def train(
@@ -103,8 +104,8 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
         n: rows of the sample.
         batch: rows per update, or None for all.
 
-    >>> [len(c) for c in chunks([Lane(t, seed=s) for s in (0, 1) for t in range(15)], 1000, 512)]
-    [8, 7, 8, 7]
+    >>> [len(c) for c in chunks([Lane(t, seed=s) for s in (0, 1) for t in range(30)], 1000, 512)]
+    [15, 15, 15, 15]
     """
     alike: dict[tuple[int, bytes], list[int]] = {}
     for i, lane in enumerate(lanes):
@@ -114,7 +115,7 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     for group in alike.values():
         rows = lanes[group[0]].rows
         size = n if rows is None else len(rows)
-        if len(group) < _LANES // 2:
+        if len(group) < _FEW:
             few.setdefault(1 if batch is None else ceil(size / batch), []).extend(group)
         else:
             parts += _evenly(group)
