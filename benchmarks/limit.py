@@ -52,16 +52,14 @@ def adult() -> None:
     grid = tuple(float(x) for x in np.linspace(0.0, 1.0, 41))
     lanes = [Lane(t, np.flatnonzero(fold != k), 0) for k in range(5) for t in grid]
     fitted = methods.fit("channel", sample, lanes, progress=sys.stderr.isatty())
-    print(
-        "channel (five networks, 41 λ) on held-out folds, share of the hypervolume of the limit of its own scores there"
-    )
+    print("channel (41 λ) on held-out folds, share of the hypervolume of the limit of its own scores there")
     points, pooled, shares = [], np.empty((len(y), 2)), []
     for k in range(5):
         test = fold == k
         q = fitted.posteriors(X[test], z[test])[k * len(grid) : (k + 1) * len(grid)]
         own = np.array([_point(one, y[test], z[test]) for one in q])
         points.append(own)
-        pooled[test] = fitted.base.posteriors(X[test], z[test])[fitted.of_lane[k * len(grid)]].mean(0)
+        pooled[test] = fitted.base.posteriors(X[test], z[test])[fitted.of_lane[k * len(grid)].ravel()].mean(0)
         shares.append(share(*own.T, sx.limit(pooled[test], y[test], z[test], points=60).envelope()))
         print(f"  fold {k}, limit of its {test.sum():,} rows: {shares[-1]:.4f}")
     together = sx.limit(pooled, y, z, points=60).envelope()

@@ -18,6 +18,7 @@ import numpy as np
 
 from benchmarks._measuring import DOCS, write_between_markers
 from separatrix import __version__, figures, summary
+from separatrix.envelope import concave_envelope
 from separatrix.sweep import Columns, Series, Store, legend_names, means, read, select, series
 
 # the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean, sd
@@ -69,6 +70,34 @@ def beside_the_paper(columns: Columns, dataset: str) -> summary.Table:
     return summary.Table(f"{dataset}: best mean under a budget, randomised policy", head, tuple(rows))
 
 
+def above_the_channel(columns: Columns, dataset: str) -> summary.Table | None:
+    """Whose randomised envelope is above the channel's, where, and by how much; None if there is no channel."""
+    mean = select(means(columns), dataset=dataset, policy="randomized")
+    found = series(mean)
+    hulls = {s: summary.method_envelope(select(mean, **s._asdict())) for s in found}
+    own = next((hulls[s] for s in found if s.method == "channel" and s.recipe == "default"), None)
+    if own is None:
+        return None
+    v = np.geomspace(1e-5, own.violation[-1], 400)
+    rows = []
+    for s, name in zip(found, legend_names(found), strict=True):
+        hull = hulls[s]
+        if s.method == "channel" or hull is None:
+            continue
+        # the constant (0, 0) is everybody's
+        theirs = concave_envelope(np.r_[0.0, hull.violation], np.r_[0.0, hull.utility]).at(v)
+        lead = 100 * (theirs / own.at(v) - 1)
+        if (lead > 0).any():
+            where, top = v[lead > 0], int(lead.argmax())
+            rows.append((name, float(lead[top]), float(v[top]), float(where[0]), float(where[-1])))
+    rows.sort(key=lambda row: -row[1])
+    return summary.Table(
+        f"{dataset}: envelopes above the channel's, 1e-5 ≤ v ≤ {own.violation[-1]:.3g}",
+        ("Method", "At most by %", "at v", "From v", "To v"),
+        tuple(rows) or (("none", None, None, None, None),),
+    )
+
+
 def generated(folder: Path, docs: Path) -> str:
     """The generated part, and the figures beside it."""
     columns = read(folder)
@@ -95,6 +124,9 @@ def generated(folder: Path, docs: Path) -> str:
             lines += [beside_the_paper(columns, dataset).markdown(), ""]
         levels = np.array([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02])
         lines += [summary.envelopes(columns, dataset, levels=levels.tolist(), limit=limits.get(dataset)).markdown(), ""]
+        against = above_the_channel(columns, dataset)
+        if against is not None:
+            lines += [against.markdown(), ""]
         lines += [f"![{path.stem}](results/{path.name})\n" for path in drawn if path.stem.startswith(dataset)]
         lines += ["<details><summary>All operating points</summary>", ""]
         lines += [summary.operating_points(columns, dataset).markdown(), "</details>", ""]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logit
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks.peers import base
@@ -38,13 +39,39 @@ def _lane(fitted: Any, i: int, rows: Rows) -> NDArray[Any]:
     return fitted.posteriors(rows.X, rows.z)[i, :, 1]
 
 
+def crossed_trees(train: Rows) -> tuple[list[base.Score], NDArray[np.float64]]:
+    """Five scorers, each without a fifth of the rows, and the score that each row has of the one that has not seen it."""
+    scorers, scores = [], np.empty(len(train.y))
+    for fit, rest in StratifiedKFold(5, shuffle=True, random_state=0).split(train.X, train.y):
+        scorers.append(base.score_of(base.fitted("trees", train.take(fit))))
+        scores[rest] = scorers[-1](train.take(rest))
+    return scorers, scores
+
+
+def plane_on_trees(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """`plane` with the trees' score as one more column."""
+    scorers, scores = crossed_trees(train)
+    wider = Sample(_with_score(train, scores), train.y, train.z)
+    grid = GRIDS["plane"][::5] if quick else GRIDS["plane"]
+    fitted = methods.fit("plane", wider, [Lane(trade_off) for trade_off in grid])
+
+    def policy(i: int, rows: Rows) -> NDArray[Any]:
+        one = [fitted[[i]].posteriors(_with_score(rows, scorer(rows)), rows.z)[0, :, 1] for scorer in scorers]
+        return np.mean(one, axis=0)
+
+    for i, trade_off in enumerate(grid):
+        yield f"λ {trade_off:g}", partial(policy, i)
+
+
+def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.column_stack([rows.X, logit(np.clip(score, 1e-6, 1.0 - 1e-6))]).astype(np.float32)
+
+
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
     """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does, for a whole path."""
     if crossed:
-        scorers, held, scores = [], train, np.empty(len(train.y))
-        for fit, rest in StratifiedKFold(5, shuffle=True, random_state=0).split(train.X, train.y):
-            scorers.append(base.score_of(base.fitted("trees", train.take(fit))))
-            scores[rest] = scorers[-1](train.take(rest))
+        held = train
+        scorers, scores = crossed_trees(train)
     else:
         scorer, held, scores = base.scored("trees", train)
         scorers = [scorer]
@@ -67,6 +94,11 @@ def _grid(name: str) -> str:
 SERIES = {
     "cmi": Series(_grid("cmi"), partial(trace, "cmi")),
     "plane": Series(_grid("plane"), partial(trace, "plane")),
+    "plane, trees": Series(
+        f"{_grid('plane')}; one more column: the score of {base.SETTINGS['trees']}, five-fold cross-fitted, at a prediction "
+        "that of one of the five drawn at random",
+        plane_on_trees,
+    ),
     "channel": Series(_grid("channel"), partial(trace, "channel")),
     "channel, trees": Series(
         f"{base.SETTINGS['trees']}, five-fold cross-fitted, one of the five drawn at random; {len(ROOTS)} levels of v",

@@ -115,6 +115,7 @@ class Section:
 
 STYLES = {
     "plane": "#9646ff",
+    "plane, trees": "#6a1fc2",
     "channel": "#ff9a4d",
     "channel, trees": "#d55e00",
     "channel, trees held out": "#8b3a00",

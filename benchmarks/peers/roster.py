@@ -27,7 +27,9 @@ class Peer:
 
 
 PEERS = {
-    "ours": Peer("ours", OURS, ("plane", "channel", "channel, trees", "channel, trees held out"), "#d55e00"),
+    "ours": Peer(
+        "ours", OURS, ("plane", "plane, trees", "channel", "channel, trees", "channel, trees held out"), "#d55e00"
+    ),
     "cmi": Peer("ours", OURS, ("cmi",), "#0072b2", soft=True),
     "error-parity": Peer(
         "error_parity",

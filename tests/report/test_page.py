@@ -42,7 +42,7 @@ def test_hovering_tells_the_point(page, part):
     page.actions().move_to_element(dict(page.points())[part["name"][i]]).perform()
     lines = page.text("#tip").splitlines()
     assert lines[0] == part["name"][i]
-    for line, (metric, name) in zip(lines[1:], SHORT.items(), strict=False):
+    for line, (metric, name) in zip(lines[1 : len(SHORT) + 1], SHORT.items(), strict=True):
         shown, sd = re.fullmatch(rf"{name} (\S+) ± (\S+)", line).groups()
         assert float(shown) == pytest.approx(part[metric][i], abs=6e-5)
         assert float(sd) == pytest.approx(part[f"{metric}_sd"][i], abs=6e-5)
