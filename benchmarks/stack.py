@@ -1,6 +1,6 @@
 """Training speed as ratios within one run: a step, a whole frontier, memory, and CelebA's shape.
 
-    python -m benchmarks.stack step | frontier | frontier_full | celeba       (all of them without an argument)
+    python -m benchmarks.stack step | frontier | frontier_full | at_once | celeba       (all of them without an argument)
 
 Steps and the per-core ratio are CPU time, the lower quartile of interleaved repetitions, so that a busy machine does not
 decide; wall time with two processes is wall time. The naive baseline is Algorithm 1 as one would write it: nn.Linear,
@@ -25,6 +25,7 @@ import separatrix as sx
 from separatrix import methods
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn import SeparationLoss
+from separatrix.nn import stack as trainer
 
 LAMBDAS = tuple(float(t) for t in np.linspace(0, 1, 11))
 
@@ -166,6 +167,25 @@ def frontier(features: str = "paper") -> None:
     )
 
 
+def at_once() -> None:
+    """How many networks at a time: those of one path share their rows, those of a channel do not."""
+    data = sx.datasets.load("bank")
+    sample, rng = Sample(data.X, data.y, data.z), np.random.default_rng(0)
+    own = [np.sort(rng.permutation(len(sample))[: 4 * len(sample) // 5]) for _ in range(24)]
+    kinds = {"the same rows": [Lane(t / 24, own[0], 0) for t in range(24)], "own rows": [Lane(0.3, r, 0) for r in own]}
+    kept = trainer._LANES
+    for name, plan in kinds.items():
+        for few in (6, 12, 24):
+            trainer._LANES = few
+            start = time.process_time()
+            methods.fit("cmi", sample, plan, recipe=Recipe(epochs=5, min_steps=0))
+            took = (time.process_time() - start) / (len(plan) * 5)
+            print(
+                f"Bank, 24 lanes with {name}, {few:2d} at a time: {took * 1e3:6.1f} ms CPU a lane and epoch", flush=True
+            )
+    trainer._LANES = kept
+
+
 def celeba() -> None:
     n, d = 202_599, 512
     with tempfile.TemporaryDirectory() as folder:
@@ -202,7 +222,8 @@ def _peak() -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    parts = {"step": step, "frontier": frontier, "frontier_full": partial(frontier, "full"), "celeba": celeba}
+    parts = {"step": step, "frontier": frontier, "frontier_full": partial(frontier, "full"), "at_once": at_once}
+    parts["celeba"] = celeba
     for name in sys.argv[1:] or parts:
         parts[name]()
 

@@ -32,7 +32,7 @@ from separatrix.nn.rows import Feed, Rows
 
 __all__ = ["chunks", "train"]
 
-_LANES = 25  # lanes at a time, at most: measured in benchmarks/stack.py
+_LANES = 25  # lanes at a time, at most: measured by `benchmarks.stack at_once`
 _FEW = 5  # lanes with the same rows and seed that are not worth a chunk of their own
 
 
