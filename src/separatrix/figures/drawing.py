@@ -245,7 +245,13 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     beyond = int((every > right).sum())
     if beyond:
         ax.text(
-            0.99, 0.02, f"{beyond} points further right", transform=ax.transAxes, ha="right", fontsize=8, color="0.4"
+            0.99,
+            0.02,
+            f"{beyond} point{'s' * (beyond > 1)} further right",
+            transform=ax.transAxes,
+            ha="right",
+            fontsize=8,
+            color="0.4",
         )
 
 
