@@ -222,8 +222,8 @@ def _peak() -> float:
 
 def main() -> None:
     torch.set_num_threads(1)
-    parts = {"step": step, "frontier": frontier, "frontier_full": partial(frontier, "full"), "at_once": at_once}
-    parts["celeba"] = celeba
+    full = partial(frontier, "full")
+    parts = {"step": step, "frontier": frontier, "frontier_full": full, "at_once": at_once, "celeba": celeba}
     for name in sys.argv[1:] or parts:
         parts[name]()
 

@@ -236,7 +236,7 @@ def eo_gap(counts: ArrayLike) -> Array:
     per_label = np.zeros(p.shape[:-2])
     for apart in range(1, p.shape[-2]):  # all pairs of groups, without an array of them
         distance = 0.5 * np.abs(rates[..., apart:, :] - rates[..., :-apart, :]).sum(-1)
-        per_label = np.fmax(per_label, np.where(np.isnan(distance), 0.0, distance).max(-1))
+        per_label = np.maximum(per_label, np.where(np.isnan(distance), 0.0, distance).max(-1))
     return per_label.sum(-1) / (p.sum((-2, -1)) > 0).sum(-1)
 
 

@@ -93,7 +93,10 @@ class ChannelPolicies:
             own = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
             kind = SoftmaxChannel if "mix" in own else ThresholdChannel
             channels.append(kind.from_arrays(groups, own))
-        return ChannelPolicies(base, np.asarray(arrays["of_lane"]), tuple(channels))
+        of_lane = np.asarray(arrays["of_lane"])
+        return ChannelPolicies(
+            base, of_lane.reshape(len(of_lane), -1, _FOLDS), tuple(channels)
+        )  # a team was once one network
 
 
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:

@@ -6,7 +6,7 @@ Inputs are [Z|X] with Z one-hot, or X alone, X with its `ramps`; hidden layers a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,20 @@ class Networks:
             q[:, rows] = self._forward(self.ramps.encode(features[rows]), groups[rows])
         return q
 
+    def unscaled(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Networks:
+        """The same networks of x, where these are of (x − mean) / scale: the scaling moves into the first layer and the ramps."""
+        first, g = self.weights[0].astype(np.float64), self.n_groups
+        end = g + len(scale)  # what follows are ramps
+        own = first[:, g:end] / scale[None, :, None]
+        weight = np.concatenate([first[:, :g], own, first[:, end:]], axis=1).astype(np.float32)
+        bias = (self.biases[0] - np.einsum("d,mdh->mh", mean, own)).astype(np.float32)
+        return replace(
+            self,
+            weights=(weight, *self.weights[1:]),
+            biases=(bias, *self.biases[1:]),
+            ramps=self.ramps.unscaled(mean, scale),
+        )
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Weights, biases and status as arrays with names, for a file format of your choice."""
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
@@ -88,7 +102,8 @@ class Networks:
             int(arrays["n_groups"]),
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
-            Ramps(*(arrays[f"ramp_{name}"] for name in _RAMPS)),
+            # networks that were saved before there were ramps have none
+            Ramps(*(arrays[f"ramp_{name}"] for name in _RAMPS)) if "ramp_column" in arrays else NO_RAMPS,
         )
 
     def _groups(self, z: ArrayLike | None, n: int) -> NDArray[np.int64]:

@@ -1,0 +1,120 @@
+"""What the estimators share: checked inputs, scaling, codes, and the way to a predictor of raw features."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from separatrix.columns import Levels, compact
+from separatrix.errors import InputError
+from separatrix.methods import Fitted, Recipe
+from separatrix.nn.networks import Networks
+from separatrix.predictor import Part, Predictor
+from separatrix.predictor.model import codes_of, joined
+
+__all__ = ["Array", "Base"]
+
+Array = NDArray[np.float64]
+
+
+class Base(ClassifierMixin, BaseEstimator):
+    """What the two estimators share: checked inputs, scaling, codes."""
+
+    def _prepare(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp], Array | None]:
+        """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        kept = slice(None) if weight is None else weight > 0  # a row that weighs nothing is no row
+        z, self.groups_ = self._groups(sensitive_features, len(y))
+        X, y, z, weight = X[kept], y[kept], z[kept], None if weight is None else weight[kept]
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        self.mean_ = np.average(dense, axis=0, weights=weight)
+        spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
+        self.scale_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.mean_)), spread, 1.0)
+        return self._scaled(dense), codes.astype(np.intp), z, weight
+
+    def _groups(self, values: Any, n: int) -> tuple[NDArray[np.intp], Levels]:
+        if values is None:
+            warnings.warn(
+                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM and controls no violation.",
+                UserWarning,
+                stacklevel=4,
+            )
+            return np.zeros(n, dtype=np.intp), (0,)
+        codes, levels = compact(joined(values), "sensitive_features")
+        if len(codes) != n:
+            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}.")
+        return np.asarray(codes, dtype=np.intp), levels
+
+    def _scaled(self, dense: NDArray[Any]) -> NDArray[np.float32]:
+        return np.ascontiguousarray((dense - self.mean_) / self.scale_, dtype=np.float32)
+
+    def _rows(self, X: Any) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
+
+    def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
+        if not self.uses_groups_:
+            return None
+        if sensitive_features is None:
+            raise InputError(
+                "This classifier was fitted with use_sensitive=True, so it needs `sensitive_features` to predict. Fit it with "
+                "use_sensitive=False to predict from X alone."
+            )
+        codes = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
+        if len(codes) != n:
+            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}.")
+        return codes
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            hidden=tuple(self.hidden),
+            epochs=self.epochs,
+            min_steps=self.min_steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            patience=self.patience,
+            ramps=self.ramps,
+        )
+
+    def _seed(self) -> int:
+        state = self.random_state
+        return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(2**31 - 1))
+
+    def _draw(self, q: Array) -> NDArray[Any]:
+        """A label per row of q; the coins come from `random_state` and the row's place."""
+        coin = np.random.default_rng(self._seed()).random((len(q), 1))
+        labels: NDArray[Any] = self.classes_[(np.cumsum(q, axis=1)[:, :-1] <= coin).sum(1)]
+        return labels
+
+    def _unscaled(self, fitted: Fitted) -> Fitted:
+        """The same networks for features as they come."""
+        if not isinstance(fitted, Networks):
+            raise InputError(
+                f"Only networks can become a predictor of raw features; {self.method!r} is of another kind."
+            )
+        return fitted.unscaled(self.mean_, self.scale_)
+
+    def _assemble(self, parts: tuple[Part, ...], weights: tuple[float, ...], about: dict[str, Any]) -> Predictor:
+        names = tuple(map(str, getattr(self, "feature_names_in_", ())))
+        labels = tuple(self.classes_.tolist())
+        return Predictor(labels, self.groups_, parts, weights, features=names, about=about)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,121 @@
+"""One method at one trade-off as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from separatrix import methods
+from separatrix.errors import InputError
+from separatrix.estimators.base import Array, Base
+from separatrix.methods import Lane, Sample
+from separatrix.predictor import Part, Predictor
+
+__all__ = ["SeparationClassifier"]
+
+
+class SeparationClassifier(Base):
+    """One method at one trade-off.
+
+    Args:
+        trade_off: λ, on the method's own scale; 0 is ERM.
+        method: a name of `methods.names()`.
+        use_sensitive: let the model see the group as well. It then needs `sensitive_features` to predict.
+        policy: how `predict` decides: "deterministic" takes the most probable label, "randomized" draws from the
+            posterior with `random_state`, which is the policy whose violation the method controls.
+        hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
+        patience: early stopping on a tenth of the rows; None trains to the end.
+        ramps: cut each numeric column into so many pieces, as inputs beside it; 0 for the columns alone.
+        device: a torch device.
+        verbose: show a progress bar.
+        random_state: seed of weights, batches and draws.
+
+    Attributes:
+        classes_, groups_: labels and groups in the order of their codes.
+        fitted_: the trained method.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X, z = rng.normal(size=(400, 3)), rng.choice(["f", "m"], 400)
+    >>> y = (X[:, 0] + (z == "m") + rng.normal(size=400) > 0.5).astype(int)
+    >>> model = SeparationClassifier(0.5, hidden=(8,), epochs=2, min_steps=0).fit(X, y, sensitive_features=z)
+    >>> model.predict_proba(X).shape
+    (400, 2)
+    """
+
+    def __init__(
+        self,
+        trade_off: float = 0.5,
+        method: str = "cmi",
+        *,
+        use_sensitive: bool = False,
+        policy: str = "deterministic",
+        hidden: tuple[int, ...] = (64, 64),
+        epochs: int = 20,
+        min_steps: int = 540,
+        batch: int | None = 512,
+        learning_rate: float = 1e-3,
+        patience: int | None = None,
+        ramps: int = 0,
+        device: str = "cpu",
+        verbose: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.trade_off = trade_off
+        self.method = method
+        self.use_sensitive = use_sensitive
+        self.policy = policy
+        self.hidden = hidden
+        self.epochs = epochs
+        self.min_steps = min_steps
+        self.batch = batch
+        self.learning_rate = learning_rate
+        self.patience = patience
+        self.ramps = ramps
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
+    ) -> SeparationClassifier:
+        """Train on numbers X, labels y and groups; several columns of groups are intersected."""
+        if self.policy not in ("deterministic", "randomized"):
+            raise InputError(f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}.")
+        rows, codes, z, weight = self._prepare(X, y, sensitive_features, sample_weight)
+        self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
+        sample = Sample(rows, codes, z, len(self.classes_), len(self.groups_), weight)
+        plain = sensitive_features is None
+        self.fitted_ = methods.fit(
+            "erm" if plain else self.method,
+            sample,
+            [Lane(0.0 if plain else self.trade_off, None, self._seed())],
+            recipe=self._recipe(),
+            use_sensitive=self.uses_groups_,
+            device=self.device,
+            progress=self.verbose,
+        )
+        if self.fitted_.status[0] != "ok":
+            raise InputError(f"The training of {self.method!r} diverged. Try a smaller `learning_rate`.")
+        return self
+
+    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
+        rows = self._rows(X)
+        q = np.asarray(self.fitted_.posteriors(rows, self._codes(sensitive_features, len(rows)))[0], dtype=np.float64)
+        return q / q.sum(1, keepdims=True)
+
+    def predict(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
+        """Labels, by `policy`."""
+        q = self.predict_proba(X, sensitive_features)
+        if self.policy == "deterministic":
+            return self.classes_[q.argmax(1)]
+        return self._draw(q)
+
+    def to_predictor(self) -> Predictor:
+        """What is deployed: save it, load it without pickle, stream files through it."""
+        check_is_fitted(self)
+        part = Part.of(self.method, self.trade_off, self.policy, self._unscaled(self.fitted_))
+        return self._assemble((part,), (1.0,), {})
