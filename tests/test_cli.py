@@ -165,6 +165,22 @@ def test_benchmark_writes_tables_and_figures(tmp_path):
     assert list((tmp_path / "figures").glob("*.png"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("synthetic", "--folds", "1"), "`folds` must be between 2 and the"),
+        (("synthetc",), "There is no dataset 'synthetc'"),
+        (("synthetic", "--method", "cmo"), "There is no method 'cmo'"),
+    ],
+)
+def test_a_bad_benchmark_is_one_sentence_status_two_and_no_folder(tmp_path, arguments, message):
+    done = run("benchmark", *arguments, "--out", tmp_path / "results")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
 def test_listings_name_every_dataset_and_method():
     shown = run("datasets").stdout
     assert all(name in shown for name in sx.datasets.names())

@@ -194,6 +194,8 @@ def grid(
     stacks = []
     for source in sources:
         data = source.load()
+        if not 2 <= folds <= len(data):  # here, once, and not in every stack
+            raise InputError(f"`folds` must be between 2 and the {len(data):,} rows of {source.name}, got {folds}.")
         common = {
             "dataset": source.name,
             "data": source.fingerprint(),
