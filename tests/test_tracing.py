@@ -173,7 +173,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
     [
         ({"method": "cni"}, "no method 'cni'"),
         ({"method": []}, "`method` is empty"),
-        ({"cv": 1}, "`n_folds` must be between 2"),
+        ({"cv": 1}, "`folds` must be between 2 and the 300 rows"),
         ({"trade_offs": (-1.0,)}, "not negative"),
         ({"sensitive_features": ["f"] * 10}, "same number of rows"),
         ({"y": ["no"] * 300}, "levels"),
