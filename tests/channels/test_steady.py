@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
 from separatrix import limit
 from separatrix.channels import SoftmaxChannel, steady_channels
+from separatrix.channels.rules import balanced
 from separatrix.channels.steady import _Problem
 from separatrix.counts import soft_counts
 from separatrix.information import conditional_mutual_information, mutual_information
@@ -25,6 +28,13 @@ def rows(n: int, rng: np.random.Generator, labels: int = 2, groups: int = 2) -> 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     table = soft_counts(q, y, z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
+
+
+def measured(channel: SoftmaxChannel, p: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float, float]:
+    """u, v and the sampling error of a steady channel of two labels on the rows that it was fitted to."""
+    assert channel.prior is not None
+    theta = np.concatenate([channel.weight, channel.bias[..., None]], axis=2).ravel()
+    return _Problem(balanced(p, channel.prior[z]), y, z, None, 1.0).measure(theta)
 
 
 @pytest.mark.parametrize(("labels", "groups"), [(2, 2), (3, 4)])
@@ -48,6 +58,80 @@ def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
     loose, firm, tight = apart(1.0), apart(1e4), apart(1e5)
     assert np.all(firm < 0.9 * loose)
     assert np.all(tight < 0.1 * loose)
+
+
+def rare(n: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Posteriors of a label that one row in twenty has, alike in both groups; the densities of the seven values of x."""
+    density = rng.dirichlet(np.full(7, 1.5), 2)
+    z, y = rng.integers(0, 2, n), (rng.random(n) < 0.05).astype(int)
+    x = np.array([rng.choice(7, p=density[label]) for label in y])
+    posterior = 0.05 * density[1] / (0.05 * density[1] + 0.95 * density[0])
+    return np.stack([1 - posterior, posterior], axis=1)[x], y, z, x, density
+
+
+def test_the_best_soft_channel_is_linear_in_the_balanced_posterior() -> None:
+    """Most (E₁h − E₀h)² for the sum of both variances: solved as a linear system over the values of x."""
+    for seed in range(20):
+        *_, density = rare(1, np.random.default_rng(seed))
+        spread = sum(np.diag(f) - np.outer(f, f) for f in density)
+        best = np.linalg.pinv(spread) @ (density[1] - density[0])
+        posterior = density.T * (0.95, 0.05)
+        posterior /= posterior.sum(1, keepdims=True)
+        ours = balanced(posterior, np.array([0.95, 0.05]))[:, 1]
+        assert abs(np.corrcoef(best, ours)[0, 1]) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 4])
+def test_a_rare_label_costs_a_soft_channel_nothing(seed: int) -> None:
+    """Utility over expected violation is what c + εh(x) can have at best; the plain posterior as h is far from it."""
+    p, y, z, x, _ = rare(30_000, np.random.default_rng(seed))
+    (channel,) = steady_channels(p, y, z, (0.05,), (0, 1))
+    rates = np.stack([np.bincount(x[y == label], minlength=7) / (y == label).sum() for label in (0, 1)])
+    spread = sum(np.diag(f) - np.outer(f, f) for f in rates)
+
+    def ratio(h: np.ndarray) -> float:
+        """u over the error: ½ p(0) p(1) (E₁h − E₀h)² over ½ (2/n) (Var₀ + Var₁), both over c (1 − c)."""
+        return float(y.mean() * (1 - y.mean()) * ((rates[1] - rates[0]) @ h) ** 2 / (h @ spread @ h) * len(y) / 2)
+
+    best = ratio(np.linalg.pinv(spread) @ (rates[1] - rates[0]))
+    u, v, error = measured(channel, p, y, z)
+    assert u / (v + error) > 0.97 * best
+    assert ratio(np.array([p[x == value, 1].mean() for value in range(7)])) < 0.85 * best
+
+
+def test_a_channel_does_not_depend_on_which_others_are_asked_for() -> None:
+    p, y, z = rows(3000, np.random.default_rng(7))
+    together = steady_channels(p, y, z, (0.9, 0.4, 0.1), (0, 1))
+    for share, one in zip((0.9, 0.4, 0.1), together, strict=True):
+        (alone,) = steady_channels(p, y, z, (share,), (0, 1))
+        assert np.array_equal(alone.weight, one.weight)
+        assert np.array_equal(alone.bias, one.bias)
+
+
+def test_rows_in_one_bin_stand_for_each_other() -> None:
+    """u, v and error of the binned rows are those of the rows."""
+    rng = np.random.default_rng(8)
+    p, y, z = rows(20_000, rng)
+    w = rng.random(20_000) + 0.5
+    problem = _Problem(p, y, z, w, 1.0)
+    assert len(problem.p) < 8_000
+    for scale in (0.5, 5.0, 100.0):
+        weight, bias = problem.split(problem.start(scale))
+        q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, z)
+        table = soft_counts(q, y, z, sample_weight=w)
+        u, v, _ = problem.measure(problem.start(scale))
+        assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
+        assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
+
+
+def test_saved_and_restored_with_and_without_its_law_of_the_labels() -> None:
+    p, y, z = rows(500, np.random.default_rng(9))
+    (channel,) = steady_channels(p, y, z, (0.5,), (0, 1))
+    again = SoftmaxChannel.from_arrays((0, 1), channel.arrays())
+    assert np.array_equal(again.predict_proba(p, z), channel.predict_proba(p, z))
+    plain = replace(channel, prior=None)
+    assert "prior" not in plain.arrays()  # as channels were saved before
+    assert SoftmaxChannel.from_arrays((0, 1), plain.arrays()).prior is None
 
 
 @pytest.mark.slow
@@ -90,9 +174,7 @@ def test_unseen_rows_show_what_was_expected_and_less_than_of_the_exact_rule_thin
         p, y, z = rows(2000, rng)
         best = limit(p, y, z, points=2)
         (steady,) = steady_channels(p, y, z, (0.7,), (0, 1), reference=float(best.utility[0]))
-        _, v, error = _Problem(p, y, z, None, 1.0).measure(
-            np.concatenate([steady.weight, steady.bias[..., None]], axis=2).ravel()
-        )
+        _, v, error = measured(steady, p, y, z)
         expected.append(v + error)
         fresh, y2, z2 = rows(2000, rng)
         q = best.channel(0.0).predict_proba(fresh, z2)

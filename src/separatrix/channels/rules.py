@@ -1,7 +1,8 @@
 """Channels: what turns a score and a group into a random prediction. Plain arrays, so they are saved without pickle.
 
 `ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel` (any number of labels):
-softmax(W_z p + b_z) C_z of the posterior p, C_z a stochastic matrix. Both need the group when they predict.
+softmax(W_z p + b_z) C_z of the posterior p, or of what p says beside the law of the labels, C_z a stochastic matrix. Both need
+the group when they predict.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scipy.special import softmax
 from separatrix.columns import Levels, check_lengths, check_posteriors, encode, listed
 from separatrix.errors import InputError
 
-__all__ = ["SoftmaxChannel", "ThresholdChannel", "binary_score", "group_codes"]
+__all__ = ["SoftmaxChannel", "ThresholdChannel", "balanced", "binary_score", "group_codes"]
 
 Array = NDArray[np.float64]
 
@@ -35,6 +36,16 @@ def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
     if not np.isfinite(s).all():
         raise InputError(f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite.")
     return s
+
+
+def balanced(p: Array, prior: Array) -> Array:
+    """The posteriors that the same likelihoods have where all labels are equally common, array (n, K).
+
+    >>> balanced(np.array([[0.9, 0.1]]), np.array([0.9, 0.1]))
+    array([[0.5, 0.5]])
+    """
+    likelihood = p / prior
+    return np.asarray(likelihood / likelihood.sum(1, keepdims=True))
 
 
 def group_codes(z: Any, groups: Levels, name: str = "z") -> NDArray[np.intp]:
@@ -105,12 +116,14 @@ class SoftmaxChannel:
         weight: W, array (groups, U, labels).
         bias: b, array (groups, U).
         mix: C, array (groups, U, U): what each value of the softmax is replaced by, a law per row.
+        prior: array (groups, labels): the law of the labels that p is freed of first (`balanced`); None for p as it is.
     """
 
     groups: Levels
     weight: Array
     bias: Array
     mix: Array
+    prior: Array | None = None
 
     def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
         """Posteriors of U, array (n, K).
@@ -123,6 +136,8 @@ class SoftmaxChannel:
         check_lengths({"scores": p, "z": codes})
         if p.shape[1] != self.weight.shape[2]:
             raise InputError(f"`scores` has {p.shape[1]} columns, the channel was fitted on {self.weight.shape[2]}.")
+        if self.prior is not None:
+            p = balanced(p, self.prior[codes])
         q = np.empty((len(p), self.weight.shape[1]))
         for k in range(len(self.groups)):
             rows = codes == k
@@ -131,9 +146,11 @@ class SoftmaxChannel:
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`."""
-        return {"weight": self.weight, "bias": self.bias, "mix": self.mix}
+        named = {"weight": self.weight, "bias": self.bias, "mix": self.mix}
+        return named if self.prior is None else named | {"prior": self.prior}
 
     @classmethod
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> SoftmaxChannel:
         """The inverse of `arrays`."""
-        return cls(groups, *(np.asarray(arrays[name]) for name in ("weight", "bias", "mix")))
+        names = ("weight", "bias", "mix", *(("prior",) if "prior" in arrays else ()))
+        return cls(groups, *(np.asarray(arrays[name]) for name in names))

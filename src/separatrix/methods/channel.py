@@ -174,7 +174,8 @@ def _channels(
 def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:
     place = [channel.groups.index(g if g in channel.groups else int(size.argmax())) for g in groups]
     if isinstance(channel, SoftmaxChannel):
-        return SoftmaxChannel(groups, channel.weight[place], channel.bias[place], channel.mix[place])
+        prior = None if channel.prior is None else channel.prior[place]
+        return SoftmaxChannel(groups, channel.weight[place], channel.bias[place], channel.mix[place], prior)
     return ThresholdChannel(
         groups, tuple(channel.thresholds[i] for i in place), tuple(channel.levels[i] for i in place)
     )
