@@ -69,6 +69,23 @@ def test_an_array_of_probabilities_will_do() -> None:
         a.predict_proba(p[:1], sensitive_features=[7])
 
 
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_share_of_the_utility_is_softer_and_separated(labels: int) -> None:
+    X, y, z = people(labels=labels)
+    p = LogisticRegression().fit(X, y).predict_proba(X)
+    whole, half = (ChannelClassifier(share=share).fit(p, y, sensitive_features=z) for share in (1.0, 0.5))
+    q = half.predict_proba(p, sensitive_features=z)
+    v, u = point(q, y, z)
+    assert u == pytest.approx(0.5 * point(whole.predict_proba(p, sensitive_features=z), y, z)[1], rel=0.03)
+    assert v < 1e-4
+    assert len(np.unique(q[:, 1])) > 1000  # it ranks, a rule of thresholds does not
+    if labels == 2:
+        column = ChannelClassifier(share=0.5).fit(p[:, 1], y, sensitive_features=z)
+        assert np.allclose(q, column.predict_proba(p[:, 1], sensitive_features=z))
+    with pytest.raises(InputError, match="`share` is a share of the utility, between 0 and 1"):
+        ChannelClassifier(share=1.5).fit(p, y, sensitive_features=z)
+
+
 def test_labels_keep_their_names() -> None:
     X, y, z = people(1000)
     names = np.array(["no", "yes"])[y]

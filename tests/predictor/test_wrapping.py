@@ -19,14 +19,14 @@ from separatrix.predictor import around
 pytest.importorskip("skops")
 
 
-@pytest.mark.parametrize("labels", [2, 3])
-def test_a_channel_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels):
+@pytest.mark.parametrize(("labels", "share"), [(2, 1.0), (3, 1.0), (2, 0.7)])
+def test_a_channel_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels, share):
     rows = pd.DataFrame(people(1_200, seed=60))
     y = rows["pay"] if labels == 2 else rows["pay"].where(rows["age"] < 45, "unknown")
     base = make_pipeline(
         make_column_transformer((OneHotEncoder(), ["job", "sex"]), remainder="drop"), LogisticRegression()
     )
-    model = ChannelClassifier(base, max_violation=0.01, cv=3).fit(rows, y, sensitive_features=rows["sex"])
+    model = ChannelClassifier(base, max_violation=0.01, cv=3, share=share).fit(rows, y, sensitive_features=rows["sex"])
     predictor = around(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
     before = predictor.predict_proba(rows, sensitive_features=rows["sex"])

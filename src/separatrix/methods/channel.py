@@ -32,8 +32,10 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
 from separatrix.channels import SoftmaxChannel, ThresholdChannel, binary_score, softmax_path, steady_channels
-from separatrix.columns import check_lengths, check_weight, compact
+from separatrix.columns import check_lengths, check_posteriors, check_weight, compact
+from separatrix.counts import soft_counts
 from separatrix.errors import InputError
+from separatrix.information import mutual_information
 from separatrix.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
@@ -203,6 +205,8 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
     Args:
         estimator: a classifier with `predict_proba`; None if X *is* the probabilities, (n,) or (n, K).
         max_violation: the most v, in nats, on the rows of `fit`. 0 is exact separation, None the most useful rule.
+        share: of the utility of that rule. Below 1 it is a steady channel (`channels.steady`): softer, and of all channels of
+            that utility the one of which unseen rows are expected to show the least violation.
         prefit: `estimator` is fitted already, and the rows of `fit` are rows that it has not seen.
         cv: otherwise `cv` clones are fitted, each without one fold, which it scores; a prediction is that of one of them drawn
             at random. (A clone fitted on all rows would have other scores than those that the channel was fitted to.)
@@ -224,9 +228,11 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         prefit: bool = False,
         cv: int = 5,
         random_state: int = 0,
+        share: float = 1.0,
     ) -> None:
         self.estimator = estimator
         self.max_violation = max_violation
+        self.share = share
         self.prefit = prefit
         self.cv = cv
         self.random_state = random_state
@@ -234,7 +240,9 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
     def fit(
         self, X: Any, y: ArrayLike, sensitive_features: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> ChannelClassifier:
-        """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of `max_violation`."""
+        """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of `max_violation` and `share`."""
+        if not 0.0 <= self.share <= 1.0:
+            raise InputError(f"`share` is a share of the utility, between 0 and 1, got {self.share}.")
         codes, labels = compact(y, "y")
         weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
         self.classes_ = np.asarray(labels)
@@ -256,6 +264,13 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         wanted = float(self.limit_.violation[-1]) if self.max_violation is None else float(self.max_violation)
         strictest = float(self.limit_.violation[0])
         self.channel_: Channel = self.limit_.channel(max(wanted, strictest if strictest < 1e-6 else wanted))
+        if self.share < 1.0:
+            z, groups = compact(sensitive_features, "sensitive_features")
+            law = soft_counts(self.channel_.predict_proba(scores, sensitive_features), codes, z, sample_weight=weight)
+            useful = float(mutual_information(law))
+            (self.channel_,) = steady_channels(
+                scores, codes, z, [self.share], groups, reference=useful, sample_weight=weight
+            )
         return self
 
     def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
@@ -274,7 +289,10 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         """The scores of each classifier; X itself where there is none."""
         if not self.estimators_:
             p = np.asarray(X, dtype=np.float64)
-            return [binary_score(p, "X") if p.ndim == 1 else p]
+            if p.ndim == 1:
+                p = binary_score(p, "X")
+                return [p if self.share == 1.0 else check_posteriors(np.stack([1.0 - p, p], axis=1), "X")]
+            return [p]
         return [self._posteriors(own, X) for own in self.estimators_]
 
     def _posteriors(self, fitted: Any, X: Any) -> Array:

@@ -69,6 +69,9 @@ def around(model: Any, features: Sequence[str] = ()) -> Predictor:
         )
     coded = Wrapped(replace(channel, groups=tuple(range(len(channel.groups)))), len(bases))
     level = float(model.limit_.violation[-1] if model.max_violation is None else model.max_violation)
+    choice = {"max violation on the rows of the channel": level}
+    if model.share < 1.0:
+        choice["share of the utility that this allows"] = float(model.share)
     part = Part("channel", level, "randomized", coded)
     return Predictor(
         tuple(model.classes_.tolist()),
@@ -76,5 +79,5 @@ def around(model: Any, features: Sequence[str] = ()) -> Predictor:
         (part,),
         features=tuple(features),
         bases=tuple(bases),
-        about={"choice": {"max violation on the rows of the channel": level}},
+        about={"choice": choice},
     )
