@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from benchmarks.peers import base
 from benchmarks.peers.protocol import Predict, Rows, Series, main
 from separatrix import methods
-from separatrix.channels import SoftmaxChannel, ThresholdChannel, steady_channels
+from separatrix.channels import ThresholdChannel
 from separatrix.limits import limit, threshold_channel
 from separatrix.methods import Lane, Sample
 from separatrix.regions import certified_curve
@@ -24,8 +24,7 @@ GRIDS = {
     "plane": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
     "channel": (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0, 1.2, 1.5),
 }
-ROOTS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # √(v / v of the most useful rule)
-SHARES = (0.9, 0.5)  # of the utility of exact separation: steady channels
+ROOTS = (0.0, 0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)  # √(v / v of the most useful rule)
 
 
 def trace(name: str, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
@@ -69,7 +68,7 @@ def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """What `ChannelClassifier` does, for a whole path: certified rules at rising levels of v, and steady channels below them."""
+    """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does, for a whole path."""
     if crossed:
         held = train
         scorers, scores = crossed_trees(train)
@@ -77,22 +76,15 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
         scorer, held, scores = base.scored("trees", train)
         scorers = [scorer]
     best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
-    shares, roots = (SHARES[:1], np.array(ROOTS[::4])) if quick else (SHARES, np.array(ROOTS))
-    steady = steady_channels(_both(scores), held.y, held.z, shares, best.groups, reference=float(best.utility[0]))
-    for share, softer in zip(shares, steady, strict=True):
-        yield f"share {share:g}", partial(_policy, softer, scorers)
+    roots = np.array(ROOTS[::5] if quick else ROOTS)
     curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
     for root, rates in zip(roots, curve.rates, strict=True):
         rule = threshold_channel(rates, best.curves, best.regions, best.groups)
         yield f"√v {root:g}", partial(_policy, rule, scorers)
 
 
-def _policy(rule: ThresholdChannel | SoftmaxChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean([rule.predict_proba(_both(scorer(rows)), rows.z)[:, 1] for scorer in scorers], axis=0)
-
-
-def _both(score: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.stack([1.0 - score, score], axis=1)
+def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
+    return np.mean([rule.predict_proba(scorer(rows), rows.z)[:, 1] for scorer in scorers], axis=0)
 
 
 def _grid(name: str) -> str:
@@ -109,13 +101,11 @@ SERIES = {
     ),
     "channel": Series(_grid("channel"), partial(trace, "channel")),
     "channel, trees": Series(
-        f"{base.SETTINGS['trees']}, five-fold cross-fitted, one of the five drawn at random; {len(ROOTS)} levels of v "
-        f"and {len(SHARES)} steady channels",
+        f"{base.SETTINGS['trees']}, five-fold cross-fitted, one of the five drawn at random; {len(ROOTS)} levels of v",
         partial(channel, True),
     ),
     "channel, trees held out": Series(
-        f"{len(ROOTS)} levels of v and {len(SHARES)} steady channels; {base.SETTINGS['trees']} {base.SPLIT}",
-        partial(channel, False),
+        f"{len(ROOTS)} levels of v; {base.SETTINGS['trees']} {base.SPLIT}", partial(channel, False)
     ),
 }
 

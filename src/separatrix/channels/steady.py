@@ -37,7 +37,7 @@ _HARDEST = 512.0
 _FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most
 _BINS = 2048  # of the score of two labels: a quarter of the width of the hardest channel's step
 _SAME = 1e-9
-# soft to sharp, for the second start; always these, so that a channel does not depend on which others are asked for
+# soft to sharp, each the start of the next; always these, so that a channel does not depend on which others are asked for
 _LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 
 
@@ -211,23 +211,20 @@ class _Problem:
         return found
 
     def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
-        """Least log of the expected violation at a utility, from the sharpened posterior and from a softer channel.
+        """Least log of the expected violation at a utility, from a softer channel or from the sharpened posterior.
 
-        Of two labels the second start is the better one: a sharp channel is flat almost everywhere, and stays where it is.
-        Of many labels it costs as much as the first and gains nothing, so there is none.
+        Of two labels the softer channel is the better start: a sharp one is flat almost everywhere, and stays where it is. Of
+        many labels it is the worse one.
         """
         low, high = -8.0, float(np.log2(_HARDEST))
         while high - low > 0.05:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.measure(self.start(2.0**middle))[0] < utility else (low, middle)
         hold = self.shrinkage / 4.0**high  # a pull that is the same at any sharpness
-        starts = [self.start(2.0**high), *([] if softer is None else [softer])]
+        start = self.start(2.0**high) if softer is None else softer
         options = {"maxiter": steps}
-        ends = [
-            minimize(self._loss, start, args=(utility, hold), jac=True, method="L-BFGS-B", options=options)
-            for start in starts
-        ]
-        return np.asarray(min(ends, key=lambda end: float(end.fun)).x)
+        result = minimize(self._loss, start, args=(utility, hold), jac=True, method="L-BFGS-B", options=options)
+        return np.asarray(result.x)
 
     def _loss(self, theta: Array, utility: float, hold: float) -> tuple[float, Array]:
         u, v, error, q, rate, common, spread = self._moments(theta)
