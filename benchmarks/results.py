@@ -127,7 +127,8 @@ def generated(folder: Path, docs: Path) -> str:
         against = above_the_channel(columns, dataset)
         if against is not None:
             lines += [against.markdown(), ""]
-        lines += [f"![{path.stem}](results/{path.name})\n" for path in drawn if path.stem.startswith(dataset)]
+        own_figures = [path for path in drawn if path.stem.partition("-")[0] == dataset]
+        lines += [f"![{path.stem}](results/{path.name})\n" for path in own_figures]
         lines += ["<details><summary>All operating points</summary>", ""]
         lines += [summary.operating_points(columns, dataset).markdown(), "</details>", ""]
     return "\n".join(lines)
