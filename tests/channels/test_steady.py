@@ -119,9 +119,31 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
         weight, bias = problem.split(problem.start(scale))
         q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, z)
         table = soft_counts(q, y, z, sample_weight=w)
-        u, v, _ = problem.measure(problem.start(scale))
+        u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
         assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
+        mass, rate = table.sum(2, keepdims=True), table / table.sum(2, keepdims=True)
+        squares = soft_counts(np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), y, z, sample_weight=w)[..., :1] / mass
+        spread = squares - rate[..., :1] ** 2  # of either label: q and 1 − q vary alike
+        alone = (1 - mass / mass.sum(1, keepdims=True)) * spread / (table.sum(1) / mass.sum(1))[:, None]
+        assert error == pytest.approx(float(alone.sum()) * (w**2).sum() / w.sum() ** 2, rel=1e-3)
+
+
+def test_no_utility_to_share_is_a_constant() -> None:
+    """Scores that say nothing, as of a base that diverged: the limit has no utility at v = 0."""
+    _, y, z = rows(400, np.random.default_rng(10))
+    for channel in steady_channels(np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0):
+        q = channel.predict_proba(np.full((400, 2), 0.5), z)
+        assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_rows_of_weight_zero_are_no_rows(labels: int) -> None:
+    p, y, z = rows(2000, np.random.default_rng(11), labels)
+    w = np.r_[np.ones(1500), np.zeros(500)]
+    (weighted,) = steady_channels(p, y, z, (0.5,), (0, 1), sample_weight=w)
+    (fewer,) = steady_channels(p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), sample_weight=w[:1500])
+    assert weighted.predict_proba(p, z) == pytest.approx(fewer.predict_proba(p, z), abs=1e-9)
 
 
 def test_saved_and_restored_with_and_without_its_law_of_the_labels() -> None:

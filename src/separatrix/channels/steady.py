@@ -36,7 +36,8 @@ Array = NDArray[np.float64]
 _HARDEST = 512.0
 _FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most
 _BINS = 2048  # of the score of two labels: a quarter of the width of the hardest channel's step
-_SAME = 1e-9
+_SAME = 1e-9  # between two shares
+_NOTHING = 1e-9  # nats
 # soft to sharp, each the start of the next; always these, so that a channel does not depend on which others are asked for
 _LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 
@@ -93,7 +94,7 @@ def steady_channels(
 def _prior(y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float) -> Array:
     """P(y | z) as if each group had so many more rows of the law of all; no label is without mass."""
     counts = np.zeros(shape)
-    np.add.at(counts, (z, y), 1.0 if w is None else w * len(w) / w.sum())
+    np.add.at(counts, (z, y), 1.0 if w is None else w * w.sum() / (w**2).sum())
     law = (counts.sum(0) + 1.0) / (counts.sum() + shape[1])
     return (counts + (rows + 1.0) * law) / (counts.sum(1, keepdims=True) + rows + 1.0)
 
@@ -116,6 +117,8 @@ class _Problem:
     def __init__(self, p: Array, y: NDArray[Any], z: NDArray[Any], w: Array | None, shrinkage: float) -> None:
         self.k, self.groups = p.shape[1], int(z.max()) + 1
         weight = np.ones(len(p)) if w is None else w
+        if not weight.all():  # a row that weighs nothing is no row
+            p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
         self.n = float(weight.sum() ** 2 / (weight**2).sum())  # Kish: as many rows of equal weight
         cell = z.astype(np.intp) * self.k + y
         order = np.argsort(cell, kind="stable")
@@ -193,16 +196,16 @@ class _Problem:
         )
 
     def path(self, shares: Sequence[float], reference: float, steps: int) -> list[Array]:
-        """The channel of each share of the reference."""
+        """The channel of each share of the reference; a constant where that is nothing."""
         solved: dict[float, Array] = {}
         softer: Array | None = None
         for step in _LADDER if self.k == 2 else ():
-            if step <= max(shares, default=0.0) + _SAME:
+            if step * reference > _NOTHING and step <= max(shares, default=0.0) + _SAME:
                 solved[step] = softer = self.solve(step * reference, softer, steps)
         found = []
         for share in shares:
             below = max((step for step in solved if step <= share + _SAME), default=None)
-            if share * reference <= 1e-9:
+            if share * reference <= _NOTHING:
                 found.append(self.constant())
             elif below is not None and share - below <= _SAME:
                 found.append(solved[below])
