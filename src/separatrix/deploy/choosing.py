@@ -182,7 +182,7 @@ def _certified(
             for path in paths:
                 for i in sorted(
                     (i for i in mine if candidates[i].path == path),
-                    key=lambda i: -candidates[i].trade_off,
+                    key=lambda i: -candidates[i].strictness,
                 ):
                     if (_upper(candidates[i], budgets, 1.0 - error / len(paths)) > budget).any():
                         break

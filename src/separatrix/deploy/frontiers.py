@@ -7,8 +7,9 @@ beforehand: choosing it would be a choice too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,16 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
-from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy.choosing import select
 from separatrix.deploy.points import Candidate, Metric, OperatingPoint, Option, Selection
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.traced import Traced
 
-__all__ = ["Traced", "candidates_of", "operating_point"]
+__all__ = ["candidates_of", "model_of", "operating_point"]
 
-ALL_ROWS, CERTIFIED = -1, 0  # folds
+CERTIFIED = 0  # the fold whose rows certify
 _AUDIT = (
     "rows",
     "violation",
@@ -36,32 +38,6 @@ _AUDIT = (
     "eo_gap",
     "accuracy",
 )
-
-
-class Traced(Protocol):
-    """What is asked of a frontier; `tracing.Frontier` is one."""
-
-    manifest: dict[str, Any]
-
-    @property
-    def columns(self) -> Mapping[str, NDArray[Any]]: ...
-    @property
-    def rows(self) -> Mapping[str, NDArray[Any]]: ...
-    @property
-    def labels(self) -> tuple[Hashable, ...]: ...
-    @property
-    def groups(self) -> tuple[Hashable, ...]: ...
-    @property
-    def kept(self) -> Sequence[Any]: ...
-    @property
-    def grouping(self) -> Grouping | None: ...
-    def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None: ...
-    def held_out(
-        self, method: str, trade_off: float, *, inputs: str = "xz"
-    ) -> NDArray[np.float32]: ...
-    def model(
-        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
-    ) -> Any: ...
 
 
 def operating_point(
@@ -97,9 +73,9 @@ def candidates_of(
     """Every point whose folds all trained, with its hold-out table where one is needed."""
     columns = frontier.columns
     wanted = None if method is None else {method} if isinstance(method, str) else set(method)
-    kept = {
-        (k.questions[0]["method"], k.questions[0]["inputs"], k.questions[0]["fold"])
-        for k in frontier.kept
+    fold = CERTIFIED if certified else ALL_ROWS
+    saved = {
+        (s.first.method, s.first.inputs) for s in frontier.results.saved if s.first.fold == fold
     }
     grouped: dict[tuple[Any, ...], list[int]] = {}
     for i in range(len(columns["method"])):
@@ -108,8 +84,7 @@ def candidates_of(
             grouped.setdefault(key, []).append(i)
     candidates = []
     for (name, inputs, trade_off, policy), rows in grouped.items():
-        deployable = (name, inputs, CERTIFIED if certified else ALL_ROWS) in kept
-        if deployable and all(columns["status"][i] == "ok" for i in rows):
+        if (name, inputs) in saved and all(columns["status"][i] == "ok" for i in rows):
             tables = np.stack([columns["counts"][i] for i in rows])
             hold_out = (
                 _hold_out(frontier, str(name), str(inputs), float(trade_off), policy, rows)
@@ -124,6 +99,7 @@ def candidates_of(
                     tables,
                     {"auroc": columns["auroc"][rows]},
                     hold_out,
+                    methods.strict_end(str(name)),
                 )
             )
     if not candidates:
@@ -172,7 +148,6 @@ def _soft(
 
 def _build(frontier: Traced, selection: Selection, option: Option) -> Predictor:
     fold = ALL_ROWS if selection.confidence is None else CERTIFIED
-    prepared = frontier.preprocessing(fold)
     means = [(c.means["violation"], c.means["utility"]) for c in selection.candidates]
     about = {
         "choice": selection.to_dict(),
@@ -188,11 +163,33 @@ def _build(frontier: Traced, selection: Selection, option: Option) -> Predictor:
         if fold == ALL_ROWS
         else f"all rows but those of fold {fold}, which certify it",
     }
+    components = tuple(_component(frontier, component, fold) for component in option.components)
+    return _predictor(frontier, fold, components, option.weights, about)
+
+
+def model_of(
+    frontier: Traced, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
+) -> Predictor:
+    """The model behind one point of a frontier: of one fold, or of all rows."""
+    saved, lane = frontier.saved_run(method, trade_off, inputs=inputs, fold=fold)
+    component = Component.of(method, trade_off, "randomized", saved.fitted(), lane)
+    about = {"run": asdict(saved.runs[lane]), "card": frontier.manifest["card"]}
+    return _predictor(frontier, fold, (component,), (1.0,), about)
+
+
+def _predictor(
+    frontier: Traced,
+    fold: int,
+    components: tuple[Component, ...],
+    weights: tuple[float, ...],
+    about: dict[str, Any],
+) -> Predictor:
+    prepared = frontier.preprocessing(fold)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
-        components=tuple(_component(frontier, component, fold) for component in option.components),
-        weights=option.weights,
+        components=components,
+        weights=weights,
         preprocessing=prepared,
         features=() if prepared is not None else tuple(frontier.manifest["features"]),
         grouping=frontier.grouping,
@@ -202,13 +199,12 @@ def _build(frontier: Traced, selection: Selection, option: Option) -> Predictor:
 
 def _component(frontier: Traced, candidate: Candidate, fold: int) -> Component:
     method, inputs = _path(candidate)
-    model = frontier.model(method, candidate.trade_off, inputs=inputs, fold=fold)
-    fitted = methods.get(method).restore(model.arrays)
+    saved, lane = frontier.saved_run(method, candidate.trade_off, inputs=inputs, fold=fold)
     threshold = float("nan")
     if candidate.policy == "deterministic":
         threshold = _threshold(frontier, candidate, fold)
     return Component.of(
-        method, candidate.trade_off, candidate.policy, fitted, model.lane, threshold
+        method, candidate.trade_off, candidate.policy, saved.fitted(), lane, threshold
     )
 
 

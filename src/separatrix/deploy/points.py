@@ -30,12 +30,13 @@ class Candidate:
     Args:
         path: what it is a point of, such as (method, inputs, recipe); the candidates of one path
             differ in λ alone.
-        trade_off: λ; a larger one is more cautious.
+        trade_off: λ.
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
         hold_out: counts of rows that did not train the model that would be shipped; needed for a
             confidence.
+        strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 
     path: Hashable
@@ -44,6 +45,12 @@ class Candidate:
     tables: Array
     metrics: Mapping[str, Any] = field(default_factory=dict)
     hold_out: CountTable | None = None
+    strict: str = "high"
+
+    @property
+    def strictness(self) -> float:
+        """Rises along the path towards its strict end."""
+        return self.trade_off if self.strict == "high" else -self.trade_off
 
     @cached_property
     def means(self) -> dict[str, float]:

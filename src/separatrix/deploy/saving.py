@@ -11,13 +11,9 @@ the folder for that.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
-import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,6 +27,7 @@ from separatrix.deploy import card
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.wrapping import Wrapped
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.io import whole_folder
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
 
@@ -41,7 +38,6 @@ MANIFEST, ARRAYS, BASE = "manifest.json", "arrays.safetensors", "base.skops"
 _FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
 _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
 _KINDS: dict[str, Any] = {"networks": Networks, "wrapped": Wrapped}
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 
 
 def save(predictor: Predictor, folder: Path) -> Path:
@@ -54,18 +50,8 @@ def save(predictor: Predictor, folder: Path) -> Path:
             f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
             f"it first."
         )
-    if not target.parent.is_dir():
-        raise InputError(
-            f"There is no folder {str(target.parent)!r} to write {target.name!r} into. Create it "
-            f"first."
-        )
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
+    with whole_folder(folder) as temporary:
         _write(predictor, temporary)
-        temporary.chmod(0o755)
-        _replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old model
     return folder
 
 
@@ -164,35 +150,6 @@ def _write(predictor: Predictor, folder: Path) -> None:
         manifest | {"checksum": _checksum(manifest)}, indent=1, ensure_ascii=False, default=_plain
     )
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Put `new` in the place of `target` in one step, so that a kill leaves the old model or the
-    new one.
-    """
-    if not target.exists():
-        os.rename(new, target)
-        return
-    exchange = (
-        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if platform.system() == "Linux"
-        else None
-    )
-    here = -100  # AT_FDCWD
-    if (
-        exchange is not None
-        and exchange(here, os.fsencode(new), here, os.fsencode(target), _EXCHANGE) == 0
-    ):
-        return
-    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-    os.rename(
-        target, old / target.name
-    )  # where there is no exchange: two steps, and the old model stays in `old`
-    os.rename(new, target)
-    shutil.rmtree(old)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

@@ -286,6 +286,7 @@ METHOD = Method(
     colour="#7f3c8d",
     reference="Agarwal et al. (2018), A reductions approach to fair classification; fairlearn",
     trade_offs=(0.005, 0.01, 0.02, 0.05, 0.1),
+    strict="low",  # λ is the violation that is allowed
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Mixture.restore,

@@ -96,7 +96,7 @@ class Networks:
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         codes = [_STATUS.index(s) for s in self.status]
-        named |= {f"ramp_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
+        named |= {f"piece_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
         return named | {
             "n_groups": np.array(self.n_groups),
             "status": np.array(codes),
@@ -114,7 +114,7 @@ class Networks:
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
             # networks that were saved before there were piecewise_linear have none
-            PiecewiseLinear(*(arrays[f"ramp_{name}"] for name in _RAMPS))
+            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _RAMPS))
             if "piece_column" in arrays
             else NO_PIECES,
         )
