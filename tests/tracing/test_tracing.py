@@ -16,7 +16,9 @@ import separatrix as sx
 from separatrix import datasets
 from separatrix.core.counts import CountTable
 from separatrix.errors import DataError, InputError
-from separatrix.runs.store import ALL_ROWS, Store, select
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.store import Store
+from separatrix.runs.tidy import select
 from separatrix.tracing.rows import as_data
 
 pytest.importorskip("torch")
@@ -80,11 +82,13 @@ def test_models_work_on_raw_rows_of_any_order_of_columns(frontier):
         model = frontier.model("cmi", 0.5, fold=fold)
         rows = frontier.rows["fold"] == fold
         X = model.preprocessing.transform(frame[["job", "sex", "age"]])
-        q = model.posteriors(X[rows], frontier.grouping.codes(frame)[rows])
+        (component,) = model.components
+        q = component.fitted.posteriors(X[rows], frontier.grouping.codes(frame)[rows])[0]
         np.testing.assert_array_equal(q, frontier.held_out("cmi", 0.5)[rows])
     final = frontier.model("cmi", 0.5)
-    assert final.fold == ALL_ROWS
-    q = final.posteriors(frontier.preprocessing().transform(frame), data.z)
+    assert final.about["run"]["fold"] == ALL_ROWS
+    assert final.preprocessing == frontier.preprocessing()
+    q = final.predict_proba(frame)
     assert np.isfinite(q).all()
 
 
@@ -142,7 +146,7 @@ def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
     }
 
 
-def test_the_same_question_again_resumes(tmp_path):
+def test_the_same_trace_again_resumes(tmp_path):
     frame = people(300)
     asked = {"trade_offs": (0.0,), "cv": 2, "references": False, "out": tmp_path / "f"}
     first = sx.trace(frame[["age"]], frame["hired"], sensitive_features=frame["sex"], **asked)
@@ -247,7 +251,7 @@ def test_nothing_in_the_folder_is_a_pickle(frontier):
 
 def test_thresholds_of_the_final_models_are_kept(frontier):
     with Store(frontier.folder) as store:
-        final = [r for r in store.records() if r.question["fold"] == ALL_ROWS]
+        final = [r for r in store.records() if r.run.fold == ALL_ROWS]
     assert final
     assert all(np.isfinite(r.threshold) and r.soft is None for r in final)
 
