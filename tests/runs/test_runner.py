@@ -336,8 +336,8 @@ def test_bad_settings_are_refused_before_any_work(tmp_path, wrong, message):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
+    nowhere = Execution(backend="dask", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="No Dask scheduler answers"):
-        nowhere = Execution(backend="dask", scheduler="tcp://127.0.0.1:1")
         list(running_room._on_dask(stacks()[:1], nowhere, patience=1))
 
 

@@ -88,7 +88,7 @@ def predict(
     Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
     predictions.csv
     """
-    from separatrix.deploy.saving import load
+    from separatrix.deploy.loading import load
     from separatrix.deploy.streaming import predict_file
 
     salt = None if salt_file is None else _secret(salt_file)

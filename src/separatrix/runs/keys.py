@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -127,11 +127,13 @@ def read_source(path: str) -> str:
     return files("separatrix").joinpath(*path.split("/")).read_text(encoding="utf-8")
 
 
-def _imported(source: str) -> Iterator[str]:
+@cache
+def _imported(source: str) -> tuple[str, ...]:
     """The files of our rooms that a source imports anywhere, also inside its functions.
 
     The rooms' own `__init__` is not among them: it is the registry, and makes no number.
     """
+    found = []
     for node in ast.walk(ast.parse(source)):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -143,4 +145,5 @@ def _imported(source: str) -> Iterator[str]:
             if package == "separatrix" and len(rest) == 2 and rest[0] in _ROOMS:
                 path = f"{rest[0]}/{rest[1]}.py"
                 if files("separatrix").joinpath(*path.split("/")).is_file():
-                    yield path
+                    found.append(path)
+    return tuple(found)

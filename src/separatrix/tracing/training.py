@@ -91,12 +91,8 @@ def trace_data(
     wanted = list(dict.fromkeys([method] if isinstance(method, str) else method))
     if not wanted:
         raise InputError("`method` is empty: pass at least one name, such as 'cmi'.")
-    grid_of = None if trade_offs is None else tuple(float(t) for t in trade_offs)
-    todo = [Job(m, grid_of, keep=True) for m in wanted]
-    if references:
-        todo += [Job(m, keep=True) for m in ("postprocessing", "erm") if m not in wanted]
-        todo.append(Job("erm", inputs="x", keep=True))
     source = Source(name, data=data)
+    todo = _jobs(wanted, trade_offs, references)
     stacks = grid(
         [source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True
     )
@@ -123,6 +119,15 @@ def trace_data(
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier
+
+
+def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, references: bool) -> list[Job]:
+    own = None if trade_offs is None else tuple(float(t) for t in trade_offs)
+    jobs = [Job(method, own, keep=True) for method in wanted]
+    if references:
+        jobs += [Job(m, keep=True) for m in ("postprocessing", "erm") if m not in wanted]
+        jobs.append(Job("erm", inputs="x", keep=True))
+    return jobs
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
