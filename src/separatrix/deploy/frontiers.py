@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
-from separatrix.deploy.choosing import select
-from separatrix.deploy.points import Candidate, Metric, OperatingPoint, Option, Selection
+from separatrix.deploy.points import Candidate, Option, Selection
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.traced import Traced
 
-__all__ = ["candidates_of", "model_of", "operating_point"]
+__all__ = ["candidates_of", "model_of", "predictor_of"]
 
 CERTIFIED = 0  # the fold whose rows certify
 _AUDIT = (
@@ -38,33 +37,6 @@ _AUDIT = (
     "eo_gap",
     "accuracy",
 )
-
-
-def operating_point(
-    frontier: Traced,
-    *,
-    max_violation: float | None = None,
-    max_eo_gap: float | None = None,
-    maximize: Metric = "utility",
-    confidence: float | None = None,
-    rule: str = "sequence",
-    option: str | None = None,
-    method: str | Sequence[str] | None = None,
-) -> OperatingPoint:
-    """`select` among the points of a frontier; the arguments are its, and `method` restricts the
-    points.
-    """
-    candidates = candidates_of(frontier, method, certified=confidence is not None)
-    chosen = select(
-        candidates,
-        max_violation=max_violation,
-        max_eo_gap=max_eo_gap,
-        maximize=maximize,
-        confidence=confidence,
-        rule=rule,
-        option=option,
-    )
-    return OperatingPoint(chosen, lambda one: _build(frontier, chosen, one))
 
 
 def candidates_of(
@@ -146,7 +118,8 @@ def _soft(
     )
 
 
-def _build(frontier: Traced, selection: Selection, option: Option) -> Predictor:
+def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Predictor:
+    """The predictor of an option, with what is known about it for its card."""
     fold = ALL_ROWS if selection.confidence is None else CERTIFIED
     means = [(c.means["violation"], c.means["utility"]) for c in selection.candidates]
     about = {

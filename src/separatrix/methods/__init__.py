@@ -222,7 +222,7 @@ def fit(
     recipe: str | Recipe = "default",
     use_sensitive: bool = True,
     device: str = "cpu",
-    jobs: int = 1,
+    n_jobs: int = 1,
     progress: bool = False,
 ) -> Fitted:
     """Train one method on every lane: the whole (λ × fold × seed) grid is one call.
@@ -233,7 +233,7 @@ def fit(
         lanes: the networks to train.
         recipe: the name of one of the method's recipes, or a `Recipe`.
         use_sensitive: input [Z|X] (True) or X alone.
-        device, jobs, progress: see `Options`.
+        device, n_jobs, progress: see `Options`.
 
     Returns:
         Its policies, in the order of the lanes.
@@ -255,7 +255,7 @@ def fit(
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
-    options = Options(chosen, use_sensitive, device, jobs, progress)
+    options = Options(chosen, use_sensitive, device, n_jobs, progress)
     if method.fit is not None:
         return method.fit(sample, lanes, options)
     from separatrix.nn.stack import train

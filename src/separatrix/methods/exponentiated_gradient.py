@@ -179,7 +179,7 @@ def _train_all(
     """One network for each question, trained as one stack, with its decisions on its own rows."""
     problems = torch.tensor(np.stack(list(asked.values())))
     stack = [Lane(float(i), lanes[lane].rows, lanes[lane].seed) for i, lane in enumerate(asked)]
-    quiet = Options(options.recipe, options.use_sensitive, options.device, options.jobs)
+    quiet = Options(options.recipe, options.use_sensitive, options.device, options.n_jobs)
     networks = train(sample, stack, quiet, partial(weighted_loss, problems=problems))
     answers = {}
     for i, lane in enumerate(asked):

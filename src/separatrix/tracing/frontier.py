@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from separatrix.auditing.result import Audit
 from separatrix.columns.values import tidy
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.deploy.frontiers import model_of, operating_point
+from separatrix.deploy import choosing
+from separatrix.deploy.frontiers import candidates_of, model_of, predictor_of
 from separatrix.deploy.points import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import InputError
@@ -117,16 +119,16 @@ class Frontier(Traced):
             option: "deterministic", "single" or "mixture" if only that will do.
             method: only points of this method, or of these.
         """
-        return operating_point(
-            self,
+        chosen = choosing.select(
+            candidates_of(self, method, certified=confidence is not None),
             max_violation=max_violation,
             max_eo_gap=max_eo_gap,
             maximize=maximize,
             confidence=confidence,
             rule=rule,
             option=option,
-            method=method,
         )
+        return OperatingPoint(chosen, partial(predictor_of, self, chosen))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The frontier as a matplotlib figure, written to `path` if given."""
