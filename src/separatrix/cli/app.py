@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from separatrix import __version__
@@ -28,11 +26,12 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
+    version: bool = typer.Option(
+        False,
+        "--version",
+        help="Print the version and stop.",
+        callback=_print_version,
+        is_eager=True,
+    ),
 ) -> None:
     """Options of the command itself."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
@@ -18,32 +17,23 @@ __all__ = ["audit", "limit_command"]
 
 @app.command()
 def audit(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="CSV or Parquet file, or a quoted pattern such as 'component-*.parquet'."
-        ),
-    ],
-    y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
-    z: Annotated[
-        list[str],
-        typer.Option("--z", help="Column of groups; repeat it for the intersection of several."),
-    ],
-    pred: Annotated[
-        list[str],
-        typer.Option(
-            "--pred",
-            help="Column of predictions: labels, or P(last label) as a float; repeat it for "
-            "posteriors in label order.",
-        ),
-    ],
-    weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    confidence: Annotated[
-        float, typer.Option(help="Of the interval and the certified bound.")
-    ] = 0.95,
-    seed: Annotated[int, typer.Option(help="Of the Monte Carlo test.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write a page that opens offline.")] = None,
+    file: str = typer.Argument(
+        ..., help="CSV or Parquet file, or a quoted pattern such as 'component-*.parquet'."
+    ),
+    y: str = typer.Option(..., help="Column of true labels."),
+    z: list[str] = typer.Option(
+        ..., help="Column of groups; repeat it for the intersection of several."
+    ),
+    pred: list[str] = typer.Option(
+        ...,
+        help="Column of predictions: labels, or P(last label) as a float; repeat it for "
+        "posteriors in label order.",
+    ),
+    weight: str | None = typer.Option(None, help="Column of row weights."),
+    confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
+    seed: int = typer.Option(0, help="Of the Monte Carlo test."),
+    json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
 ) -> None:
     """How far from separation are these predictions, and how sure are we?
 
@@ -70,20 +60,14 @@ def audit(
 
 @app.command("limit")
 def limit_command(
-    file: Annotated[
-        str, typer.Argument(help="CSV or Parquet file with scores, labels and groups.")
-    ],
-    y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
-    z: Annotated[
-        list[str],
-        typer.Option("--z", help="Column of groups; repeat it for the intersection of several."),
-    ],
-    score: Annotated[
-        list[str],
-        typer.Option(
-            "--score", help="Column of P(last label); repeat it for posteriors in label order."
-        ),
-    ],
+    file: str = typer.Argument(..., help="CSV or Parquet file with scores, labels and groups."),
+    y: str = typer.Option(..., help="Column of true labels."),
+    z: list[str] = typer.Option(
+        ..., help="Column of groups; repeat it for the intersection of several."
+    ),
+    score: list[str] = typer.Option(
+        ..., help="Column of P(last label); repeat it for posteriors in label order."
+    ),
 ) -> None:
     """The best that any post-processing of a score can do, for every violation.
 

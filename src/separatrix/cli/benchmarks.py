@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,31 +14,23 @@ __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
 
 @app.command()
 def benchmark(
-    dataset: Annotated[
-        list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for records, tables and figures.")
-    ] = Path("benchmark"),
-    method: Annotated[
-        list[str] | None, typer.Option("--method", help="Method; repeat it. By default all but EG.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Two folds, few trade-offs, short training.")
-    ] = False,
-    ablations: Annotated[
-        bool, typer.Option("--ablations", help="Also batch sizes and gradient norms on ACS.")
-    ] = False,
-    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which one stack of networks is given up.")
-    ] = None,
-    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")
-    ] = None,
+    dataset: list[str] = typer.Argument([], help="Datasets; by default the paper's that are here."),
+    out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
+    method: list[str] = typer.Option([], help="Method; repeat it. By default all but EG."),
+    quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
+    ablations: bool = typer.Option(
+        False, "--ablations", help="Also batch sizes and gradient norms on ACS."
+    ),
+    folds: int = typer.Option(5, help="Cross-validation folds."),
+    seed: int = typer.Option(0, help="Of folds and networks."),
+    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
+    timeout: float | None = typer.Option(
+        None, help="Seconds after which one stack of networks is given up."
+    ),
+    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = typer.Option(
+        None, help="Address of a Dask scheduler, with --backend dask."
+    ),
 ) -> None:
     """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it
     again to resume.
@@ -64,12 +55,10 @@ def benchmark(
 
 @app.command()
 def report(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder of `separatrix trace` or `separatrix benchmark`.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("--out", help="The page; by default report.html in the folder.")
-    ] = None,
+    folder: Path = typer.Argument(
+        ..., help="Folder of `separatrix trace` or `separatrix benchmark`."
+    ),
+    out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
 ) -> None:
     """One self-contained page of a frontier: opens offline.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -17,28 +16,19 @@ __all__ = ["predict", "select"]
 
 @app.command()
 def select(
-    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace`.")],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for the model; an older model there is replaced.")
-    ],
-    max_violation: Annotated[
-        float | None, typer.Option(help="Budget on v = I(U;Z|Y), in nats.")
-    ] = None,
-    max_eo_gap: Annotated[
-        float | None, typer.Option(help="Budget on the equalized-odds gap.")
-    ] = None,
-    maximize: Annotated[str, typer.Option(help=f"{', '.join(objectives())}.")] = "utility",
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Keep the budget with this probability, not only by fold means."),
-    ] = None,
-    rule: Annotated[str, typer.Option(help="With a confidence: sequence or holm.")] = "sequence",
-    option: Annotated[
-        str | None, typer.Option(help="Only this will do: deterministic, single or mixture.")
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option("--method", help="Only points of this method; repeat it.")
-    ] = None,
+    folder: Path = typer.Argument(..., help="Folder of `separatrix trace`."),
+    out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
+    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
+    maximize: str = typer.Option("utility", help=f"{', '.join(objectives())}."),
+    confidence: float | None = typer.Option(
+        None, help="Keep the budget with this probability, not only by fold means."
+    ),
+    rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
+    option: str | None = typer.Option(
+        None, help="Only this will do: deterministic, single or mixture."
+    ),
+    method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:
     """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices,
     saves the model.
@@ -65,23 +55,18 @@ def select(
 
 @app.command()
 def predict(
-    model: Annotated[Path, typer.Argument(help="Folder of `separatrix select`.")],
-    file: Annotated[
-        Path,
-        typer.Argument(help="CSV (plain or .gz) or Parquet file with the columns of training."),
-    ],
-    out: Annotated[Path, typer.Option("--out", help="Predictions, .csv or .parquet.")],
-    id_column: Annotated[
-        str | None,
-        typer.Option("--id", help="Column that identifies a person; copied to the output."),
-    ] = None,
-    salt_file: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with a secret; with --id the same person then always gets the same draw."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draws, where there is no secret.")] = 0,
+    model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
+    file: Path = typer.Argument(
+        ..., help="CSV (plain or .gz) or Parquet file with the columns of training."
+    ),
+    out: Path = typer.Option(..., help="Predictions, .csv or .parquet."),
+    id_column: str | None = typer.Option(
+        None, "--id", help="Column that identifies a person; copied to the output."
+    ),
+    salt_file: Path | None = typer.Option(
+        None, help="File with a secret; with --id the same person then always gets the same draw."
+    ),
+    seed: int = typer.Option(0, help="Of the draws, where there is no secret."),
 ) -> None:
     """Predict a file of any size, in constant memory.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -18,47 +18,30 @@ __all__ = ["trace"]
 
 @app.command()
 def trace(
-    data: Annotated[
-        str,
-        typer.Argument(
-            help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for the frontier; the same folder again resumes.")
-    ],
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column to predict; of a file.")
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--sensitive", help="Column of groups, of a file; repeat it to intersect several."
-        ),
-    ] = None,
-    method: Annotated[
-        list[str] | None, typer.Option("--method", help="Method to trace; repeat it for several.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="Column to leave out; repeat it.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None, typer.Option("--keep", help="Column to use although it looks like an id.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option("--categorical", help="Integer column whose numbers are codes; repeat it."),
-    ] = None,
-    folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
-    seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
-    references: Annotated[
-        bool, typer.Option(help="Also channel, ERM with and without the group, and the limit.")
-    ] = True,
-    backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")
-    ] = None,
+    data: str = typer.Argument(
+        ..., help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
+    ),
+    out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
+    target: str | None = typer.Option(None, help="Column to predict; of a file."),
+    sensitive: list[str] = typer.Option(
+        [], help="Column of groups, of a file; repeat it to intersect several."
+    ),
+    method: list[str] = typer.Option(["cmi"], help="Method to trace; repeat it for several."),
+    drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
+    keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
+    categorical: list[str] = typer.Option(
+        [], help="Integer column whose numbers are codes; repeat it."
+    ),
+    folds: int = typer.Option(5, help="Cross-validation folds."),
+    seed: int = typer.Option(0, help="Of folds and networks."),
+    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
+    references: bool = typer.Option(
+        True, help="Also channel, ERM with and without the group, and the limit."
+    ),
+    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = typer.Option(
+        None, help="Address of a Dask scheduler, with --backend dask."
+    ),
 ) -> None:
     """What is possible on my data? Trains the path, measures it on unseen rows, writes models,
     tables and a report.
@@ -69,13 +52,13 @@ def trace(
     from separatrix.tracing.tables import describe, write_tables
     from separatrix.tracing.training import trace_data
 
-    rows = _open(data, target, sensitive or [], drop, keep, categorical)
+    rows = _open(data, target, sensitive, drop, keep, categorical)
     for line in describe(rows, data):
         typer.echo(line)
     frontier = trace_data(
         rows,
         name=data if target is None else Path(data).name,
-        method=method or ["cmi"],
+        method=method,
         cv=folds,
         random_state=seed,
         references=references,
@@ -90,9 +73,9 @@ def _open(
     source: str,
     target: str | None,
     sensitive: list[str],
-    drop: list[str] | None,
-    keep: list[str] | None,
-    categorical: list[str] | None,
+    drop: list[str],
+    keep: list[str],
+    categorical: list[str],
 ) -> Data:
     from separatrix import datasets
 
@@ -114,7 +97,7 @@ def _open(
         source,
         target=target,
         sensitive=sensitive,
-        drop=drop or [],
-        keep=keep or [],
-        categorical=categorical or [],
+        drop=drop,
+        keep=keep,
+        categorical=categorical,
     )
