@@ -8,7 +8,7 @@ beforehand: choosing it would be a choice too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -44,78 +44,63 @@ def candidates_of(
 ) -> list[Candidate]:
     """Every point whose folds all trained, with its hold-out table where one is needed."""
     columns = frontier.columns
-    wanted = None if method is None else {method} if isinstance(method, str) else set(method)
     fold = CERTIFIED if certified else ALL_ROWS
     saved = {
         (s.first.method, s.first.inputs) for s in frontier.results.saved if s.first.fold == fold
     }
+    wanted = None if method is None else {method} if isinstance(method, str) else set(method)
+    names = ("method", "inputs", "trade_off", "policy")
     grouped: dict[tuple[Any, ...], list[int]] = {}
-    for i in range(len(columns["method"])):
-        if wanted is None or columns["method"][i] in wanted:
-            key = tuple(columns[name][i] for name in ("method", "inputs", "trade_off", "policy"))
+    for i, key in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
+        if key[:2] in saved and (wanted is None or key[0] in wanted):
             grouped.setdefault(key, []).append(i)
     candidates = []
     for (name, inputs, trade_off, policy), rows in grouped.items():
-        if (name, inputs) in saved and all(columns["status"][i] == "ok" for i in rows):
-            tables = np.stack([columns["counts"][i] for i in rows])
-            hold_out = (
-                _hold_out(frontier, str(name), str(inputs), float(trade_off), policy, rows)
-                if certified
-                else None
+        if all(columns["status"][i] == "ok" for i in rows):
+            one = Candidate(
+                (name, inputs),
+                trade_off,
+                policy,
+                np.stack([columns["counts"][i] for i in rows]),
+                {"auroc": columns["auroc"][rows]},
+                strict=methods.strict_end(name),
             )
-            candidates.append(
-                Candidate(
-                    (str(name), str(inputs)),
-                    float(trade_off),
-                    str(policy),
-                    tables,
-                    {"auroc": columns["auroc"][rows]},
-                    hold_out,
-                    methods.strict_end(str(name)),
-                )
-            )
+            held = _hold_out(frontier, one, rows) if certified else None
+            candidates.append(replace(one, hold_out=held))
     if not candidates:
+        named = f" of {', '.join(sorted(wanted))}" if wanted else ""
         raise InputError(
-            "The frontier has no trained point to choose from"
-            + (
-                f" of {', '.join(sorted(wanted))}."
-                if wanted
-                else ": every one diverged, failed or was not kept."
-            )
+            f"The frontier has no trained point to choose from{named}: every one diverged, failed "
+            "or was not kept."
         )
     return candidates
 
 
-def _hold_out(
-    frontier: Traced, method: str, inputs: str, trade_off: float, policy: str, rows: Sequence[int]
-) -> CountTable:
+def _hold_out(frontier: Traced, candidate: Candidate, rows: Sequence[int]) -> CountTable:
     """The counts of fold 0's rows under fold 0's model."""
-    if policy == "deterministic":
+    if candidate.policy == "deterministic":
         here = next(i for i in rows if frontier.columns["fold"][i] == CERTIFIED)
-        counts = np.asarray(frontier.columns["counts"][here], dtype=np.float64)
-        return CountTable(
-            counts, frontier.labels, frontier.groups, frontier.labels, rows=round(counts.sum())
-        )
-    return _soft(frontier, method, inputs, trade_off, frontier.rows["fold"] == CERTIFIED)
+        return _hard(frontier, np.asarray(frontier.columns["counts"][here], dtype=np.float64))
+    return _soft(frontier, candidate, frontier.rows["fold"] == CERTIFIED)
+
+
+def _hard(frontier: Traced, counts: NDArray[np.float64]) -> CountTable:
+    """Counts of decisions, with the names of their axes."""
+    labels, groups = frontier.labels, frontier.groups
+    return CountTable(counts, labels, groups, labels, rows=round(counts.sum()))
 
 
 def _soft(
-    frontier: Traced,
-    method: str,
-    inputs: str,
-    trade_off: float,
-    rows: NDArray[np.bool_] | slice = slice(None),
+    frontier: Traced, candidate: Candidate, rows: NDArray[np.bool_] | slice = slice(None)
 ) -> CountTable:
     """The counts of held-out posteriors."""
-    q = frontier.held_out(method, trade_off, inputs=inputs)[rows].astype(np.float64)
-    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
-    table = CountTable.from_posteriors(
-        q / q.sum(1, keepdims=True), y, z, labels=range(len(frontier.labels))
-    )
+    method, inputs = _path(candidate)
+    q = frontier.held_out(method, candidate.trade_off, inputs=inputs)[rows].astype(np.float64)
+    y, z, labels = frontier.rows["y"][rows], frontier.rows["z"][rows], frontier.labels
+    q /= q.sum(1, keepdims=True)
+    table = CountTable.from_posteriors(q, y, z, labels=range(len(labels)))
     groups = tuple(frontier.groups[int(code)] for code in table.groups)  # type: ignore[call-overload]
-    return CountTable(
-        table.counts, frontier.labels, groups, frontier.labels, table.rows, table.moments
-    )
+    return CountTable(table.counts, labels, groups, labels, table.rows, table.moments)
 
 
 def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Predictor:
@@ -125,7 +110,7 @@ def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Pred
     about = {
         "choice": selection.to_dict(),
         "audit": {
-            f"branch {i}": _audit(frontier, component, fold)
+            f"branch {i}": _audit(frontier, component)
             for i, component in enumerate(option.components)
         },
         "options": {kind: one.to_dict() for kind, one in selection.options.items()},
@@ -204,21 +189,15 @@ def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
     return float(np.median(columns["threshold"][mine]))
 
 
-def _audit(frontier: Traced, candidate: Candidate, fold: int) -> dict[str, Any]:
+def _audit(frontier: Traced, candidate: Candidate) -> dict[str, Any]:
     """The audit of rows that did not train: all of them, each by its own fold's model, or those
     that certify.
     """
-    method, inputs = _path(candidate)
-    if candidate.policy == "deterministic":
-        held = candidate.hold_out
-        counts = candidate.tables.sum(0) if held is None else np.asarray(held.counts)
-        table = CountTable(
-            counts, frontier.labels, frontier.groups, frontier.labels, rows=round(counts.sum())
-        )
-    elif fold == ALL_ROWS:
-        table = _soft(frontier, method, inputs, candidate.trade_off)
-    else:
-        assert candidate.hold_out is not None
+    if candidate.hold_out is not None:
         table = candidate.hold_out
+    elif candidate.policy == "deterministic":
+        table = _hard(frontier, candidate.tables.sum(0))
+    else:
+        table = _soft(frontier, candidate)
     found = Audit.of(table).to_dict()
     return {name: found[name] for name in _AUDIT if name in found}

@@ -134,7 +134,9 @@ class Traced:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What `write_manifest` wrote; one sentence where it is absent, damaged or of another format."""
+    """What `write_manifest` wrote; one sentence where it is absent, damaged or of a format that is not
+    read.
+    """
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
