@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, check_weight
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Adversary", "Sample"]
+__all__ = ["Adversary", "Batch", "Lane", "Loss", "Options", "Recipe", "Sample"]
 
 Codes = NDArray[np.int64]
 
