@@ -4,12 +4,15 @@ and prints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from separatrix import datasets, methods
+from separatrix.columns.features import as_numbers
+from separatrix.columns.groups import group_name
+from separatrix.columns.readers import read_table
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import write_whole
@@ -99,40 +102,12 @@ def report_of(folder: Path, out: Path) -> Path:
 
 def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:
     """The limit of post-processing the scores of a file, as text."""
-    from separatrix.auditing.files import open_files
-
-    relation = open_files(file)
-    missing = [name for name in (y, *z, *score) if name not in relation.columns]
-    if missing:
-        raise InputError(
-            f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}."
-        )
-    table = relation.select(
-        *(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score)))
-    )
-    columns = table.fetchnumpy()
-    for name, values in columns.items():
-        gone = (
-            np.ma.getmaskarray(values)
-            if isinstance(values, np.ma.MaskedArray)
-            else np.zeros(len(values), bool)
-        )
-        if gone.any():
-            raise InputError(
-                f"`{name}` has {int(gone.sum()):,} missing values (first in row "
-                f"{int(np.argmax(gone)):,})."
-            )
-    groups = (
-        columns[z[0]]
-        if len(z) == 1
-        else np.array(
-            [" & ".join(map(str, row)) for row in zip(*(columns[c] for c in z), strict=True)]
-        )
-    )
-    scores = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in score])
+    columns = read_table(file, [y, *z, *score])
+    scores = np.column_stack([as_numbers(columns[name], name) for name in score])
     if scores.shape[1] == 1:
         scores = np.column_stack([1 - scores[:, 0], scores[:, 0]])
-    return str(limit(scores, np.asarray(columns[y]), np.asarray(groups)))
+    groups = {name: columns[name] for name in z}
+    return str(limit(scores, columns[y], groups))
 
 
 def dataset_table() -> str:
@@ -208,6 +183,9 @@ def _open(
     )
 
 
-def _shares(names: Sequence[object], sizes: np.ndarray) -> str:
-    shown = [f"{name} {size / sizes.sum():.1%}" for name, size in zip(names, sizes, strict=True)]
+def _shares(names: Sequence[Hashable], sizes: np.ndarray) -> str:
+    shown = [
+        f"{group_name(name)} {size / sizes.sum():.1%}"
+        for name, size in zip(names, sizes, strict=True)
+    ]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from separatrix import methods
 from separatrix.auditing.result import Audit
+from separatrix.columns.counting import count_posteriors
+from separatrix.columns.values import Coded
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy.choosing import select
@@ -161,12 +163,11 @@ def _soft(
     """The counts of held-out posteriors."""
     q = frontier.held_out(method, trade_off, inputs=inputs)[rows].astype(np.float64)
     y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
-    table = CountTable.from_posteriors(
-        q / q.sum(1, keepdims=True), y, z, labels=range(len(frontier.labels))
-    )
-    groups = tuple(frontier.groups[int(code)] for code in table.groups)  # type: ignore[call-overload]
-    return CountTable(
-        table.counts, frontier.labels, groups, frontier.labels, table.rows, table.moments
+    return count_posteriors(
+        Coded(y, frontier.labels),
+        q / q.sum(1, keepdims=True),
+        sensitive_features=Coded(z, frontier.groups),
+        labels=frontier.labels,
     )
 
 

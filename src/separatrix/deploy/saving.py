@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card
 from separatrix.deploy.predictor import Component, Predictor
@@ -85,8 +86,8 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
     try:
         prepared, grouping = manifest["preprocessing"], manifest["grouping"]
         return Predictor(
-            labels=tuple(map(_level, manifest["labels"])),
-            groups=tuple(map(_level, manifest["groups"])),
+            labels=tuple(map(from_plain, manifest["labels"])),
+            groups=tuple(map(from_plain, manifest["groups"])),
             components=tuple(
                 _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
             ),
@@ -331,7 +332,7 @@ def _packages() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, which `_level` makes tuples
+    """A level or a number as JSON has it; tuples become lists, which `from_plain` makes tuples
     again.
     """
     if isinstance(value, np.generic):
@@ -345,7 +346,3 @@ def _plain(value: Any) -> Any:
     raise InputError(
         f"{value!r} of type {type(value).__name__} cannot be written as JSON. Use text or numbers."
     )
-
-
-def _level(value: Any) -> Any:
-    return tuple(map(_level, value)) if isinstance(value, list) else value

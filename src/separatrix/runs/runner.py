@@ -21,13 +21,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import write_whole
 from separatrix.runs.jobs import Answer, Stack, work
 from separatrix.runs.store import Store, key_of
 
-__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "plain", "run"]
+__all__ = ["BACKENDS", "Kept", "Outcome", "kept", "run"]
 
 BACKENDS = ("local", "dask")
 MODELS = "models"
@@ -109,8 +110,8 @@ def run(
 def describe(data: Data) -> dict[str, Any]:
     """What a reader of the records must know of a dataset, as plain JSON."""
     return {
-        "labels": [plain(label) for label in data.labels],
-        "groups": [plain(group) for group in data.groups],
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
         "cells": data.cells.tolist(),
         "rows": len(data),
         "features": list(data.features),
@@ -118,12 +119,6 @@ def describe(data: Data) -> dict[str, Any]:
         "sensitive": None if data.grouping is None else list(data.grouping.columns),
         "card": data.card.to_dict(),
     }
-
-
-def plain(level: Any) -> Any:
-    """A level of a column as JSON has it."""
-    value = level.item() if isinstance(level, np.generic) else level
-    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 def kept(folder: str | Path) -> list[Kept]:
@@ -135,7 +130,7 @@ def kept(folder: str | Path) -> list[Kept]:
         try:
             with safe_open(path, framework="numpy") as file:
                 questions = tuple(json.loads((file.metadata() or {})["questions"]))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a mapping
+                arrays = {name: file.get_tensor(name) for name in file.keys()}
         except (SafetensorError, KeyError, ValueError) as error:
             raise DataError(
                 f"{path} is not a file of models as `trace` writes it: {error}."

@@ -14,11 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from separatrix import datasets
+from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.io import write_whole
 from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.runner import plain, run
+from separatrix.runs.runner import run
 from separatrix.runs.store import ALL_ROWS, Store
 from separatrix.tracing.frontier import FORMAT, MANIFEST, ROWS, Frontier, read_manifest
 from separatrix.tracing.rows import as_data
@@ -145,8 +146,8 @@ def _describe(folder: Path, name: str, data: Data, cv: int, seed: int) -> None:
         "rows": len(data),
         "folds": cv,
         "seed": seed,
-        "labels": [plain(label) for label in data.labels],
-        "groups": [plain(group) for group in data.groups],
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
         "features": list(data.features),
         "target": data.target,
         "grouping": None if data.grouping is None else data.grouping.to_dict(),
