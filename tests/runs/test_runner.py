@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from separatrix import methods
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_labels
 from separatrix.errors import DataError, InputError
 from separatrix.io import write_whole
 from separatrix.runs import jobs as jobs_room
@@ -214,10 +214,10 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
             record = thresholds[run_key.trade_off, run_key.fold]
             cut = best_threshold(q[lane, :, 1], data.y[train], data.z[train], 2, run_key.trade_off)
             assert record.threshold == cut
-            hard = CountTable.from_labels(
+            hard = count_labels(
                 data.y[test],
-                data.z[test],
                 (k.held_out[lane, :, 1] > cut).astype(int),
+                sensitive_features=data.z[test],
                 labels=[0, 1],
             )
             np.testing.assert_array_equal(record.hard, hard.counts)

@@ -16,6 +16,8 @@ from separatrix.core.envelope import concave_envelope
 from separatrix.runs.results import Results
 from separatrix.runs.tidy import select
 
+pytestmark = pytest.mark.browser
+
 
 def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
     page, part, hull, results_folder

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from separatrix import audit
+from separatrix.columns.counting import count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
@@ -153,7 +154,7 @@ def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
     for n in (200, 5_000):
         y, z = rng.integers(0, 2, (2, n))
         q = rng.beta(2, 2, n)
-        known = CountTable.from_posteriors(np.column_stack([1 - q, q]), y, z)
+        known = count_posteriors(y, np.column_stack([1 - q, q]), sensitive_features=z)
         columns = {name: np.array([value]) for name, value in series._asdict().items()}
         columns |= {
             "dataset": np.array(["two"]),

@@ -14,7 +14,7 @@ import pytest
 
 import separatrix as sx
 from separatrix import datasets
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_posteriors
 from separatrix.errors import DataError, InputError
 from separatrix.runs.jobs import Job
 from separatrix.runs.keys import ALL_ROWS
@@ -283,7 +283,7 @@ def test_one_point_equals_its_table(frontier):
     y, z, fold = (frontier.rows[name] for name in ("y", "z", "fold"))
     q = frontier.held_out("erm", 0.0)
     point = select(frontier.columns, method="erm", inputs="xz", fold=1, policy="randomized")
-    table = CountTable.from_posteriors(q[fold == 1], y[fold == 1], z[fold == 1]).counts
+    table = count_posteriors(y[fold == 1], q[fold == 1], sensitive_features=z[fold == 1]).counts
     np.testing.assert_allclose(point["counts"][0], table, atol=1e-4)
 
 

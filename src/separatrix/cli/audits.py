@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import typer
 
 from separatrix.cli.app import app
-from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
 __all__ = ["audit", "limit_command"]
@@ -73,45 +70,16 @@ def limit_command(
 
     Example: separatrix limit scores.csv --y income --z sex --score p
     """
-    with working(f"Computing the limit of {file}"):
-        text = _limit_text(file, y=y, z=z, score=score)
-    typer.echo(text)
+    import numpy as np
 
-
-def _limit_text(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:
-    """The limit of post-processing the scores of a file, as text."""
-    from separatrix.auditing.files import open_files
+    from separatrix.columns.features import as_numbers
+    from separatrix.columns.readers import read_table
     from separatrix.optimum.limits import limit
 
-    relation = open_files(file)
-    missing = [name for name in (y, *z, *score) if name not in relation.columns]
-    if missing:
-        raise InputError(
-            f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}."
-        )
-    table = relation.select(
-        *(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score)))
-    )
-    columns = table.fetchnumpy()
-    for name, values in columns.items():
-        gone = (
-            np.ma.getmaskarray(values)
-            if isinstance(values, np.ma.MaskedArray)
-            else np.zeros(len(values), bool)
-        )
-        if gone.any():
-            raise InputError(
-                f"`{name}` has {int(gone.sum()):,} missing values (first in row "
-                f"{int(np.argmax(gone)):,})."
-            )
-    groups = (
-        columns[z[0]]
-        if len(z) == 1
-        else np.array(
-            [" & ".join(map(str, row)) for row in zip(*(columns[c] for c in z), strict=True)]
-        )
-    )
-    scores = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in score])
-    if scores.shape[1] == 1:
-        scores = np.column_stack([1 - scores[:, 0], scores[:, 0]])
-    return str(limit(scores, np.asarray(columns[y]), np.asarray(groups)))
+    with working(f"Computing the limit of {file}"):
+        columns = read_table(file, [y, *z, *score])
+        scores = np.column_stack([as_numbers(columns[name], name) for name in score])
+        if len(score) == 1:
+            scores = np.column_stack([1 - scores, scores])
+        found = limit(scores, columns[y], {name: columns[name] for name in z})
+    typer.echo(str(found))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from separatrix.columns.groups import group_name
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import write_whole
 from separatrix.nn.networks import Networks
@@ -108,7 +109,7 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         model,
         {
             "labels": json.dumps([str(label) for label in predictor.labels]),
-            "groups": json.dumps([str(group) for group in predictor.groups]),
+            "groups": json.dumps([group_name(group) for group in predictor.groups]),
             "preprocessing": json.dumps(None if prepared is None else prepared.to_dict()),
             "columns": json.dumps(list(predictor.features if prepared is None else prepared.names)),
         },

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from separatrix import methods
 from separatrix.auditing.result import Audit
+from separatrix.columns.counting import count_posteriors
+from separatrix.columns.values import Coded
 from separatrix.core.counts import CountTable
 from separatrix.deploy.points import Candidate, Option, Selection
 from separatrix.deploy.predictor import Component, Predictor
@@ -96,11 +98,13 @@ def _soft(
     """The counts of held-out posteriors."""
     method, inputs = _path(candidate)
     q = frontier.held_out(method, candidate.trade_off, inputs=inputs)[rows].astype(np.float64)
-    y, z, labels = frontier.rows["y"][rows], frontier.rows["z"][rows], frontier.labels
-    q /= q.sum(1, keepdims=True)
-    table = CountTable.from_posteriors(q, y, z, labels=range(len(labels)))
-    groups = tuple(frontier.groups[int(code)] for code in table.groups)  # type: ignore[call-overload]
-    return CountTable(table.counts, labels, groups, labels, table.rows, table.moments)
+    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
+    return count_posteriors(
+        Coded(y, frontier.labels),
+        q / q.sum(1, keepdims=True),
+        sensitive_features=Coded(z, frontier.groups),
+        labels=frontier.labels,
+    )
 
 
 def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Predictor:

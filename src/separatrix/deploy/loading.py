@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.saving import (
@@ -47,8 +48,8 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
     try:
         prepared, grouping = manifest["preprocessing"], manifest["grouping"]
         return Predictor(
-            labels=tuple(map(_level, manifest["labels"])),
-            groups=tuple(map(_level, manifest["groups"])),
+            labels=tuple(map(from_plain, manifest["labels"])),
+            groups=tuple(map(from_plain, manifest["groups"])),
             components=tuple(
                 _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
             ),
@@ -167,7 +168,3 @@ def _bases(path: Path, trusted: Sequence[str]) -> tuple[Any, ...]:
         raise DataError(
             f"{path} is not a whole skops file ({type(error).__name__}: {error})."
         ) from error
-
-
-def _level(value: Any) -> Any:
-    return tuple(map(_level, value)) if isinstance(value, list) else value

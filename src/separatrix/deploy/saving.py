@@ -146,7 +146,7 @@ def _packages() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, which `load` makes tuples
+    """A level or a number as JSON has it; tuples become lists, which `from_plain` makes tuples
     again.
     """
     if isinstance(value, np.generic):

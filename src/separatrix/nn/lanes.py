@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, check_weight
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:

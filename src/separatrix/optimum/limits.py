@@ -26,20 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import entr
 
-from separatrix.columns.values import (
-    Levels,
-    check_lengths,
-    check_levels,
-    check_posteriors,
-    check_weight,
-    compact,
-    listed,
-)
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import binary_score, check_posteriors, check_weight
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.errors import InputError
 from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
 from separatrix.optimum.geometry import Regions, RocCurve, rates_utility, rates_violation, roc_curve
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import SoftmaxPath, softmax_path
 
 __all__ = ["BinaryLimit", "SoftmaxLimit", "limit"]
@@ -203,9 +197,7 @@ def limit(
         >>> bool(best.gap < 1e-4), best.channel(0.001).predict_proba([9.0, -9.0], [0, 0])[:, 1]
         (True, array([1., 0.]))
     """
-    (y_codes, labels), (z_codes, groups) = compact(y, "y"), compact(z, "z")
-    check_levels(labels, "y")
-    check_levels(groups, "z")
+    (y_codes, labels), (z_codes, groups) = as_levels(y, "y"), as_groups(z, "z")
     if len(labels) < 2:
         raise InputError(f"`y` holds a single label, {labels[0]!r}: there is nothing to predict.")
     if points < 2:

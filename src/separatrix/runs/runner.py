@@ -16,8 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import remove_stale
@@ -28,7 +27,7 @@ from separatrix.runs.saved import MODELS, model_file, write_run
 from separatrix.runs.store import Store
 from separatrix.runs.work import Answer, forget, work
 
-__all__ = ["BACKENDS", "Execution", "Outcome", "plain", "run"]
+__all__ = ["BACKENDS", "Execution", "Outcome", "run"]
 
 BACKENDS = ("local", "dask")
 
@@ -114,8 +113,8 @@ def run(stacks: Sequence[Stack], folder: str | Path, execution: Execution = HERE
 def describe(data: Data) -> dict[str, Any]:
     """What a reader of the records must know of a dataset, as plain JSON."""
     return {
-        "labels": [plain(label) for label in data.labels],
-        "groups": [plain(group) for group in data.groups],
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
         "cells": data.cells.tolist(),
         "rows": len(data),
         "features": list(data.features),
@@ -123,12 +122,6 @@ def describe(data: Data) -> dict[str, Any]:
         "sensitive": None if data.grouping is None else list(data.grouping.columns),
         "card": data.card.to_dict(),
     }
-
-
-def plain(level: Any) -> Any:
-    """A level of a column as JSON has it."""
-    value = level.item() if isinstance(level, np.generic) else level
-    return value if isinstance(value, str | int | float | bool) else str(value)
 
 
 _SAID = {

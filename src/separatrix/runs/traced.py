@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix import datasets
+from separatrix.columns.groups import from_plain, to_plain
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.io import write_whole
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.results import Results
-from separatrix.runs.runner import plain
 from separatrix.runs.saved import SavedRun
 from separatrix.runs.store import ReferenceCurve
 from separatrix.runs.tidy import Columns
@@ -72,7 +72,7 @@ class Traced:
     @property
     def groups(self) -> tuple[Hashable, ...]:
         """The groups in the order of their codes."""
-        return tuple(self.manifest["groups"])
+        return tuple(map(from_plain, self.manifest["groups"]))
 
     @cached_property
     def rows(self) -> dict[str, NDArray[Any]]:
@@ -172,8 +172,8 @@ def write_manifest(folder: Path, name: str, data: Data, folds: int, seed: int) -
         "rows": len(data),
         "folds": folds,
         "seed": seed,
-        "labels": [plain(label) for label in data.labels],
-        "groups": [plain(group) for group in data.groups],
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
         "features": list(data.features),
         "target": data.target,
         "grouping": None if data.grouping is None else data.grouping.to_dict(),

@@ -16,6 +16,7 @@ from scipy.special import ndtri
 
 from separatrix.auditing.result import Audit
 from separatrix.auditing.view import measures
+from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
@@ -93,7 +94,7 @@ def _dataset(
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": [str(group) for group in about["groups"]],
+        "groups": [group_name(from_plain(group)) for group in about["groups"]],
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main}
@@ -228,7 +229,7 @@ def pooled(
         0,
     )
     about = results.about[dataset]
-    labels, groups = (tuple(about[name]) for name in ("labels", "groups"))
+    labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
-from separatrix.columns.values import tidy
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_posteriors
+from separatrix.columns.frames import tidy
+from separatrix.columns.values import Coded
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.deploy import choosing
 from separatrix.deploy.frontiers import candidates_of, model_of, predictor_of
@@ -167,13 +168,11 @@ class Frontier(Traced):
         if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
             return None
         y, z = (
-            np.array(levels, dtype=object)[self.rows[name]]
-            for name, levels in (("y", self.labels), ("z", self.groups))
+            Coded(self.rows[name], own) for name, own in (("y", self.labels), ("z", self.groups))
         )
         q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
-        return Audit.of(
-            CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels)
-        )
+        q /= q.sum(1, keepdims=True)
+        return Audit.of(count_posteriors(y, q, sensitive_features=z, labels=self.labels))
 
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""

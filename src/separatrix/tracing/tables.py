@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
+from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
 from separatrix.io import write_whole
 from separatrix.show import tables
@@ -44,6 +45,7 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
     yield f"Next: separatrix select {out} --max-violation 0.005 --out model"
 
 
-def _shares(names: Sequence[object], sizes: Any) -> str:
-    shown = [f"{name} {size / sizes.sum():.1%}" for name, size in zip(names, sizes, strict=True)]
+def _shares(names: Sequence[Hashable], sizes: Any) -> str:
+    shares = zip(names, sizes / sizes.sum(), strict=True)
+    shown = [f"{group_name(name)} {share:.1%}" for name, share in shares]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")
