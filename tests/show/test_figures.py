@@ -166,8 +166,8 @@ def test_a_path_that_differs_in_the_batch_alone_is_the_ablation(made_up):
         return [record, replace(record, run=replace(record.run, recipe=recipe))]
 
     both = made_up(twice)
-    assert [s.batch for s in batch_series(both.mean)] == [256, 1024]
-    assert [s.batch for s in main_series(both.mean) if s.method == "cmi"] == [256]
+    assert [s.batch for s in batch_series(both.mean, "two")] == [256, 1024]
+    assert [s.batch for s in main_series(both.mean, "two") if s.method == "cmi"] == [256]
     figure = figures.batch_sizes(both, "two")
     assert {
         label for _, label in zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
@@ -195,7 +195,7 @@ def test_a_point_that_lost_a_fold_is_not_drawn(made_up):
         return [Record(q, "diverged", "NaN")] if lost else [record]
 
     results = made_up(lose)
-    cmi = next(s for s in main_series(select(results.mean, dataset="two")) if s.method == "cmi")
+    cmi = next(s for s in main_series(results.mean, "two") if s.method == "cmi")
     assert 0.3 not in results.points("two", *cmi, "randomized")["trade_off"]
     assert 0.6 in results.points("two", *cmi, "randomized")["trade_off"]
 

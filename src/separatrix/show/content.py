@@ -69,9 +69,8 @@ def _dataset(
     results: Results, name: str, confidence: float, posterior_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
-    mean = select(results.mean, dataset=name)
-    series = series_of(mean)
-    labels, main = legend_names(series), set(main_series(mean))
+    series = series_of(select(results.mean, dataset=name))
+    labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
     hulls = {

@@ -16,7 +16,7 @@ from separatrix.errors import InputError
 from separatrix.io import write_whole
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
-from separatrix.runs.tidy import Columns, select
+from separatrix.runs.tidy import Columns
 from separatrix.show.series import (
     MARKERS,
     REFERENCES,
@@ -133,7 +133,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     """The batch-size ablation: one path per batch size in the plane. None where fewer than two
     sizes were run.
     """
-    runs = batch_series(select(results.mean, dataset=dataset))
+    runs = batch_series(results.mean, dataset)
     if not runs:
         return None
     figure = _figure(7.0, 5.2)
@@ -157,11 +157,8 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of
     them was not run.
     """
-    runs = [
-        s
-        for s in main_series(select(results.mean, dataset=dataset))
-        if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"
-    ]
+    main = main_series(results.mean, dataset)
+    runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
         return None
     figure = _figure(11.0, 4.6)
@@ -214,7 +211,7 @@ def _paths(
     lines: bool = True,
     faint: bool = False,
 ) -> None:
-    main = main_series(select(results.mean, dataset=dataset))
+    main = main_series(results.mean, dataset)
     for series, name in zip(main, legend_names(main), strict=True):
         points = results.points(dataset, *series, policy)
         single = series.method in REFERENCES
@@ -259,7 +256,7 @@ def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
 
 
 def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
-    for series in main_series(select(results.mean, dataset=dataset)):
+    for series in main_series(results.mean, dataset):
         points = results.points(dataset, *series, policy)
         if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
@@ -279,15 +276,11 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     """Show the plane as far right as an envelope goes: one lost path would squeeze all the others
     into a line.
     """
-    every = np.concatenate(
-        [
-            results.points(dataset, *s, policy)["violation"]
-            for s in main_series(select(results.mean, dataset=dataset))
-        ]
-    )
+    main = main_series(results.mean, dataset)
+    paths = [results.points(dataset, *series, policy) for series in main]
+    every = np.concatenate([points["violation"] for points in paths])
     ends = []
-    for series in main_series(select(results.mean, dataset=dataset)):
-        points = results.points(dataset, *series, policy)
+    for points in paths:
         if not np.isnan(points["violation"]).all():
             ends.append(
                 float(concave_envelope(points["violation"], points["utility"]).violation[-1])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from separatrix import methods
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.runs.tidy import Columns
+from separatrix.runs.tidy import Columns, select
 
 __all__ = [
     "MARKERS",
@@ -111,26 +111,26 @@ def series(columns: Columns) -> list[Series]:
     return sorted(found, key=lambda s: (s.method in REFERENCES, s))
 
 
-def main_series(columns: Columns) -> list[Series]:
-    """The paths without those that repeat another one with other batch sizes: these are the
+def main_series(columns: Columns, dataset: str) -> list[Series]:
+    """The paths on a dataset without those that repeat another one with other batch sizes: these are the
     ablation's.
     """
-    return [max(family, key=_plainness) for family in _families(columns)]
+    return [max(family, key=_plainness) for family in _families(columns, dataset)]
 
 
-def batch_series(columns: Columns) -> list[Series]:
+def batch_series(columns: Columns, dataset: str) -> list[Series]:
     """The largest set of paths that differ in nothing but the batch size, by that; empty if there
     is none.
     """
-    largest: list[Series] = max(_families(columns), key=len, default=[])
+    largest: list[Series] = max(_families(columns, dataset), key=len, default=[])
     # of two of one size the plain one
     sizes = {s.batch: s for s in sorted(largest, key=_plainness)}
     return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
 
 
-def _families(columns: Columns) -> list[list[Series]]:
+def _families(columns: Columns, dataset: str) -> list[list[Series]]:
     found: dict[tuple[Any, ...], list[Series]] = {}
-    for s in series(columns):
+    for s in series(select(columns, dataset=dataset)):
         rest = tuple(sorted(item for item in s.changes.items() if item[0] != "batch"))
         found.setdefault((s.method, s.inputs, s.base, rest), []).append(s)
     return list(found.values())
