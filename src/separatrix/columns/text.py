@@ -191,8 +191,8 @@ def _rows(
                 if bad := next((row for row in chunk if len(row) != len(names)), None):
                     raise DataError(
                         f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
-                        f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated or "
-                        f"damaged, or its delimiter is not {delimiter!r}."
+                        f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated "
+                        f"or damaged, or its delimiter is not {delimiter!r}."
                     )
                 if chunk:
                     yield chunk
