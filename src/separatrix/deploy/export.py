@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from separatrix.columns.groups import group_name
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.io import write_whole
 from separatrix.nn.networks import Networks
 
 if TYPE_CHECKING:
@@ -116,8 +115,5 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         },
     )
     checker.check_model(model)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as file:
-        file.write(model.SerializeToString())
-    os.replace(name, path)
+    write_whole(path, model.SerializeToString(), parents=False)
     return path

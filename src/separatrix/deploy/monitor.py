@@ -10,8 +10,6 @@ window (r = 1, 2, …) of length index j in shares 1 / (windows · r (r + 1)).
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,6 +31,7 @@ from separatrix.core.information import (
     mutual_information,
 )
 from separatrix.errors import InputError
+from separatrix.io import write_whole
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import log_e_process, lower_bound, rate_sequences
@@ -358,11 +357,7 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file: all of it or nothing."""
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self.to_json())
-        os.replace(name, target)
+        write_whole(Path(path), self.to_json(), parents=False)
 
     @staticmethod
     def load(path: str | Path) -> Monitor:

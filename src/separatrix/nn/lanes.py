@@ -117,7 +117,6 @@ class Recipe:
             full batches. The number of updates stays that of `batch`.
         running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch
             alone.
-        weight_decay: decoupled, as in AdamW.
         patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has
             not improved for so many epochs, and keep its best weights; None trains on all rows to
             the end.
@@ -134,7 +133,6 @@ class Recipe:
     cosine: bool = False
     exact: bool = False
     running: float = 0.0
-    weight_decay: float = 0.0
     patience: int | None = None
     piecewise_linear: int = 0
 
@@ -167,14 +165,14 @@ class Options:
         recipe: how networks are trained.
         use_sensitive: input [Z|X] (True) or X alone.
         device: a torch device.
-        jobs: processes; each trains chunks of lanes with one thread.
+        n_jobs: processes; each trains chunks of lanes with one thread.
         progress: show a progress bar.
     """
 
     recipe: Recipe = field(default_factory=Recipe)
     use_sensitive: bool = True
     device: str = "cpu"
-    jobs: int = 1
+    n_jobs: int = 1
     progress: bool = False
 
 
