@@ -15,11 +15,12 @@ from separatrix.columns.groups import group_name
 from separatrix.deploy.streaming import predict_file
 from separatrix.deploy.wrapping import from_estimator
 from separatrix.methods.postprocessing import ChannelClassifier
+from separatrix.tracing.rows import as_data
 
 GROUPS = (("f", "old"), ("f", "young"), ("m", "old"), ("m", "young"))
 
 
-def people(n=400):
+def people(n=240):
     rng = np.random.default_rng(0)
     sex, age = rng.choice(["f", "m"], n), rng.choice(["old", "young"], n)
     x = rng.normal(size=(n, 2))
@@ -86,12 +87,14 @@ def test_the_estimators(tmp_path):
 
 def test_trace_select_and_predict(tmp_path):
     pytest.importorskip("torch")
-    traced = {}
-    for form in ("frame", "array", "list"):
-        traced[form] = sx.trace(X, Y, sensitive_features=FORMS[form], trade_offs=(0.0, 1.0), cv=2)
-        assert traced[form].groups == GROUPS
-    np.testing.assert_array_equal(traced["frame"].rows["z"], traced["list"].rows["z"])
-    point = traced["frame"].select(max_violation=1.0)
+    known = as_data(X, Y, FRAME)
+    for z in FORMS.values():
+        data = as_data(X, Y, z)
+        assert data.groups == GROUPS
+        np.testing.assert_array_equal(data.z, known.z)
+    frontier = sx.trace(X, Y, sensitive_features=FRAME, trade_offs=(0.5,), cv=2, references=False)
+    assert frontier.groups == GROUPS
+    point = frontier.select(max_violation=1.0)
     model = sx.load(point.predictor.save(tmp_path / "model"))
     assert model.groups == GROUPS
     assert "f &amp; old" in (card := (tmp_path / "model" / "MODEL_CARD.md").read_text()) or (
@@ -105,5 +108,5 @@ def test_trace_select_and_predict(tmp_path):
     predict_file(model, tmp_path / "rows.csv", tmp_path / "out.csv")
     written = pl.read_csv(tmp_path / "out.csv")
     np.testing.assert_allclose(written["p_yes"].to_numpy(), q[:, 1], atol=1e-6)
-    page = traced["frame"].report(tmp_path / "report.html").read_text()
+    page = frontier.report(tmp_path / "report.html").read_text()
     assert "f \\u0026 old" in page or "f & old" in page or "f &amp; old" in page
