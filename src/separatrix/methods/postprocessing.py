@@ -294,7 +294,7 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         self,
         X: Any,
         y: ArrayLike,
-        sensitive_features: ArrayLike,
+        sensitive_features: Any,
         sample_weight: ArrayLike | None = None,
     ) -> ChannelClassifier:
         """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of
@@ -344,14 +344,14 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             )
         return self
 
-    def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
+    def predict_proba(self, X: Any, sensitive_features: Any) -> Array:
         """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
         z = as_groups(sensitive_features)
         q = [self.channel_.predict_proba(scores, z) for scores in self._scores(X)]
         return np.asarray(np.mean(q, axis=0))
 
     def predict(
-        self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None
+        self, X: Any, sensitive_features: Any, random_state: int | None = None
     ) -> NDArray[Any]:
         """Draw the prediction of each row; the same `random_state` draws the same."""
         q = self.predict_proba(X, sensitive_features)

@@ -171,7 +171,7 @@ class SoftmaxLimit:
 def limit(
     scores: ArrayLike,
     y: ArrayLike,
-    z: ArrayLike,
+    z: Any,
     *,
     sample_weight: ArrayLike | None = None,
     points: int = 200,

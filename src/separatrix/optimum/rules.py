@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +52,7 @@ class ThresholdChannel:
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
 
-    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+    def predict_proba(self, scores: ArrayLike, z: Any) -> Array:
         """Posteriors of U, array (n, 2).
 
         >>> c = ThresholdChannel((0, 1), (np.array([0.7]), np.array([0.8, 0.5])), (np.array([1.0]), np.array([1.0, 0.25])))
@@ -104,7 +105,7 @@ class SoftmaxChannel:
     mix: Array
     prior: Array | None = None
 
-    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+    def predict_proba(self, scores: ArrayLike, z: Any) -> Array:
         """Posteriors of U, array (n, K).
 
         >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]), np.eye(3)[None])
