@@ -165,7 +165,7 @@ class DecisionLimit:
     def _title(self) -> str:
         objective, budget = objective_of(self.maximize), budget_named(self.budget)
         return (
-            f"Best {objective.label} of any binary decision within a {budget.label}; "
+            f"Best {objective.label} of any binary decision, by {budget.label}; "
             f"{len(self.groups)} groups ({listed(self.groups)}), U = {self.labels[1]!r}, "
             f"certified within {self.gap:.1g}"
         )
