@@ -120,7 +120,7 @@ class Regions:
         """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
         return self._project(xi)[0]
 
-    def maximise(self, kappa: Array, mean: Array, steps: int = 120) -> tuple[Array, Array]:
+    def maximise(self, kappa: Array, mean: Array, steps: int = 60) -> tuple[Array, Array]:
         r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with that normal; ξ and x(ξ).
 
         κ (n, 2), or (n, groups, 2) where the groups' rates have different prices; ξ likewise.
