@@ -61,7 +61,8 @@ def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
             lacks one of the labels has no rate for it: that rate is free, and the region is the
                 whole square.
 
-    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+    >>> positive, negative = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
+    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), positive, negative)
     >>> curve.rates[curve.hull].tolist()
     [[0.0, 0.0], [0.0, 0.5], [1.0, 1.0]]
     """
