@@ -35,8 +35,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from separatrix.columns.values import check_lengths, check_posteriors, check_weight, compact
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import binary_score, check_posteriors, check_weight
+from separatrix.columns.values import as_levels, check_lengths
 from separatrix.core.information import mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
@@ -47,7 +49,7 @@ from separatrix.optimum.decisions import rule_of
 from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
 from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["METHOD", "ChannelClassifier", "fit"]
@@ -188,7 +190,7 @@ def _channels(
         scores
     ).all():  # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
-    codes, seen = compact(z, "z")
+    codes, seen = as_levels(z, "z")
     wanted = np.asarray(trade_offs)
     share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:
@@ -310,7 +312,7 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"`share` is a share of the utility, between 0 and 1, got {self.share}."
             )
-        codes, labels = compact(y, "y")
+        codes, labels = as_levels(y, "y")
         weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
         self.classes_ = np.asarray(labels)
         if self.estimator is None or self.prefit:
@@ -327,10 +329,11 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
                 scores[test] = self._posteriors(own, _safe_indexing(X, test))
                 fitted.append(own)
             self.estimators_ = tuple(fitted)
+        coded = as_groups(sensitive_features)
         self.limit_: DecisionLimit | LabelLimit | SoftmaxLimit = limit(
             codes,
             scores,
-            sensitive_features=sensitive_features,
+            sensitive_features=coded,
             sample_weight=weight,
             random_state=self.random_state,
         )
@@ -344,13 +347,9 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             max(wanted, strictest if strictest < 1e-6 else wanted)
         )
         if self.share < 1.0:
-            z, groups = compact(sensitive_features, "sensitive_features")
-            law = soft_counts(
-                self.channel_.predict_proba(scores, sensitive_features=sensitive_features),
-                codes,
-                z,
-                sample_weight=weight,
-            )
+            z, groups = coded
+            q = self.channel_.predict_proba(scores, sensitive_features=coded)
+            law = soft_counts(codes, q, sensitive_features=z, sample_weight=weight)
             useful = float(mutual_information(law))
             (self.channel_,) = noise_aware_channels(
                 scores, codes, z, [self.share], groups, reference=useful, sample_weight=weight
@@ -359,9 +358,9 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
         """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
+        z = as_groups(sensitive_features)
         q = [
-            self.channel_.predict_proba(scores, sensitive_features=sensitive_features)
-            for scores in self._scores(X)
+            self.channel_.predict_proba(scores, sensitive_features=z) for scores in self._scores(X)
         ]
         return np.asarray(np.mean(q, axis=0))
 
