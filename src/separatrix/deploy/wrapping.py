@@ -43,7 +43,10 @@ class Wrapped:
                 "A channel needs the group of every row: pass the group codes `z` as well."
             )
         components = np.split(np.asarray(X, dtype=np.float64), self.bases, axis=1)
-        q = [self.channel.predict_proba(p / p.sum(1, keepdims=True), z) for p in components]
+        q = [
+            self.channel.predict_proba(p / p.sum(1, keepdims=True), sensitive_features=z)
+            for p in components
+        ]
         return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:

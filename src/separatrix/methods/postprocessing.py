@@ -44,7 +44,10 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
+from separatrix.optimum.decision_limit import DecisionLimit
+from separatrix.optimum.decisions import rule_of
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
@@ -89,7 +92,10 @@ class ChannelPolicies:
         ):
             if status == "ok":
                 q[lane] = np.mean(
-                    [channel.predict_proba(scores[ensemble].mean(0), z) for ensemble in own.T],
+                    [
+                        channel.predict_proba(scores[ensemble].mean(0), sensitive_features=z)
+                        for ensemble in own.T
+                    ],
                     axis=0,
                 )
         return q
@@ -188,12 +194,14 @@ def _channels(
     wanted = np.asarray(trade_offs)
     share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:
-        best = limit(scores, y, z, sample_weight=weight, points=2, tolerance=1e-4)
-        assert isinstance(best, BinaryLimit)
+        best = limit(
+            y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4
+        )
+        assert isinstance(best, DecisionLimit)
         levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
         curve = certified_curve(best.regions, levels, tolerance=1e-4)
         exact: list[Channel] = [
-            threshold_channel(r, best.curves, best.regions, best.groups) for r in curve.rates
+            rule_of(r, best.curves, best.regions, best.groups) for r in curve.rates
         ]
         reference: float | None = float(best.utility[0])
     else:
@@ -322,8 +330,12 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
                 fitted.append(own)
             self.estimators_ = tuple(fitted)
         coded = as_groups(sensitive_features)
-        self.limit_: BinaryLimit | SoftmaxLimit = limit(
-            scores, codes, coded, sample_weight=weight, random_state=self.random_state
+        self.limit_: DecisionLimit | LabelLimit | SoftmaxLimit = limit(
+            codes,
+            scores,
+            sensitive_features=coded,
+            sample_weight=weight,
+            random_state=self.random_state,
         )
         wanted = (
             float(self.limit_.violation[-1])
@@ -331,12 +343,12 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             else float(self.max_violation)
         )
         strictest = float(self.limit_.violation[0])
-        self.channel_: Channel = self.limit_.channel(
+        self.channel_: Channel = self.limit_.rule(
             max(wanted, strictest if strictest < 1e-6 else wanted)
         )
         if self.share < 1.0:
             z, groups = coded
-            q = self.channel_.predict_proba(scores, coded)
+            q = self.channel_.predict_proba(scores, sensitive_features=coded)
             law = soft_counts(codes, q, sensitive_features=z, sample_weight=weight)
             useful = float(mutual_information(law))
             (self.channel_,) = noise_aware_channels(
@@ -347,7 +359,9 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, sensitive_features: Any) -> Array:
         """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
         z = as_groups(sensitive_features)
-        q = [self.channel_.predict_proba(scores, z) for scores in self._scores(X)]
+        q = [
+            self.channel_.predict_proba(scores, sensitive_features=z) for scores in self._scores(X)
+        ]
         return np.asarray(np.mean(q, axis=0))
 
     def predict(
