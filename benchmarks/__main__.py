@@ -1,4 +1,6 @@
-"""`make bench`: run the measurements of this folder one after the other, each as `python -m benchmarks.<name>`."""
+"""`make bench`: run the measurements of this folder one after the other, each as
+`python -m benchmarks.<name>`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from pathlib import Path
 
 PAGES = {"results"}  # writes docs/results.md from a folder of records: nothing to measure
 HERE = Path(__file__).parent
-found = {path.stem for path in HERE.glob("[!_]*.py")} | {path.parent.name for path in HERE.glob("[!_]*/__main__.py")}
+found = {path.stem for path in HERE.glob("[!_]*.py")} | {
+    path.parent.name for path in HERE.glob("[!_]*/__main__.py")
+}
 names = sys.argv[1:] or sorted(found - PAGES)
 failed = []
 for name in names:

@@ -1,10 +1,11 @@
 """The audit against its limits and against its peers: speed and memory as ratios in one run.
 
-    python -m benchmarks.audit [memory] [scores] [peers] [files] [start] [--rows 10 100] [--parquet-rows 10 100] [--write]
+    python -m benchmarks.audit [memory] [scores] [peers] [files] [start] [--rows 10 100]
+    [--parquet-rows 10 100] [--write]
 
-Every measurement runs in a process of its own, so that peak memory is that of the measured work alone. The shortest of
-several repetitions counts, for us and for the peers. Rows in millions. `--write` puts the tables into
-docs/performance.md; parts that are not asked for keep theirs.
+Every measurement runs in a process of its own, so that peak memory is that of the measured work
+alone. The shortest of several repetitions counts, for us and for the peers. Rows in millions.
+`--write` puts the tables into docs/performance.md; parts that are not asked for keep theirs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import DOCS, best, in_own_process, machine, markdown, peak, write_between_markers
+from benchmarks._measuring import (
+    DOCS,
+    best,
+    in_own_process,
+    machine,
+    markdown,
+    peak,
+    write_between_markers,
+)
 
 LEVELS = (2, 3, 2)  # labels, groups, predictions
 
@@ -31,7 +40,9 @@ def columns(millions: float, dtype: str) -> list[np.ndarray]:
 
 
 def arrays(millions: int, dtype: str) -> dict[str, float]:
-    """Seconds of the audit and of its parts; `reading` is one pass over the three columns on two threads."""
+    """Seconds of the audit and of its parts; `reading` is one pass over the three columns on two
+    threads.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     import separatrix as sx
@@ -42,7 +53,11 @@ def arrays(millions: int, dtype: str) -> dict[str, float]:
     sx.audit(y, u, sensitive_features=z)
     overhead = peak() - before
     repeats = max(300 // millions, 12)  # short, and many: one of them finds both cores free
-    halves = [column[part] for column in (y, z, u) for part in (slice(len(y) // 2), slice(len(y) // 2, None))]
+    halves = [
+        column[part]
+        for column in (y, z, u)
+        for part in (slice(len(y) // 2), slice(len(y) // 2, None))
+    ]
     with ThreadPoolExecutor(2) as pool:
         reading = best(lambda: list(pool.map(np.bitwise_or.reduce, halves)), repeats)
     start, times = time.process_time(), 5
@@ -59,7 +74,9 @@ def arrays(millions: int, dtype: str) -> dict[str, float]:
 
 
 def engines_in_memory(millions: int, dtype: str) -> dict[str, float]:
-    """The bare group-by of two engines on the same columns: only counts, none of the audit's numbers."""
+    """The bare group-by of two engines on the same columns: only counts, none of the audit's
+    numbers.
+    """
     import duckdb
     import polars as pl
     import pyarrow as pa
@@ -84,7 +101,9 @@ def scores(millions: int) -> dict[str, float]:
 
 
 def scikit_learn(millions: int) -> dict[str, float]:
-    """v = Σ_y P(y) · I(U; Z | Y = y) and u from `mutual_info_score`, against our whole audit on the same rows."""
+    """v = Σ_y P(y) · I(U; Z | Y = y) and u from `mutual_info_score`, against our whole audit on the
+    same rows.
+    """
     from sklearn.metrics import mutual_info_score
 
     import separatrix as sx
@@ -92,7 +111,10 @@ def scikit_learn(millions: int) -> dict[str, float]:
     y, z, u = columns(millions, "int64")
 
     def theirs() -> tuple[float, float]:
-        v = sum((y == label).mean() * mutual_info_score(u[y == label], z[y == label]) for label in (0, 1))
+        v = sum(
+            (y == label).mean() * mutual_info_score(u[y == label], z[y == label])
+            for label in (0, 1)
+        )
         return float(v), float(mutual_info_score(y, u))
 
     ours = sx.audit(y, u, sensitive_features=z)
@@ -101,14 +123,20 @@ def scikit_learn(millions: int) -> dict[str, float]:
 
 
 def metric_frame(rows: int, bootstraps: int, kind: str) -> dict[str, float]:
-    """Rates per group from fairlearn, with intervals where `bootstraps` is not 0, against our whole audit."""
+    """Rates per group from fairlearn, with intervals where `bootstraps` is not 0, against our whole
+    audit.
+    """
     from fairlearn.metrics import MetricFrame, false_negative_rate, false_positive_rate
 
     import separatrix as sx
 
     y, z, u = columns(rows / 1e6, "int64")
     z = np.array(["a", "b", "c"])[z] if kind == "strings" else z
-    resampled = {"n_boot": bootstraps, "ci_quantiles": [0.025, 0.975], "random_state": 0} if bootstraps else {}
+    resampled = (
+        {"n_boot": bootstraps, "ci_quantiles": [0.025, 0.975], "random_state": 0}
+        if bootstraps
+        else {}
+    )
 
     def theirs() -> Any:
         metrics = {"fpr": false_positive_rate, "fnr": false_negative_rate}
@@ -155,7 +183,9 @@ def importing() -> dict[str, float]:
     return {
         "python": once("pass"),
         "separatrix": once("import separatrix"),
-        "audit": once("import separatrix as s; s.audit([0, 1, 1], [0, 1, 0], sensitive_features=[0, 1, 1])"),
+        "audit": once(
+            "import separatrix as s; s.audit([0, 1, 1], [0, 1, 0], sensitive_features=[0, 1, 1])"
+        ),
     }
 
 
@@ -175,7 +205,11 @@ def in_memory(sizes: list[int]) -> str:
             )  # fmt: skip
             print(rows[-1], file=sys.stderr, flush=True)
     head = (
-        "rows", "codes", "whole audit, Mrow/s", "table only, Mrow/s", "CPU time a row", "table against one read of the columns",
+        "rows", "codes", "whole audit, Mrow/s", "table only, Mrow/s", "CPU time a row", "table "
+                                                                                        "against "
+                                                                                        "one read "
+                                                                                        "of the "
+                                                                                        "columns",
         "memory over the arrays", "faster than numpy", "than polars", "than DuckDB",
     )  # fmt: skip
     return markdown(head, rows)
@@ -188,7 +222,11 @@ def against_peers(rows: int) -> str:
         (f"scikit-learn: v and u by mutual_info_score, {rows} M rows", f"{m['theirs']:.2f} s", f"{1e3 * m['ours']:.0f} ms",
          f"{m['theirs'] / m['ours']:.0f}×", "≥ 50×")
     )  # fmt: skip
-    cases = ((2_000_000, 0, "integers", "≥ 1000×"), (2_000_000, 0, "strings", ""), (20_000, 200, "strings", ""))
+    cases = (
+        (2_000_000, 0, "integers", "≥ 1000×"),
+        (2_000_000, 0, "strings", ""),
+        (20_000, 200, "strings", ""),
+    )
     for n, bootstraps, kind, goal in cases:
         m = in_own_process("audit", "metric_frame", n, bootstraps, kind)
         what = f"with intervals, n_boot={bootstraps}" if bootstraps else "rates without intervals"
@@ -206,21 +244,32 @@ def from_files(sizes: list[int]) -> str:
         with tempfile.TemporaryDirectory() as folder:
             pattern = write_parquet(folder, millions)
             size = sum(p.stat().st_size for p in Path(folder).iterdir()) / 2**20
-            m = {e: in_own_process("audit", "parquet", pattern, e) for e in ("separatrix", "duckdb", "polars")}
+            m = {
+                e: in_own_process("audit", "parquet", pattern, e)
+                for e in ("separatrix", "duckdb", "polars")
+            }
         ours = m["separatrix"]
         lines.append(
             (f"{millions} M ({size:.0f} MB)", f"{ours['seconds']:.2f} s", f"{millions / ours['seconds']:.0f}",
              f"{ours['peak']:.0f} MB", *(f"{m[e]['seconds']:.2f} s, {m[e]['peak']:.0f} MB" for e in ("duckdb", "polars")))
         )  # fmt: skip
         print(lines[-1], file=sys.stderr, flush=True)
-    head = ("rows", "audit_files", "Mrow/s", "peak memory", "bare DuckDB GROUP BY", "bare polars group_by (streaming)")
+    head = (
+        "rows",
+        "audit_files",
+        "Mrow/s",
+        "peak memory",
+        "bare DuckDB GROUP BY",
+        "bare polars group_by (streaming)",
+    )
     return markdown(head, lines)
 
 
 def about_scores(millions: int) -> str:
     m = in_own_process("audit", "scores", millions)
     return (
-        f"Scores instead of labels, {millions} M rows: {millions / m['audit']:.0f} Mrow/s, peak {m['peak']:.0f} MB with the "
+        f"Scores instead of labels, {millions} M rows: {millions / m['audit']:.0f} Mrow/s, peak "
+        f"{m['peak']:.0f} MB with the "
         "columns."
     )
 
@@ -228,7 +277,8 @@ def about_scores(millions: int) -> str:
 def starting() -> str:
     m = in_own_process("audit", "importing")
     return (
-        f"Start-up: `import separatrix` {m['separatrix'] - m['python']:.2f} s, a first audit in a new process "
+        f"Start-up: `import separatrix` {m['separatrix'] - m['python']:.2f} s, a first audit in a "
+        f"new process "
         f"{m['audit']:.2f} s, Python itself {m['python']:.2f} s of that."
     )
 
@@ -237,8 +287,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = ("memory", "scores", "peers", "files", "start")
     parser.add_argument("parts", nargs="*", choices=[*names, []], default=[], metavar="part")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10, 100], help="millions of rows in memory")
-    parser.add_argument("--parquet-rows", type=int, nargs="+", default=[10, 100], help="millions of rows on disk")
+    parser.add_argument(
+        "--rows", type=int, nargs="+", default=[10, 100], help="millions of rows in memory"
+    )
+    parser.add_argument(
+        "--parquet-rows", type=int, nargs="+", default=[10, 100], help="millions of rows on disk"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
     work = {
@@ -249,11 +303,16 @@ def main() -> None:
         "start": starting,
     }
     stored = DOCS / "performance" / "audit.json"
-    found = json.loads(stored.read_text(encoding="utf-8")) if options.write and stored.exists() else {}
+    found = (
+        json.loads(stored.read_text(encoding="utf-8")) if options.write and stored.exists() else {}
+    )
     for name in options.parts or names:
         found[name] = work[name]()
     text = "\n\n".join(
-        [machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn"), *(found[n] for n in names if n in found)]
+        [
+            machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn"),
+            *(found[n] for n in names if n in found),
+        ]
     )
     if options.write:
         stored.parent.mkdir(exist_ok=True)

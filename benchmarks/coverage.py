@@ -1,9 +1,11 @@
-"""Empirical coverage of the interval for v, failure rate of the finite-sample bound, and bias before and after correction.
+"""Empirical coverage of the interval for v, failure rate of the finite-sample bound, and bias
+before and after correction.
 
     python -m benchmarks.coverage [--repetitions 1000]
 
-Prints a Markdown table. Laws are random: five for each row of the table, with cell shares from a Dirichlet law, scaled to the
-stated v. "expected" is the mean number of rows per cell (y, z, u); rows below 5 are what an audit calls not estimable.
+Prints a Markdown table. Laws are random: five for each row of the table, with cell shares from a
+Dirichlet law, scaled to the stated v. "expected" is the mean number of rows per cell (y, z, u);
+rows below 5 are what an audit calls not estimable.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ import itertools
 import numpy as np
 from joblib import Parallel, delayed
 
-from separatrix import bounds, inference
-from separatrix.counts import CountTable
-from separatrix.information import conditional_mutual_information
+from separatrix.core.counts import CountTable
+from separatrix.core.information import conditional_mutual_information
+from separatrix.statistics import bounds, inference
 
-SHAPES = {"2×2×2": (2, 2, 2), "2×2×5": (2, 5, 2), "20×20×9": (20, 9, 20)}  # labels × predictions × groups, as (y, z, u)
+SHAPES = {
+    "2×2×2": (2, 2, 2),
+    "2×2×5": (2, 5, 2),
+    "20×20×9": (20, 9, 20),
+}  # labels × predictions × groups, as (y, z, u)
 SIZES = (500, 2_000, 5_000, 20_000, 50_000)
 VIOLATIONS = (0.0, 1e-4, 1e-3, 1e-2, 0.1)
 LAWS = 5
@@ -27,7 +33,10 @@ LAWS = 5
 def law(shape: tuple[int, int, int], violation: float, rng: np.random.Generator) -> np.ndarray:
     """A random law with exactly this violation."""
     p_yz = rng.dirichlet(np.full(shape[0] * shape[1], 5.0)).reshape(shape[:2])
-    base, tilt = rng.dirichlet(np.full(shape[2], 5.0), size=shape[0])[:, None], rng.normal(size=shape)
+    base, tilt = (
+        rng.dirichlet(np.full(shape[2], 5.0), size=shape[0])[:, None],
+        rng.normal(size=shape),
+    )
 
     def at(size: float) -> np.ndarray:
         rates = base * np.exp(size * tilt)
@@ -38,7 +47,11 @@ def law(shape: tuple[int, int, int], violation: float, rng: np.random.Generator)
         return law(shape, violation, rng)  # these tilts hardly differ between groups: draw others
     for _ in range(80):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if conditional_mutual_information(at(middle)) < violation else (low, middle)
+        low, high = (
+            (middle, high)
+            if conditional_mutual_information(at(middle)) < violation
+            else (low, middle)
+        )
     return at(high if violation else 0.0)
 
 
@@ -79,12 +92,21 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=1_000)
     repetitions = parser.parse_args().repetitions
     grid = list(itertools.product(SHAPES, SIZES, VIOLATIONS))
-    rows = Parallel(n_jobs=2)(delayed(row)(*point, repetitions, seed) for seed, point in enumerate(grid))
+    rows = Parallel(n_jobs=2)(
+        delayed(row)(*point, repetitions, seed) for seed, point in enumerate(grid)
+    )
     print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
     for one in rows:
         print("| " + " | ".join(map(str, one.values())) + " |")
-    off = [abs(float(str(one["coverage"]).split()[0]) - 0.95) for one in rows if one["estimable"] == "yes"]
-    print(f"\nWhere estimable: {len(off)} rows, largest distance from 0.95: {max(off):.3f}, mean {np.mean(off):.3f}.")
+    off = [
+        abs(float(str(one["coverage"]).split()[0]) - 0.95)
+        for one in rows
+        if one["estimable"] == "yes"
+    ]
+    print(
+        f"\nWhere estimable: {len(off)} rows, largest distance from 0.95: {max(off):.3f}, mean "
+        f"{np.mean(off):.3f}."
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""Time and memory of loading, beside pandas and scikit-learn doing the same; each measurement in a process of its own.
+"""Time and memory of loading, beside pandas and scikit-learn doing the same; each measurement in a
+process of its own.
 
 python -m benchmarks.datasets            every dataset that is here
-python -m benchmarks.datasets celeba     also CelebA's size: a made-up embedding of 202,599 × 512 (415 MB on disk)
+python -m benchmarks.datasets celeba     also CelebA's size: a made-up embedding of 202,599 × 512
+(415 MB on disk)
 """
 
 from __future__ import annotations
@@ -132,7 +134,9 @@ def their_table() -> Any:
 def celeba() -> tuple[int, ...]:
     from separatrix import datasets
 
-    return datasets.load("celeba", folder=celeba_folder(), embeddings=celeba_folder() / "made.npy").X.shape
+    return datasets.load(
+        "celeba", folder=celeba_folder(), embeddings=celeba_folder() / "made.npy"
+    ).X.shape
 
 
 def celeba_folder() -> Path:
@@ -174,8 +178,12 @@ CASES: dict[str, Callable[[], tuple[int, ...]]] = {
 
 
 def measure(case: str) -> tuple[float, float, str]:
-    """Seconds, peak megabytes and shape, in a fresh process; the second of two runs, so that no import is timed."""
-    done = subprocess.run([sys.executable, "-m", "benchmarks.datasets", "--run", case], capture_output=True, text=True)
+    """Seconds, peak megabytes and shape, in a fresh process; the second of two runs, so that no
+    import is timed.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.datasets", "--run", case], capture_output=True, text=True
+    )
     if done.returncode:
         return float("nan"), float("nan"), done.stderr.strip().splitlines()[-1][:60]
     seconds, memory, shape = done.stdout.strip().split("|")
@@ -187,7 +195,9 @@ def main(arguments: list[str]) -> None:
         CASES[arguments[1]]()
         begin = time.perf_counter()
         shape = CASES[arguments[1]]()
-        print(f"{time.perf_counter() - begin}|{peak_memory()}|{' × '.join(f'{size:,}' for size in shape)}")
+        print(
+            f"{time.perf_counter() - begin}|{peak_memory()}|{' × '.join(f'{size:,}' for size in shape)}"
+        )
         return
     table_file()
     if "celeba" in arguments:

@@ -1,12 +1,14 @@
-"""How time and memory grow: rows, λ, labels × groups, features. Fitted exponents, one picture per axis.
+"""How time and memory grow: rows, λ, labels × groups, features. Fitted exponents, one picture per
+axis.
 
     python -m benchmarks.growth [rows] [trade_offs] [cells] [features] [--small] [--write]
 
-Every point is a process of its own. Time is CPU time of that process (all its threads), the shorter of two runs where one
-takes less than three seconds; memory is what the work adds to a process that has imported all and holds the input (Linux).
-Training is one epoch of `cmi`: time is proportional to the epochs. `--small` leaves out the largest sizes. `--write`
-puts table and pictures into docs/performance.md and docs/performance/, the points into growth.json beside the pictures;
-axes that are not asked for keep the points they have there.
+Every point is a process of its own. Time is CPU time of that process (all its threads), the shorter
+of two runs where one takes less than three seconds; memory is what the work adds to a process that
+has imported all and holds the input (Linux). Training is one epoch of `cmi`: time is proportional
+to the epochs. `--small` leaves out the largest sizes. `--write` puts table and pictures into
+docs/performance.md and docs/performance/, the points into growth.json beside the pictures; axes
+that are not asked for keep the points they have there.
 """
 
 from __future__ import annotations
@@ -21,11 +23,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks._measuring import DOCS, added_memory, in_own_process, machine, markdown, write_between_markers
+from benchmarks._measuring import (
+    DOCS,
+    added_memory,
+    in_own_process,
+    machine,
+    markdown,
+    write_between_markers,
+)
 
 
 class Axis(NamedTuple):
-    """One thing that grows, the work that is measured along it, and what everything else is fixed at."""
+    """One thing that grows, the work that is measured along it, and what everything else is fixed
+    at.
+    """
 
     label: str
     values: tuple[Any, ...]
@@ -40,11 +51,19 @@ FEATURES = (8, 32, 128, 512, 2_048)
 FIXED = {"rows": 50_000, "trade_offs": 3, "cells": (2, 3), "features": 16}
 AXES = {
     "rows": Axis(
-        "rows", ROWS, {}, {"audit": 9, "audit_scores": 8, "audit_files": 9, "train": 6, "limit": 7, "channel": 5}
+        "rows",
+        ROWS,
+        {},
+        {"audit": 9, "audit_scores": 8, "audit_files": 9, "train": 6, "limit": 7, "channel": 5},
     ),
-    "trade_offs": Axis("trade-offs λ (levels of v, β)", LAMBDAS, {}, {"train": 5, "limit": 5, "channel": 4}),
+    "trade_offs": Axis(
+        "trade-offs λ (levels of v, β)", LAMBDAS, {}, {"train": 5, "limit": 5, "channel": 4}
+    ),
     "cells": Axis(
-        "cells: labels × groups", CELLS, {}, {"audit": 8, "audit_scores": 8, "train": 8, "limit": 8, "channel": 6}
+        "cells: labels × groups",
+        CELLS,
+        {},
+        {"audit": 8, "audit_scores": 8, "train": 8, "limit": 8, "channel": 6},
     ),
     "features": Axis("features", FEATURES, {}, {"train": 5}),
 }
@@ -58,7 +77,9 @@ TITLES = {
 }
 
 
-def _people(rows: int, cells: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+def _people(
+    rows: int, cells: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
     rng = np.random.default_rng(0)
     return rng.integers(0, cells[0], rows), rng.integers(0, cells[1], rows), rng
 
@@ -128,7 +149,7 @@ def limit(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Calla
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
-    from separatrix.channels import softmax_path
+    from separatrix.optimum.softmax import softmax_path
 
     labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
     y, z, rng = _people(rows, (labels, cells[1]))
@@ -168,7 +189,9 @@ def defaults(axis: str, job: str) -> dict[str, Any]:
     if axis == "rows" and job in ("train", "channel"):
         fixed["cells"] = (4, 3) if job == "channel" else (2, 3)
     if axis == "cells":
-        fixed["rows"] = 1_000_000 if job == "audit" else 200_000 if job in ("audit_scores", "limit") else 20_000
+        fixed["rows"] = (
+            1_000_000 if job == "audit" else 200_000 if job in ("audit_scores", "limit") else 20_000
+        )
     if axis in ("rows", "cells") and job == "limit":
         fixed["trade_offs"] = 11
     if axis == "trade_offs" and job == "channel":
@@ -220,19 +243,33 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
 
     folder, names = DOCS / "performance", []
     folder.mkdir(exist_ok=True)
-    colours = dict(zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True))
+    colours = dict(
+        zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True)
+    )
     for axis in dict.fromkeys(f["axis"] for f in found):
         figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
         for job in AXES[axis].most:
             own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
             x = [f["size"] for f in own]
             if x:
-                left.plot(x, [f["seconds"] for f in own], "o-", ms=4, color=colours[job], label=TITLES[job])
+                left.plot(
+                    x,
+                    [f["seconds"] for f in own],
+                    "o-",
+                    ms=4,
+                    color=colours[job],
+                    label=TITLES[job],
+                )
                 right.plot(x, [max(f["mb"], 1.0) for f in own], "o-", ms=4, color=colours[job])
         ends = np.array(
-            [min(f["size"] for f in found if f["axis"] == axis), max(f["size"] for f in found if f["axis"] == axis)]
+            [
+                min(f["size"] for f in found if f["axis"] == axis),
+                max(f["size"] for f in found if f["axis"] == axis),
+            ]
         )
-        left.plot(ends, ends / ends[1] * left.get_ylim()[1] * 0.5, ":", color="0.6", lw=1, label="linear")
+        left.plot(
+            ends, ends / ends[1] * left.get_ylim()[1] * 0.5, ":", color="0.6", lw=1, label="linear"
+        )
         for ax, title in ((left, "CPU seconds"), (right, "MB added (1 or less drawn as 1)")):
             ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
             ax.spines[["top", "right"]].set_visible(False)
@@ -247,18 +284,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("axes", nargs="*", choices=[*AXES, []], default=[], metavar="axis")
     parser.add_argument(
-        "--work", nargs="+", choices=TITLES, default=list(TITLES), help="only this work; the rest keeps its points"
+        "--work",
+        nargs="+",
+        choices=TITLES,
+        default=list(TITLES),
+        help="only this work; the rest keeps its points",
     )
     parser.add_argument("--small", action="store_true")
     parser.add_argument(
-        "--redraw", action="store_true", help="measure nothing: table and pictures of the points in growth.json"
+        "--redraw",
+        action="store_true",
+        help="measure nothing: table and pictures of the points in growth.json",
     )
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md and its pictures")
+    parser.add_argument(
+        "--write", action="store_true", help="write docs/performance.md and its pictures"
+    )
     options = parser.parse_args()
     axes = [] if options.redraw else options.axes or list(AXES)
     points = DOCS / "performance" / "growth.json"
     kept = (
-        json.loads(points.read_text(encoding="utf-8")) if points.exists() and (options.write or options.redraw) else []
+        json.loads(points.read_text(encoding="utf-8"))
+        if points.exists() and (options.write or options.redraw)
+        else []
     )
     found = [point for axis in axes for point in run(axis, options.work, options.small)]
     found += [p for p in kept if p["axis"] not in axes or p["job"] not in options.work]
@@ -269,7 +316,9 @@ def main() -> None:
         points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
         pictures = draw(found)
         write_between_markers(
-            DOCS / "performance.md", "growth", "\n\n".join([machine("numpy", "torch"), text, *pictures])
+            DOCS / "performance.md",
+            "growth",
+            "\n\n".join([machine("numpy", "torch"), text, *pictures]),
         )
     else:
         print(text)

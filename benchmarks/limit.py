@@ -1,8 +1,10 @@
-"""The limit and the channel, measured: `python -m benchmarks.limit [speed|adult|acs ...]`, all without arguments.
+"""The limit and the channel, measured: `python -m benchmarks.limit [speed|adult|acs ...]`, all
+without arguments.
 
 speed: the binary limit of 1 M scores and 10 groups, 200 levels; the same from a tenth of the rows.
-adult: the limit of Adult's empirical law (paper features), and the channel's share of it on held-out folds.
-acs:   the path of 21 β on ACS occupations (20 labels, 9 groups); needs SEPARATRIX_DATA.
+adult: the limit of Adult's empirical law (paper features), and the channel's share of it on
+held-out folds. acs:   the path of 21 β on ACS occupations (20 labels, 9 groups); needs
+SEPARATRIX_DATA.
 """
 
 from __future__ import annotations
@@ -15,11 +17,12 @@ import numpy as np
 
 import separatrix as sx
 from separatrix import methods
-from separatrix.channels import SoftmaxChannel, softmax_path
-from separatrix.counts import soft_counts
-from separatrix.envelope import share
-from separatrix.information import conditional_mutual_information, mutual_information
+from separatrix.core.counts import soft_counts
+from separatrix.core.envelope import utility_fraction
+from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.methods import Lane, Recipe, Sample
+from separatrix.optimum.rules import SoftmaxChannel
+from separatrix.optimum.softmax import softmax_path
 
 
 def speed() -> None:
@@ -33,7 +36,8 @@ def speed() -> None:
         took = time.process_time() - start
         vertices = sum(len(c) for c in best.regions.chains)
         print(
-            f"{n:>9,} rows, {vertices} hull vertices, {len(best.utility)} levels: {took:.2f} s of CPU, gap {best.gap:.1e}"
+            f"{n:>9,} rows, {vertices} hull vertices, {len(best.utility)} levels: {took:.2f} s of "
+            f"CPU, gap {best.gap:.1e}"
         )
 
 
@@ -51,22 +55,31 @@ def adult() -> None:
     sample = Sample(X, y, z)
     grid = tuple(float(x) for x in np.linspace(0.0, 1.0, 41))
     lanes = [Lane(t, np.flatnonzero(fold != k), 0) for k in range(5) for t in grid]
-    fitted = methods.fit("channel", sample, lanes, progress=sys.stderr.isatty())
-    print("channel (41 λ) on held-out folds, share of the hypervolume of the limit of its own scores there")
+    fitted = methods.fit("postprocessing", sample, lanes, progress=sys.stderr.isatty())
+    print(
+        "channel (41 λ) on held-out folds, share of the hypervolume of the limit of its own "
+        "scores there"
+    )
     points, pooled, shares = [], np.empty((len(y), 2)), []
     for k in range(5):
         test = fold == k
         q = fitted.posteriors(X[test], z[test])[k * len(grid) : (k + 1) * len(grid)]
         own = np.array([_point(one, y[test], z[test]) for one in q])
         points.append(own)
-        pooled[test] = fitted.base.posteriors(X[test], z[test])[fitted.of_lane[k * len(grid)].ravel()].mean(0)
-        shares.append(share(*own.T, sx.limit(pooled[test], y[test], z[test], points=60).envelope()))
+        pooled[test] = fitted.base.posteriors(X[test], z[test])[
+            fitted.of_lane[k * len(grid)].ravel()
+        ].mean(0)
+        shares.append(
+            utility_fraction(*own.T, sx.limit(pooled[test], y[test], z[test], points=60).envelope())
+        )
         print(f"  fold {k}, limit of its {test.sum():,} rows: {shares[-1]:.4f}")
     together = sx.limit(pooled, y, z, points=60).envelope()
     print(
-        f"  mean of these {np.mean(shares):.4f}; fold means against the limit of all held-out rows together: ", end=""
+        f"  mean of these {np.mean(shares):.4f}; fold means against the limit of all held-out "
+        f"rows together: ",
+        end="",
     )
-    print(f"{share(*np.mean(points, axis=0).T, together):.4f}")
+    print(f"{utility_fraction(*np.mean(points, axis=0).T, together):.4f}")
 
 
 def acs() -> None:
@@ -74,7 +87,9 @@ def acs() -> None:
     chosen = np.sort(np.random.default_rng(0).permutation(len(data))[:250_000])
     X, y, z = np.asarray(data.X)[chosen], data.y[chosen], data.z[chosen]
     half = sx.datasets.folds(y, z, 2) == 0
-    base = methods.fit("erm", Sample(X, y, z), [Lane(0.0, np.flatnonzero(half), 0)], recipe=Recipe(epochs=3))
+    base = methods.fit(
+        "erm", Sample(X, y, z), [Lane(0.0, np.flatnonzero(half), 0)], recipe=Recipe(epochs=3)
+    )
     p = base.posteriors(X, z)[0].astype(np.float64)
     p /= p.sum(1, keepdims=True)
     start, cpu = time.perf_counter(), time.process_time()
@@ -82,7 +97,8 @@ def acs() -> None:
     took, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{len(y):,} rows × 20 × 9, 21 β: {took:.1f} s on two threads ({cpu:.1f} s of CPU), peak of the process {peak:.2f} GB"
+        f"{len(y):,} rows × 20 × 9, 21 β: {took:.1f} s on two threads ({cpu:.1f} s of CPU), peak "
+        f"of the process {peak:.2f} GB"
     )
     rest = np.flatnonzero(~half)
     fit, test = rest[::2], rest[1::2]
@@ -90,7 +106,11 @@ def acs() -> None:
     v, u = _point(p[test], y[test], z[test])
     print(f"unseen rows: soft posterior v {v:.4f} u {u:.4f}")
     for beta, *parts in zip(path.beta, path.weight, path.bias, path.mix, strict=True):
-        v, u = _point(SoftmaxChannel(tuple(range(9)), *parts).predict_proba(p[test], z[test]), y[test], z[test])
+        v, u = _point(
+            SoftmaxChannel(tuple(range(9)), *parts).predict_proba(p[test], z[test]),
+            y[test],
+            z[test],
+        )
         print(f"unseen rows: β {beta:8.3g}  v {v:.4f} u {u:.4f}")
 
 

@@ -1,12 +1,14 @@
-"""The comparison methods: ours beside the paper's compact tables, and the cost of a stacked grid beside that of `cmi`.
+"""The comparison methods: ours beside the paper's compact tables, and the cost of a stacked grid
+beside that of `cmi`.
 
     separatrix benchmark --out results && python -m benchmarks.methods table results
     python -m benchmarks.methods speed
 
-`table`: from the records of a benchmark, each method's own grid for the dataset, five folds, the paper's features, randomised
-policies, the recipe "paper" where a method has it; it writes the tables of docs/methods.md. As in the paper, a row shows the
-best fold-mean of a metric among the λ whose fold-mean EO gap is within the threshold.
-`speed`: CPU time of 11 λ × 5 folds on Adult as a ratio to `cmi`'s, the smallest of interleaved repetitions.
+`table`: from the records of a benchmark, each method's own grid for the dataset, five folds, the
+paper's features, randomised policies, the recipe "paper" where a method has it; it writes the
+tables of docs/methods.md. As in the paper, a row shows the best fold-mean of a metric among the λ
+whose fold-mean EO gap is within the threshold. `speed`: CPU time of 11 λ × 5 folds on Adult as a
+ratio to `cmi`'s, the smallest of interleaved repetitions.
 """
 
 from __future__ import annotations
@@ -20,17 +22,18 @@ import torch
 
 import separatrix as sx
 from benchmarks._measuring import DOCS, markdown, write_between_markers
-from separatrix import methods, summary
+from separatrix import methods
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.sweep import Columns, means, read, select
+from separatrix.runs.store import Columns, means, read, select
+from separatrix.show import tables
 
 THRESHOLDS = (0.01, 0.02, 0.05)
 ORDER = (
     "erm_x", "erm", "cmi", "raw_cmi", "adversarial", "fr_train", "fair_dro", "infofair", "fair_dummy",
-    "exponentiated_gradient", "threshold_optimizer", "uniform", "plane", "channel",
+    "exponentiated_gradient", "threshold_optimizer", "uniform", "mi_objective", "postprocessing",
 )  # fmt: skip
-# accuracy and AUROC of the randomised policies at EO gap ≤ 0.01, 0.02, 0.05, from the paper's compact tables;
-# None where the paper has no row
+# accuracy and AUROC of the randomised policies at EO gap ≤ 0.01, 0.02, 0.05, from the paper's
+# compact tables; None where the paper has no row
 PAPER: dict[str, dict[str, tuple[tuple[float, float] | None, ...]]] = {
     "adult": {
         "erm_x": (None, (0.7125, 0.7928), (0.7125, 0.7928)),
@@ -70,15 +73,19 @@ def row(mean: Columns, dataset: str, name: str) -> tuple[str, ...]:
         return ()
     cells = []
     for threshold, theirs in zip(THRESHOLDS, PAPER[dataset].get(name, (None,) * 3), strict=True):
-        best = [summary.best(own, "eo_gap", threshold, metric) for metric in ("accuracy", "auroc")]
+        best = [tables.best(own, "eo_gap", threshold, metric) for metric in ("accuracy", "auroc")]
         ours = "–"
         if None not in best:
-            ours = " ".join(f"{own[m][i]:.3f}" for m, i in zip(("accuracy", "auroc"), best, strict=True))
+            ours = " ".join(
+                f"{own[m][i]:.3f}" for m, i in zip(("accuracy", "auroc"), best, strict=True)
+            )
         cells.append(f"{ours} / {'–' if theirs is None else f'{theirs[0]:.3f} {theirs[1]:.3f}'}")
     within = (own["violation"] <= 0.001) & (own["lost"] == 0)
     cells.append(f"{own['utility'][within].max():.4f}" if within.any() else "–")
     cells.append(f"{int(own['lost'].sum())} of {int((own['folds'] + own['lost']).sum())}")
-    label = "`erm`, X alone" if name == "erm_x" else "`erm`, [Z\\|X]" if name == "erm" else f"`{name}`"
+    label = (
+        "`erm`, X alone" if name == "erm_x" else "`erm`, [Z\\|X]" if name == "erm" else f"`{name}`"
+    )
     return (label, *cells)
 
 
@@ -109,7 +116,8 @@ def speed(repeats: int = 3) -> None:
                 methods.fit(name, sample, lanes, recipe=Recipe(epochs=1, min_steps=0))
                 best[name] = min(best.get(name, np.inf), time.process_time() - start)
         print(
-            f"Adult, {features} features (d = {sample.X.shape[1]}), 11 λ × 5 folds, one epoch: cmi {best['cmi']:.2f} s CPU"
+            f"Adult, {features} features (d = {sample.X.shape[1]}), 11 λ × 5 folds, one epoch: "
+            f"cmi {best['cmi']:.2f} s CPU"
         )
         for name, seconds in best.items():
             print(f"  {name:12s} {seconds / best['cmi']:5.2f} × cmi", flush=True)

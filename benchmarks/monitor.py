@@ -2,10 +2,11 @@
 
     python -m benchmarks.monitor [--repetitions 500]
 
-False alarms: streams whose v is exactly the budget for ever (the hardest case), looked at after every batch of 1,000 rows.
-Beside it, what repeating a fixed-sample test each time does: the lower end of the asymptotic 95 % interval.
-Delay: 50,000 quiet rows at a tenth of the budget, then a new law with a multiple of the budget; rows until the alarm.
-Budget 0.005 nats, confidence 0.95. Prints Markdown tables.
+False alarms: streams whose v is exactly the budget for ever (the hardest case), looked at after
+every batch of 1,000 rows. Beside it, what repeating a fixed-sample test each time does: the lower
+end of the asymptotic 95 % interval. Delay: 50,000 quiet rows at a tenth of the budget, then a new
+law with a multiple of the budget; rows until the alarm. Budget 0.005 nats, confidence 0.95. Prints
+Markdown tables.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.coverage import law
-from separatrix import CountTable, Monitor, conditional_mutual_information, inference
+from separatrix import CountTable, Monitor, conditional_mutual_information
+from separatrix.statistics import inference
 
-SHAPES = {"2×2×2": (2, 2, 2), "2×5×2": (2, 5, 2), "5×4×5": (5, 4, 5)}  # labels × groups × predictions
+SHAPES = {
+    "2×2×2": (2, 2, 2),
+    "2×5×2": (2, 5, 2),
+    "5×4×5": (5, 4, 5),
+}  # labels × groups × predictions
 BUDGET, BATCH, ROWS, CHANGE = 0.005, 1_000, 50_000, 50_000
 
 
@@ -31,7 +37,9 @@ def batches(p: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
     return rng.multinomial(BATCH, p.ravel(), size=rows // BATCH).reshape(-1, *p.shape)
 
 
-def false_alarms(shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator) -> tuple[float, float]:
+def false_alarms(
+    shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator
+) -> tuple[float, float]:
     """Shares of streams with an alarm: ours, and of the repeated fixed-sample test."""
     ours = repeated = 0
     for _ in range(repetitions):
@@ -47,7 +55,9 @@ def false_alarms(shape: tuple[int, int, int], repetitions: int, rng: np.random.G
     return ours / repetitions, repeated / repetitions
 
 
-def delays(shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator) -> np.ndarray:
+def delays(
+    shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator
+) -> np.ndarray:
     """Rows from the change to the alarm; infinite if there was none within a million."""
     found = []
     for _ in range(repetitions):
@@ -74,7 +84,9 @@ def main() -> None:
     few = max(repetitions // 10, 10)
     print(f"\n{few} streams each; rows from the change to the alarm\n")
     print("| Y×Z×U | v / budget after | median | 90 % |\n|---|---|---|---|")
-    for name, times in track([(n, t) for n in SHAPES for t in (2.0, 4.0, 10.0)], "delay", transient=True):
+    for name, times in track(
+        [(n, t) for n in SHAPES for t in (2.0, 4.0, 10.0)], "delay", transient=True
+    ):
         found = delays(SHAPES[name], times, few, rng)
         middle, late = np.quantile(found, [0.5, 0.9], method="higher")
         print(f"| {name} | {times:g} | {middle:,.0f} | {late:,.0f} |")

@@ -1,9 +1,12 @@
-"""Where the time of the hot paths goes: the functions with the largest share of their own, one line per path.
+"""Where the time of the hot paths goes: the functions with the largest share of their own, one line
+per path.
 
-    python -m benchmarks.profiles [audit] [scores] [files] [train] [limit] [channel] [report] [--write]
+    python -m benchmarks.profiles [audit] [scores] [files] [train] [limit] [channel] [report]
+    [--write]
 
-cProfile for Python (threads run one after the other), torch's profiler for training, `-X importtime` for start-up. Shares,
-since a profiler slows what it watches. `--write` puts the table into docs/performance.md.
+cProfile for Python (threads run one after the other), torch's profiler for training,
+`-X importtime` for start-up. Shares, since a profiler slows what it watches. `--write` puts the
+table into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -30,8 +33,14 @@ PATHS = {
         "cmi, 11 λ, one epoch of 50,000 rows",
         {"rows": 50_000, "cells": (2, 3), "trade_offs": 11, "features": 16},
     ),
-    "limit": ("limit, 100,000 rows, 11 levels", {"rows": 100_000, "cells": (2, 3), "trade_offs": 11}),
-    "channel": ("softmax path, 100,000 rows × 4 × 3, 5 β", {"rows": 100_000, "cells": (4, 3), "trade_offs": 5}),
+    "limit": (
+        "limit, 100,000 rows, 11 levels",
+        {"rows": 100_000, "cells": (2, 3), "trade_offs": 11},
+    ),
+    "channel": (
+        "softmax path, 100,000 rows × 4 × 3, 5 β",
+        {"rows": 100_000, "cells": (4, 3), "trade_offs": 5},
+    ),
 }
 MOST = 6
 
@@ -42,7 +51,11 @@ def watch(job: str, fixed: dict[str, Any]) -> dict[str, float]:
         fixed["cells"] = tuple(fixed["cells"])
     work = getattr(growth, job)(**fixed)
     work()  # imports
-    for room in ("separatrix.tally", "separatrix.counts", "separatrix.channels.softmax"):
+    for room in (
+        "separatrix.core.crosstab",
+        "separatrix.core.counts",
+        "separatrix.optimum.softmax",
+    ):
         vars(import_module(room))["ThreadPoolExecutor"] = _Here  # cProfile sees one thread only
     return _in_torch(work) if job == "train" else _in_python(work)
 
@@ -93,20 +106,25 @@ def _name(file: str, function: str) -> str:
 
 
 def _largest(own: dict[str, float], total: float) -> dict[str, float]:
-    return dict(sorted(((name, value / total) for name, value in own.items()), key=lambda item: -item[1])[:MOST])
+    return dict(
+        sorted(((name, value / total) for name, value in own.items()), key=lambda item: -item[1])[
+            :MOST
+        ]
+    )
 
 
 def starting() -> dict[str, float]:
     """Seconds of import of the packages that a report of a tiny sweep loads, the largest first."""
-    from separatrix.sweep import Job, Source, grid, run
+    from separatrix.runs.jobs import Job, Source, grid
+    from separatrix.runs.runner import run
 
     with tempfile.TemporaryDirectory() as folder:
         source = Source("synthetic", {"n": 400})
         run(grid([source], [Job("uniform")], folds=2), folder)
-        command = (
-            f"import sys; sys.argv = ['separatrix', 'report', {folder!r}]; from separatrix.cli import main; main()"
+        command = f"import sys; sys.argv = ['separatrix', 'report', {folder!r}]; from separatrix.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", command], capture_output=True, text=True
         )
-        done = subprocess.run([sys.executable, "-X", "importtime", "-c", command], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(done.stderr)
     found: dict[str, float] = {}
@@ -120,7 +138,9 @@ def starting() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="*", choices=[*PATHS, "report", []], default=[], metavar="path")
+    parser.add_argument(
+        "paths", nargs="*", choices=[*PATHS, "report", []], default=[], metavar="path"
+    )
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
     rows = []
@@ -132,7 +152,9 @@ def main() -> None:
         else:
             title, fixed = PATHS[name]
             found = in_own_process("profiles", "watch", name, fixed)
-            rows.append((title, ", ".join(f"`{where}` {share:.0%}" for where, share in found.items())))
+            rows.append(
+                (title, ", ".join(f"`{where}` {share:.0%}" for where, share in found.items()))
+            )
         print(rows[-1], file=sys.stderr, flush=True)
     text = markdown(("path", "largest shares of its time"), rows)
     if options.write:

@@ -1,12 +1,15 @@
-"""What each recipe reaches: AUROC, expected accuracy and u under a budget on the EO gap, five folds.
+"""What each recipe reaches: AUROC, expected accuracy and u under a budget on the EO gap, five
+folds.
 
-    python -m benchmarks.recipes [adult | adult_full | compas | bank ...] [cmi:paper | plane:default ...] [--seeds N] [--first K]
+    python -m benchmarks.recipes [adult | adult_full | compas | bank ...] [cmi:paper | plane:default
+    ...] [--seeds N] [--first K]
 
-λ is picked as in the paper: the best fold mean among the λ whose mean EO gap over the *test* folds is within the
-budget. Beside it: the same with λ picked by the EO gap on the *training* folds, which is what a user can do; the gap of
-the pooled out-of-fold predictions; and the gap that this very policy would show on such test folds if it were exactly
-separated (groups shuffled within labels), below which no measurement can go. "area" is the area under the upper concave
-envelope of the test-fold means in the (v, u) plane, from 0 to the v of ERM (V_MAX), in 10⁻⁴ nats².
+λ is picked as in the paper: the best fold mean among the λ whose mean EO gap over the *test* folds
+is within the budget. Beside it: the same with λ picked by the EO gap on the *training* folds, which
+is what a user can do; the gap of the pooled out-of-fold predictions; and the gap that this very
+policy would show on such test folds if it were exactly separated (groups shuffled within labels),
+below which no measurement can go. "area" is the area under the upper concave envelope of the
+test-fold means in the (v, u) plane, from 0 to the v of ERM (V_MAX), in 10⁻⁴ nats².
 """
 
 from __future__ import annotations
@@ -19,14 +22,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 import separatrix as sx
-from separatrix import information, methods
+from separatrix import methods
+from separatrix.core import information
 from separatrix.methods import Lane, Sample
 from separatrix.nn.evaluation import auroc, tables
 
 Array = NDArray[np.float64]
-RUNS = (("cmi", "paper"), ("cmi", "default"), ("cmi", "exact"), ("plane", "default"), ("plane", "batches"))
+RUNS = (
+    ("cmi", "paper"),
+    ("cmi", "default"),
+    ("cmi", "exact"),
+    ("mi_objective", "default"),
+    ("mi_objective", "batches"),
+)
 BUDGETS = {"adult": 0.01, "compas": 0.01, "bank": 0.01, "adult_full": 0.02}
-V_MAX = {"adult": 0.0165, "compas": 0.0077, "bank": 0.0009, "adult_full": 0.01}  # about the v of ERM
+V_MAX = {
+    "adult": 0.0165,
+    "compas": 0.0077,
+    "bank": 0.0009,
+    "adult_full": 0.01,
+}  # about the v of ERM
 PAPER = {"adult": (0.7934, 0.680), "compas": (0.6966, 0.5455), "bank": (0.8798, 0.8303)}
 
 
@@ -46,8 +61,16 @@ class Path(NamedTuple):
 
 
 def load(name: str) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    data = sx.datasets.load("adult", features="full") if name == "adult_full" else sx.datasets.load(name)
-    return np.asarray(data.X), np.asarray(data.y, dtype=np.int64), np.asarray(data.z, dtype=np.int64)
+    data = (
+        sx.datasets.load("adult", features="full")
+        if name == "adult_full"
+        else sx.datasets.load(name)
+    )
+    return (
+        np.asarray(data.X),
+        np.asarray(data.y, dtype=np.int64),
+        np.asarray(data.z, dtype=np.int64),
+    )
 
 
 def walk(name: str, method: str, recipe: str, seeds: range) -> Path:
@@ -59,19 +82,35 @@ def walk(name: str, method: str, recipe: str, seeds: range) -> Path:
     for seed in seeds:
         fold = sx.datasets.folds(y, z, 5, random_state=seed)
         lanes = [Lane(t, np.flatnonzero(fold != k), seed) for k in range(5) for t in grid]
-        q = methods.fit(method, sample, lanes, recipe=recipe).posteriors(X, z).reshape(5, len(grid), len(y), -1)
+        q = (
+            methods.fit(method, sample, lanes, recipe=recipe)
+            .posteriors(X, z)
+            .reshape(5, len(grid), len(y), -1)
+        )
         seen, pooled = [], 0.0
         for k in range(5):
             test, train = fold == k, fold != k
             table, own = (tables(q[k][:, rows], y[rows], z[rows], *shape) for rows in (test, train))
             pooled = pooled + table
             floor = np.mean(
-                [information.eo_gap(_separated(q[k][:, test], y[test], z[test], shape, s)) for s in range(8)], 0
+                [
+                    information.eo_gap(_separated(q[k][:, test], y[test], z[test], shape, s))
+                    for s in range(8)
+                ],
+                0,
             )
             seen.append(
                 [
-                    *(information.eo_gap(table), information.eo_gap(own), floor, information.accuracy(table)),
-                    *(auroc(q[k][:, test], y[test]), information.conditional_mutual_information(table)),
+                    *(
+                        information.eo_gap(table),
+                        information.eo_gap(own),
+                        floor,
+                        information.accuracy(table),
+                    ),
+                    *(
+                        auroc(q[k][:, test], y[test]),
+                        information.conditional_mutual_information(table),
+                    ),
                     information.mutual_information(table),
                 ]
             )
@@ -95,9 +134,9 @@ def area(path: Path, v_max: float) -> float:
     points = sorted({(0.0, 0.0), *zip(path.v[keep].tolist(), path.u[keep].tolist(), strict=True)})
     hull: list[tuple[float, float]] = []
     for p in points:
-        while len(hull) >= 2 and (hull[-1][0] - hull[-2][0]) * (p[1] - hull[-2][1]) >= (hull[-1][1] - hull[-2][1]) * (
-            p[0] - hull[-2][0]
-        ):
+        while len(hull) >= 2 and (hull[-1][0] - hull[-2][0]) * (p[1] - hull[-2][1]) >= (
+            hull[-1][1] - hull[-2][1]
+        ) * (p[0] - hull[-2][0]):
             hull.pop()
         hull.append(p)
     v, u = np.array(hull).T
@@ -115,7 +154,8 @@ def best(path: Path, gaps: Array, metric: Array, budget: float) -> str:
 
 def main() -> None:
     number, first = (
-        int(sys.argv[sys.argv.index(o) + 1]) if o in sys.argv else d for o, d in (("--seeds", 1), ("--first", 0))
+        int(sys.argv[sys.argv.index(o) + 1]) if o in sys.argv else d
+        for o, d in (("--seeds", 1), ("--first", 0))
     )
     seeds = range(first, first + number)  # each its own assignment of rows to folds
     names = [a for a in sys.argv[1:] if a in BUDGETS] or ["compas", "adult", "bank"]
@@ -127,7 +167,8 @@ def main() -> None:
             + (f"; the paper: AUROC {paper[0]}, accuracy {paper[1]}" if paper else "")
         )
         print(
-            f"{'':16s} {'AUROC':>16s} {'accuracy':>16s} {'u':>16s} | AUROC by train gap  test/pooled/floor | "
+            f"{'':16s} {'AUROC':>16s} {'accuracy':>16s} {'u':>16s} | AUROC by train gap  "
+            f"test/pooled/floor | "
             f"{'area':>5s} {'CPU s':>6s}"
         )
         for method, recipe in runs:
@@ -138,9 +179,12 @@ def main() -> None:
             i = i[path.auroc[i].argmax()] if len(i) else -1
             print(
                 f"{method:6s}{recipe:>9s}  {best(path, path.eo, path.auroc, budget):>16s} "
-                f"{best(path, path.eo, path.accuracy, budget):>16s} {best(path, path.eo, path.u, budget):>16s} | "
-                f"{best(path, path.eo_train, path.auroc, budget):>18s}  {path.eo[i]:.3f}/{path.eo_pooled[i]:.3f}/"
-                f"{path.eo_floor[i]:.3f} | {area(path, V_MAX[name]) * 1e4:5.2f} {path.seconds:6.0f}   "
+                f"{best(path, path.eo, path.accuracy, budget):>16s} "
+                f"{best(path, path.eo, path.u, budget):>16s} | "
+                f"{best(path, path.eo_train, path.auroc, budget):>18s}  "
+                f"{path.eo[i]:.3f}/{path.eo_pooled[i]:.3f}/"
+                f"{path.eo_floor[i]:.3f} | {area(path, V_MAX[name]) * 1e4:5.2f} "
+                f"{path.seconds:6.0f}   "
                 f"v(0) {path.v[0]:.4f}",
                 flush=True,
             )

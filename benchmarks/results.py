@@ -1,9 +1,11 @@
-"""docs/results.md from a folder of `separatrix benchmark`: our run beside the paper's values, with figures.
+"""docs/results.md from a folder of `separatrix benchmark`: our run beside the paper's values, with
+figures.
 
     separatrix benchmark --ablations --out results
     python -m benchmarks.results results
 
-It writes what stands between the two markers of docs/results.md; the reading of the results around them is by hand.
+It writes what stands between the two markers of docs/results.md; the reading of the results around
+them is by hand.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._measuring import DOCS, write_between_markers
-from separatrix import __version__, figures, summary
-from separatrix.envelope import concave_envelope
-from separatrix.sweep import Columns, Series, Store, legend_names, means, read, select, series
+from separatrix import __version__, figures
+from separatrix.core.envelope import concave_envelope
+from separatrix.runs.store import Columns, Store, means, read, select
+from separatrix.show import tables
+from separatrix.show.series import Series, legend_names, series
 
-# the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean, sd
+# the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean,
+# sd
 PAPER = {
     "adult": {
         (0.01, "accuracy"): (0.68, 0.0027), (0.01, "auroc"): (0.7934, 0.0059),
@@ -45,8 +50,10 @@ PAPER = {
 _NAMES = {"accuracy": "Accuracy", "auroc": "AUROC"}
 
 
-def beside_the_paper(columns: Columns, dataset: str) -> summary.Table:
-    """The paper's CMI row, ours with its recipe and with the default one, and the best of the other methods."""
+def beside_the_paper(columns: Columns, dataset: str) -> tables.Table:
+    """The paper's CMI row, ours with its recipe and with the default one, and the best of the other
+    methods.
+    """
     mean = select(means(columns), dataset=dataset, policy="randomized")
     constraint = "violation" if dataset.startswith("acs") else "eo_gap"
     found = series(mean)
@@ -56,33 +63,48 @@ def beside_the_paper(columns: Columns, dataset: str) -> summary.Table:
         cells: list[object] = []
         for recipe in ("paper", "default"):
             own = select(mean, method="cmi", inputs="xz", recipe=recipe)
-            i = summary.best(own, constraint, budget, metric)
-            cells.append(None if i is None else (float(own[metric][i]), float(own[f"{metric}_sd"][i])))
+            i = tables.best(own, constraint, budget, metric)
+            cells.append(
+                None if i is None else (float(own[metric][i]), float(own[f"{metric}_sd"][i]))
+            )
         others = select(mean, method=[m for m in set(mean["method"].tolist()) if m != "cmi"])
-        i = summary.best(others, constraint, budget, metric)
+        i = tables.best(others, constraint, budget, metric)
         best = "–"
         if i is not None:
             own = Series(*(str(others[name][i]) for name in Series._fields))
             best = f"{named[own]} {others[metric][i]:.4g}"
         rows.append((f"≤ {budget:g}", _NAMES[metric], value, *cells, best))
     budget_name = "v" if constraint == "violation" else "EO gap"
-    head = (budget_name, "Metric", "Paper: CMI", "Ours: CMI, paper recipe", "Ours: CMI", "Ours: best other method")
-    return summary.Table(f"{dataset}: best mean under a budget, randomised policy", head, tuple(rows))
+    head = (
+        budget_name,
+        "Metric",
+        "Paper: CMI",
+        "Ours: CMI, paper recipe",
+        "Ours: CMI",
+        "Ours: best other method",
+    )
+    return tables.Table(
+        f"{dataset}: best mean under a budget, randomised policy", head, tuple(rows)
+    )
 
 
-def above_the_channel(columns: Columns, dataset: str) -> summary.Table | None:
-    """Whose randomised envelope is above the channel's, where, and by how much; None if there is no channel."""
+def above_the_channel(columns: Columns, dataset: str) -> tables.Table | None:
+    """Whose randomised envelope is above the channel's, where, and by how much; None if there is no
+    channel.
+    """
     mean = select(means(columns), dataset=dataset, policy="randomized")
     found = series(mean)
-    hulls = {s: summary.method_envelope(select(mean, **s._asdict())) for s in found}
-    own = next((hulls[s] for s in found if s.method == "channel" and s.recipe == "default"), None)
+    hulls = {s: tables.method_envelope(select(mean, **s._asdict())) for s in found}
+    own = next(
+        (hulls[s] for s in found if s.method == "postprocessing" and s.recipe == "default"), None
+    )
     if own is None:
         return None
     v = np.geomspace(1e-5, own.violation[-1], 400)
     rows = []
     for s, name in zip(found, legend_names(found), strict=True):
         hull = hulls[s]
-        if s.method == "channel" or hull is None:
+        if s.method == "postprocessing" or hull is None:
             continue
         # the constant (0, 0) is everybody's
         theirs = concave_envelope(np.r_[0.0, hull.violation], np.r_[0.0, hull.utility]).at(v)
@@ -91,7 +113,7 @@ def above_the_channel(columns: Columns, dataset: str) -> summary.Table | None:
             where, top = v[lead > 0], int(lead.argmax())
             rows.append((name, float(lead[top]), float(v[top]), float(where[0]), float(where[-1])))
     rows.sort(key=lambda row: -row[1])
-    return summary.Table(
+    return tables.Table(
         f"{dataset}: envelopes above the channel's, 1e-5 ≤ v ≤ {own.violation[-1]:.3g}",
         ("Method", "At most by %", "at v", "From v", "To v"),
         tuple(rows) or (("none", None, None, None, None),),
@@ -107,30 +129,41 @@ def generated(folder: Path, docs: Path) -> str:
     drawn = figures.draw(folder, docs / "results", formats=("png",))
     lines = [
         f"separatrix {__version__}, {len(kept['fold']):,} trained models, {os.cpu_count()} cores "
-        f"({platform.machine()}), {kept['train_seconds'].sum() / 60:.0f} minutes of training in all, by one process's clock.",
+        f"({platform.machine()}), {kept['train_seconds'].sum() / 60:.0f} minutes of training in "
+        f"all, by one process's clock.",
         "",
     ]
     for dataset in dict.fromkeys(columns["dataset"].tolist()):
         own = select(kept, dataset=dataset)
         lost = own["status"] != "ok"
-        lines += [f"## {dataset}", "", f"{own['train_seconds'].sum() / 60:.1f} minutes of training."]
+        lines += [
+            f"## {dataset}",
+            "",
+            f"{own['train_seconds'].sum() / 60:.1f} minutes of training.",
+        ]
         if lost.any():
             names = ", ".join(
-                f"{m} ({s})" for m, s in sorted(set(zip(own["method"][lost], own["status"][lost], strict=True)))
+                f"{m} ({s})"
+                for m, s in sorted(set(zip(own["method"][lost], own["status"][lost], strict=True)))
             )
             lines.append(f"Lost runs: {int(lost.sum())} of {len(lost)}: {names}.")
         lines.append("")
         if dataset in PAPER:
             lines += [beside_the_paper(columns, dataset).markdown(), ""]
         levels = np.array([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02])
-        lines += [summary.envelopes(columns, dataset, levels=levels.tolist(), limit=limits.get(dataset)).markdown(), ""]
+        lines += [
+            tables.envelopes(
+                columns, dataset, levels=levels.tolist(), limit=limits.get(dataset)
+            ).markdown(),
+            "",
+        ]
         against = above_the_channel(columns, dataset)
         if against is not None:
             lines += [against.markdown(), ""]
         own_figures = [path for path in drawn if path.stem.partition("-")[0] == dataset]
         lines += [f"![{path.stem}](results/{path.name})\n" for path in own_figures]
         lines += ["<details><summary>All operating points</summary>", ""]
-        lines += [summary.operating_points(columns, dataset).markdown(), "</details>", ""]
+        lines += [tables.operating_points(columns, dataset).markdown(), "</details>", ""]
     return "\n".join(lines)
 
 
@@ -140,7 +173,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=DOCS)
     arguments = parser.parse_args()
     shutil.rmtree(arguments.docs / "results", ignore_errors=True)
-    write_between_markers(arguments.docs / "results.md", "results", generated(arguments.folder, arguments.docs))
+    write_between_markers(
+        arguments.docs / "results.md", "results", generated(arguments.folder, arguments.docs)
+    )
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""More processes and more machines: a sweep on Dask workers, an audit on Dask and Spark, training on two ranks, and a plan.
+"""More processes and more machines: a sweep on Dask workers, an audit on Dask and Spark, training
+on two ranks, and a plan.
 
     python -m benchmarks.scale [sweep] [audit] [ranks] [--spark-python PYTHON] [--rows 40] [--write]
 
-Wall time, workers already started and torch imported: a cluster lives longer than a job. Spark needs Java 17; where pyspark
-is not installed beside separatrix it gets an environment of its own, `.venv-spark`. `--write` puts the tables into
-docs/scale.md and the numbers behind them into docs/performance/scale.json; parts that are not asked for keep theirs.
+Wall time, workers already started and torch imported: a cluster lives longer than a job. Spark
+needs Java 17; where pyspark is not installed beside separatrix it gets an environment of its own,
+`.venv-spark`. `--write` puts the tables into docs/scale.md and the numbers behind them into
+docs/performance/scale.json; parts that are not asked for keep theirs.
 """
 
 from __future__ import annotations
@@ -22,7 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import DOCS, best, in_own_process, load, machine, markdown, write_between_markers
+from benchmarks._measuring import (
+    DOCS,
+    best,
+    in_own_process,
+    load,
+    machine,
+    markdown,
+    write_between_markers,
+)
 
 FILES = 8
 SHAPE = {"features": 512, "width": 512, "batch": 4_096, "steps": 60}  # of the training on two ranks
@@ -30,13 +40,16 @@ SHAPE = {"features": 512, "width": 512, "batch": 4_096, "steps": 60}  # of the t
 
 def sweep() -> dict[str, Any]:
     """The same ten stacks (5 folds × 2 seeds, 11 λ each) in this process and on Dask workers."""
-    from separatrix.sweep import Job, Source, grid, run
+    from separatrix.runs.jobs import Job, Source, grid
+    from separatrix.runs.runner import run
 
     stacks = grid([Source("adult")], [Job("cmi", changes=(("epochs", 6),))], folds=5, seeds=(0, 1))
     models = sum(len(stack.questions) for stack in stacks)
 
     def timed(workers: int) -> tuple[float, float]:
-        """Wall seconds, and CPU seconds of the workers: what two free cores would divide between them."""
+        """Wall seconds, and CPU seconds of the workers: what two free cores would divide between
+        them.
+        """
         from distributed import Client, LocalCluster
 
         with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +66,9 @@ def sweep() -> dict[str, Any]:
                 client.run(_warm)
                 start, cpu = time.perf_counter(), sum(client.run(time.process_time).values())
                 run(stacks, folder, backend="dask", scheduler=cluster.scheduler_address)
-                return time.perf_counter() - start, sum(client.run(time.process_time).values()) - cpu
+                return time.perf_counter() - start, sum(
+                    client.run(time.process_time).values()
+                ) - cpu
 
     _warm()
     seconds, cpu = {}, {}
@@ -84,7 +99,9 @@ def write_parts(folder: str, millions: int) -> str:
 
 
 def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
-    """`audit_frame` of a Dask frame, and one `count_frame` per file whose tables are added; with the bytes that moved."""
+    """`audit_frame` of a Dask frame, and one `count_frame` per file whose tables are added; with
+    the bytes that moved.
+    """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
 
@@ -92,13 +109,17 @@ def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
 
     files = [str(path) for path in sorted(Path(folder).glob("*.parquet"))]
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
         Client(cluster) as client,
     ):
         frame = dd.read_parquet(files)
 
         def sent() -> int:
-            return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
+            return sum(
+                client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values()
+            )
 
         def as_frame() -> Any:
             return sx.audit_frame(frame, y="y", z="z", pred="u")
@@ -122,7 +143,8 @@ def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
 
 
 def _table_of(path: str) -> Any:
-    from separatrix.auditing import count_frame, open_files
+    from separatrix.auditing.files import open_files
+    from separatrix.auditing.frames import count_frame
 
     return count_frame(open_files(path), y="y", z="z", pred="u")
 
@@ -154,19 +176,30 @@ def audit(millions: int, spark_python: str) -> dict[str, Any]:
         write_parts(folder, millions)
         size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 2**20
         dask = {str(w): in_own_process("scale", "audit_on_dask", folder, w) for w in (1, 2)}
-        spark = {str(c): in_own_process("scale", "audit_on_spark", folder, c, python=spark_python) for c in (1, 2)}
+        spark = {
+            str(c): in_own_process("scale", "audit_on_spark", folder, c, python=spark_python)
+            for c in (1, 2)
+        }
         alone = in_own_process("audit", "parquet", f"{folder}/*.parquet", "separatrix")
     violations = {m["violation"] for m in (*dask.values(), *spark.values())}
     if max(violations) - min(violations) > 1e-12:
         raise ValueError(f"The engines disagree: {violations}.")
-    return {"millions": millions, "mb": size, "dask": dask, "spark": spark, "duckdb": alone["seconds"]}
+    return {
+        "millions": millions,
+        "mb": size,
+        "dask": dask,
+        "spark": spark,
+        "duckdb": alone["seconds"],
+    }
 
 
 def ranks() -> dict[str, Any]:
-    """Training with DistributedDataParallel over gloo: one process with the whole batch, two with half of it each.
+    """Training with DistributedDataParallel over gloo: one process with the whole batch, two with
+    half of it each.
 
-    Time in float32. The weights are compared in float64 over 20 steps: dividing by small gradient norms amplifies the rounding
-    of float32, so that there two runs on one process with another order of summation drift apart as well.
+    Time in float32. The weights are compared in float64 over 20 steps: dividing by small gradient
+    norms amplifies the rounding of float32, so that there two runs on one process with another
+    order of summation drift apart as well.
     """
     found = {str(world): _on_ranks(world, "float32", SHAPE["steps"]) for world in (1, 2)}
     one, two = (np.array(_on_ranks(world, "float64", 20)["weights"]) for world in (1, 2))
@@ -197,22 +230,36 @@ def one_rank() -> None:
 
     from separatrix.nn import SeparationLoss
 
-    rank, world, folder, steps = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[5])
+    rank, world, folder, steps = (
+        int(sys.argv[1]),
+        int(sys.argv[2]),
+        Path(sys.argv[3]),
+        int(sys.argv[5]),
+    )
     torch.set_num_threads(1)
     torch.set_default_dtype(getattr(torch, sys.argv[4]))
     d, width, batch = SHAPE["features"], SHAPE["width"], SHAPE["batch"]
     distributed.init_process_group(
-        "gloo", store=distributed.FileStore(str(folder / "store"), world), rank=rank, world_size=world
+        "gloo",
+        store=distributed.FileStore(str(folder / "store"), world),
+        rank=rank,
+        world_size=world,
     )
     torch.manual_seed(0)
-    body, head = nn.Sequential(nn.Linear(d, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()), nn.Linear(width, 2)
+    body, head = (
+        nn.Sequential(nn.Linear(d, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()),
+        nn.Linear(width, 2),
+    )
     model = nn.parallel.DistributedDataParallel(nn.Sequential(body, head))
     criterion, optimiser = SeparationLoss(0.3, 2, 2), torch.optim.SGD(model.parameters(), lr=1e-3)
     mine = slice(rank * batch // world, (rank + 1) * batch // world)
     times = []
     for step in range(steps):
         g = torch.Generator().manual_seed(step)
-        y, z = torch.randint(0, 2, (batch,), generator=g), torch.randint(0, 2, (batch,), generator=g)
+        y, z = (
+            torch.randint(0, 2, (batch,), generator=g),
+            torch.randint(0, 2, (batch,), generator=g),
+        )
         x = torch.randn(batch, d, generator=g)
         x[:, 0] += 2.0 * y
         x[:, 1] += 2.0 * z
@@ -231,14 +278,24 @@ def one_rank() -> None:
 
 
 def spark_environment() -> str:
-    """A Python that has pyspark and separatrix: this one, or an environment of its own beside the repository's."""
+    """A Python that has pyspark and separatrix: this one, or an environment of its own beside the
+    repository's.
+    """
     if find_spec("pyspark"):
         return sys.executable
     root = DOCS.parent
     python = root / ".venv-spark" / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(root / ".venv-spark")], check=True)
-        install = [str(python), "-m", "pip", "install", "--quiet", "-c", str(root / "constraints.txt")]
+        install = [
+            str(python),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "-c",
+            str(root / "constraints.txt"),
+        ]
         subprocess.run([*install, "-e", f"{root}[spark]"], check=True)
     return str(python)
 
@@ -266,22 +323,32 @@ def text(m: dict[str, Any]) -> str:
     ]
     what = f"audit: {a['millions']} M rows, {FILES} Parquet files, {a['mb']:.0f} MB"
     lines.append((what, "DuckDB, one process, two threads", f"{a['duckdb']:.2f} s", ""))
-    for kind, name in (("tables", "`count_frame` per file, tables added"), ("frame", "`audit_frame` of a Dask frame")):
+    for kind, name in (
+        ("tables", "`count_frame` per file, tables added"),
+        ("frame", "`audit_frame` of a Dask frame"),
+    ):
         for w in ("1", "2"):
             lines.append(
                 ("", f"{name}, {w} Dask worker{'s' * (w == '2')}", f"{a['dask'][w][kind]:.2f} s",
-                 f"{a['dask']['1'][kind] / a['dask'][w][kind]:.2f}×; {a['dask'][w][f'{kind}_bytes'] / 1e3:.1f} kB moved")
+                 f"{a['dask']['1'][kind] / a['dask'][w][kind]:.2f}×; "
+                 f"{a['dask'][w][f'{kind}_bytes'] / 1e3:.1f} kB moved")
             )  # fmt: skip
     for c in ("1", "2"):
         took = a["spark"][c]["seconds"]
         lines.append(
-            ("", f"`audit_frame` on Spark, local[{c}]", f"{took:.2f} s", f"{a['spark']['1']['seconds'] / took:.2f}×")
+            (
+                "",
+                f"`audit_frame` on Spark, local[{c}]",
+                f"{took:.2f} s",
+                f"{a['spark']['1']['seconds'] / took:.2f}×",
+            )
         )
     what = f"training: {r['1']['parameters']:,} parameters, batch {r['batch']:,}"
     lines.append((what, "1 process", f"{1e3 * r['1']['step']:.0f} ms a step", ""))
     lines.append(
         ("", "2 processes, gloo, half a batch each", f"{1e3 * r['2']['step']:.0f} ms a step",
-         f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by {r['difference']:.0e} after 20 steps")
+         f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by "
+         f"{r['difference']:.0e} after 20 steps")
     )  # fmt: skip
     loads = ", ".join(f"{part} {m[part]['load']:.1f}" for part in ("sweep", "audit", "ranks"))
     table = markdown(("work", "where", "wall time", "speed-up"), lines)
@@ -299,26 +366,37 @@ def plan(m: dict[str, Any]) -> str:
     frontier = 55 * per_model
     trainers = frontiers * frontier / day
     lines = [
-        ("audit, measured", f"{rate / 1e6:.0f} M rows per second and core (Parquet, one Dask worker)"),
-        ("10¹² rows", f"10¹² / {rate:.2e} = {predictions / rate:,.0f} core-seconds = {audit_cores:.2f} cores for a day, or "
+        ("audit, measured", f"{rate / 1e6:.0f} M rows per second and core (Parquet, one Dask "
+                            f"worker)"),
+        ("10¹² rows", f"10¹² / {rate:.2e} = {predictions / rate:,.0f} core-seconds = "
+                      f"{audit_cores:.2f} cores for a day, or "
          f"{audit_cores * 24:.0f} cores for an hour"),
-        ("read from storage", f"10¹² × {per_row:.2f} B = {predictions * per_row / 1e12:.2f} TB at this compression "
-         f"({predictions * per_row / day / 1e6:.0f} MB/s over a day); ten bytes a row would be 10 TB, "
+        ("read from storage", f"10¹² × {per_row:.2f} B = {predictions * per_row / 1e12:.2f} TB at "
+                              f"this compression "
+         f"({predictions * per_row / day / 1e6:.0f} MB/s over a day); ten bytes a row would be 10 "
+         f"TB, "
          f"{1e13 / day / 1e6:.0f} MB/s"),
-        ("over the network", f"files of 10⁸ rows: 10⁴ tables of 2·3·2 counts = {1e4 * 12 * 8 / 1e6:.1f} MB of counts; at 20·9·20 "
+        ("over the network", f"files of 10⁸ rows: 10⁴ tables of 2·3·2 counts = "
+                             f"{1e4 * 12 * 8 / 1e6:.1f} MB of counts; at 20·9·20 "
          f"{1e4 * 3600 * 8 / 1e6:.0f} MB"),
-        ("frontier, measured", f"{per_model:.2f} core-seconds a network of 20 epochs on Adult; 5 folds × 11 λ = {frontier:.0f} "
+        ("frontier, measured", f"{per_model:.2f} core-seconds a network of 20 epochs on Adult; 5 "
+                               f"folds × 11 λ = {frontier:.0f} "
          "core-seconds"),
-        ("10⁴ frontiers", f"10⁴ × {frontier:.0f} / 86,400 = {trainers:.1f} cores of this kind, busy all day"),
-        ("records kept", f"10⁴ × 55 × 2 policies × 8 counts × 8 B = {1e4 * 55 * 2 * 8 * 8 / 1e6:.0f} MB a day, models aside"),
-        ("together, at 60 % use", f"({audit_cores:.2f} + {trainers:.1f}) / 0.6 = {(audit_cores + trainers) / 0.6:.0f} cores"),
+        ("10⁴ frontiers", f"10⁴ × {frontier:.0f} / 86,400 = {trainers:.1f} cores of this kind, "
+                          f"busy all day"),
+        ("records kept", f"10⁴ × 55 × 2 policies × 8 counts × 8 B = "
+                         f"{1e4 * 55 * 2 * 8 * 8 / 1e6:.0f} MB a day, models aside"),
+        ("together, at 60 % use", f"({audit_cores:.2f} + {trainers:.1f}) / 0.6 = "
+                                  f"{(audit_cores + trainers) / 0.6:.0f} cores"),
     ]  # fmt: skip
     return markdown(("step", "arithmetic"), lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=["sweep", "audit", "ranks", []], default=[], metavar="part")
+    parser.add_argument(
+        "parts", nargs="*", choices=["sweep", "audit", "ranks", []], default=[], metavar="part"
+    )
     parser.add_argument("--rows", type=int, default=40, help="millions of rows of the audit")
     parser.add_argument("--spark-python", help="a Python with pyspark and separatrix")
     parser.add_argument("--write", action="store_true", help="write docs/scale.md")
@@ -336,7 +414,12 @@ def main() -> None:
     if options.write:
         numbers.parent.mkdir(exist_ok=True)
         numbers.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-        parts = [machine("dask", "torch", "duckdb"), text(measured), "### The arithmetic", plan(measured)]
+        parts = [
+            machine("dask", "torch", "duckdb"),
+            text(measured),
+            "### The arithmetic",
+            plan(measured),
+        ]
         write_between_markers(DOCS / "scale.md", "scale", "\n\n".join(parts))
 
 

@@ -1,11 +1,13 @@
-"""How often a chosen point exceeds its budget in truth, and what the guarantee costs, by simulation.
+"""How often a chosen point exceeds its budget in truth, and what the guarantee costs, by
+simulation.
 
     python -m benchmarks.selection [--repetitions 500] [--rows 2000 10000 50000]
 
-A random finite law p(x, y, z) per repetition (12 values of x, two labels, two groups) and a path of 11 randomised policies
-between the Bayes posterior and a constant, whose true v and u are known. The budget is drawn between the path's ends. n rows,
-in five folds, are what the rules see; the guarantee uses the same rows as its hold-out, so the comparison is at equal data.
-"oracle" knows the truth and may mix. Prints a Markdown table.
+A random finite law p(x, y, z) per repetition (12 values of x, two labels, two groups) and a path of
+11 randomised policies between the Bayes posterior and a constant, whose true v and u are known. The
+budget is drawn between the path's ends. n rows, in five folds, are what the rules see; the
+guarantee uses the same rows as its hold-out, so the comparison is at equal data. "oracle" knows the
+truth and may mix. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -17,16 +19,17 @@ from rich.progress import track
 
 from separatrix import conditional_mutual_information as violation
 from separatrix import mutual_information as utility
-from separatrix.counts import CountTable
+from separatrix.core.counts import CountTable
+from separatrix.deploy.choosing import best_pair, select
+from separatrix.deploy.points import Candidate
 from separatrix.errors import InfeasibleError
-from separatrix.selection import Candidate, best_pair, select
 
 SIZES, PATH, FOLDS = (2_000, 10_000, 50_000), np.linspace(0, 1, 11), 5
 RULES: dict[str, dict[str, object]] = {
-    "fold mean, single": {"offer": "single"},
-    "fold mean, mixture": {"offer": "mixture"},
-    "95 %, sequence, single": {"offer": "single", "confidence": 0.95},
-    "95 %, mixture": {"offer": "mixture", "confidence": 0.95},
+    "fold mean, single": {"option": "single"},
+    "fold mean, mixture": {"option": "mixture"},
+    "95 %, sequence, single": {"option": "single", "confidence": 0.95},
+    "95 %, mixture": {"option": "mixture", "confidence": 0.95},
 }
 
 
@@ -50,7 +53,9 @@ def moments(counts: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def repetition(n: int, rng: np.random.Generator) -> dict[str, tuple[float, float, bool]]:
-    """For each rule: true v over budget, true u over the oracle's, and whether it found anything."""
+    """For each rule: true v over budget, true u over the oracle's, and whether it found
+    anything.
+    """
     p, q = world(rng)
     true = tables(p, q)
     v, u = violation(true), utility(true)
@@ -77,7 +82,7 @@ def repetition(n: int, rng: np.random.Generator) -> dict[str, tuple[float, float
         except InfeasibleError:
             out[name] = (0.0, 0.0, False)
             continue
-        at = [int(np.argmin(np.abs(PATH - part.trade_off))) for part in chosen.parts]
+        at = [int(np.argmin(np.abs(PATH - component.trade_off))) for component in chosen.components]
         weights = np.array(chosen.weights)
         out[name] = (float(weights @ v[at]) / budget, float(weights @ u[at]) / oracle, True)
     return out
@@ -90,15 +95,21 @@ def main() -> None:
     asked = parser.parse_args()
     repetitions = asked.repetitions
     print(f"{repetitions} repetitions; nominal failure rate of the 95 % rules: 0.05\n")
-    print("| rows | rule | exceeds the budget | by a factor (95th percentile) | u / oracle | no answer |")
+    print(
+        "| rows | rule | exceeds the budget | by a factor (95th percentile) | u / oracle | no "
+        "answer |"
+    )
     print("|---|---|---|---|---|---|")
     for n in asked.rows:
         rng = np.random.default_rng(n)
-        found = [repetition(n, rng) for _ in track(range(repetitions), f"{n:,} rows", transient=True)]
+        found = [
+            repetition(n, rng) for _ in track(range(repetitions), f"{n:,} rows", transient=True)
+        ]
         for rule in RULES:
             factor, share, answered = (np.array([one[rule][k] for one in found]) for k in range(3))
             print(
-                f"| {n:,} | {rule} | {(factor > 1 + 1e-9).mean():.3f} | {np.quantile(factor, 0.95):.2f} "
+                f"| {n:,} | {rule} | {(factor > 1 + 1e-9).mean():.3f} | "
+                f"{np.quantile(factor, 0.95):.2f} "
                 f"| {share.mean():.3f} | {1 - answered.mean():.3f} |"
             )
 

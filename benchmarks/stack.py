@@ -1,10 +1,12 @@
 """Training speed as ratios within one run: a step, a whole frontier, memory, and CelebA's shape.
 
-    python -m benchmarks.stack step | frontier | frontier_full | at_once | celeba       (all of them without an argument)
+    python -m benchmarks.stack step | frontier | frontier_full | at_once | celeba       (all of them
+    without an argument)
 
-Steps and the per-core ratio are CPU time, the lower quartile of interleaved repetitions, so that a busy machine does not
-decide; wall time with two processes is wall time. The naive baseline is Algorithm 1 as one would write it: nn.Linear,
-autograd for both norms, one mean per cell, one model after the other.
+Steps and the per-core ratio are CPU time, the lower quartile of interleaved repetitions, so that a
+busy machine does not decide; wall time with two processes is wall time. The naive baseline is
+Algorithm 1 as one would write it: nn.Linear, autograd for both norms, one mean per cell, one model
+after the other.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ def soft_cmi_by_loops(p: Tensor, y: Tensor, z: Tensor, n_labels: int, n_groups: 
                 cell = rows & (z == group)
                 if cell.any():
                     here = p[cell].mean(0)
-                    total = total + cell.float().mean() * (here * ((here + 1e-12).log() - (mean + 1e-12).log())).sum()
+                    total = (
+                        total
+                        + cell.float().mean()
+                        * (here * ((here + 1e-12).log() - (mean + 1e-12).log())).sum()
+                    )
     return total
 
 
@@ -49,7 +55,12 @@ def soft_cmi_by_autograd(p: Tensor, y: Tensor, z: Tensor, n_labels: int, n_group
     """The same as one product with one-hot cells, differentiated by autograd."""
     cell = nn.functional.one_hot(y * n_groups + z, n_labels * n_groups).to(p.dtype)
     t = (cell.T @ p / len(p)).view(n_labels, n_groups, -1) + 1e-12
-    logs = t.log() + t.sum((1, 2), keepdim=True).log() - t.sum(1, keepdim=True).log() - t.sum(2, keepdim=True).log()
+    logs = (
+        t.log()
+        + t.sum((1, 2), keepdim=True).log()
+        - t.sum(1, keepdim=True).log()
+        - t.sum(2, keepdim=True).log()
+    )
     return (t * logs).sum()
 
 
@@ -58,7 +69,9 @@ class Model:
 
     def __init__(self, d: int, width: int, n_labels: int) -> None:
         torch.manual_seed(0)
-        self.body = nn.Sequential(nn.Linear(d, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU())
+        self.body = nn.Sequential(
+            nn.Linear(d, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
+        )
         self.head = nn.Linear(width, n_labels)
         self.optimiser = torch.optim.Adam([*self.body.parameters(), *self.head.parameters()], 1e-3)
 
@@ -100,25 +113,39 @@ def compare(calls: dict[str, Callable[[], None]], repeats: int, inner: int) -> d
 
 
 def step(d: int = 64) -> None:
-    print(f"One training step (forward, backward, Adam), d = {d}, against one plain cross-entropy step")
-    print(f"{'batch':>6} {'width':>6} {'cells':>7} {'CE ms':>7} {'ours':>6} {'naive':>6} {'loops':>6}")
+    print(
+        f"One training step (forward, backward, Adam), d = {d}, against one plain cross-entropy "
+        f"step"
+    )
+    print(
+        f"{'batch':>6} {'width':>6} {'cells':>7} {'CE ms':>7} {'ours':>6} {'naive':>6} {'loops':>6}"
+    )
     for ny, nz in ((2, 2), (20, 9)):
         for batch in (512, 2048):
             for width in (64, 128, 256):
                 g = torch.Generator().manual_seed(0)
                 x = torch.randn(batch, d, generator=g)
-                y, z = torch.randint(0, ny, (batch,), generator=g), torch.randint(0, nz, (batch,), generator=g)
+                y, z = (
+                    torch.randint(0, ny, (batch,), generator=g),
+                    torch.randint(0, nz, (batch,), generator=g),
+                )
                 plain, mine, theirs, looped = (Model(d, width, ny) for _ in range(4))
                 criterion = SeparationLoss(0.3, ny, nz)
                 by_autograd = naive(0.3, y, z, (ny, nz), soft_cmi_by_autograd)
                 by_loops = naive(0.3, y, z, (ny, nz), soft_cmi_by_loops)
                 calls = {
-                    "ce": lambda m=plain, x=x, y=y: m.step(x, lambda h, o: nn.functional.cross_entropy(o, y)),
-                    "ours": lambda m=mine, x=x, y=y, z=z, c=criterion: m.step(x, lambda h, o: c(o, y, z, head=m.head)),
+                    "ce": lambda m=plain, x=x, y=y: m.step(
+                        x, lambda h, o: nn.functional.cross_entropy(o, y)
+                    ),
+                    "ours": lambda m=mine, x=x, y=y, z=z, c=criterion: m.step(
+                        x, lambda h, o: c(o, y, z, head=m.head)
+                    ),
                     "naive": lambda m=theirs, x=x, f=by_autograd: m.step(x, f),
                 }
                 times = compare(calls, repeats=40, inner=8)
-                slow = compare({"loops": lambda m=looped, x=x, f=by_loops: m.step(x, f)}, repeats=3, inner=2)
+                slow = compare(
+                    {"loops": lambda m=looped, x=x, f=by_loops: m.step(x, f)}, repeats=3, inner=2
+                )
                 ratio = {name: seconds / times["ce"] for name, seconds in (times | slow).items()}
                 print(
                     f"{batch:6d} {width:6d} {f'{ny}×{nz}':>7} {times['ce'] * 1e3:7.2f} "
@@ -145,7 +172,9 @@ def frontier(features: str = "paper") -> None:
         return time.process_time() - cpu, time.perf_counter() - wall
 
     loops, product, stack, wall = [], [], [], []
-    methods.fit("cmi", sample, lanes[:22], recipe=Recipe(epochs=1, min_steps=0), jobs=2)  # starts the workers
+    methods.fit(
+        "cmi", sample, lanes[:22], recipe=Recipe(epochs=1, min_steps=0), jobs=2
+    )  # starts the workers
     for _ in range(3):
         loops.append(sequential(soft_cmi_by_loops))
         product.append(sequential(soft_cmi_by_autograd))
@@ -157,22 +186,31 @@ def frontier(features: str = "paper") -> None:
         wall.append((time.perf_counter() - start) / (len(lanes) * recipe.epochs))
     (loop_cpu, loop_wall), product_cpu = np.min(loops, 0), min(product)[0]
     print(
-        f"Adult, {features} features (d = {sample.X.shape[1]}), 11 λ × 5 folds, batch 512, H 64, per model and epoch:\n"
-        f"  naive Algorithm 1: loops over cells {loop_cpu * 1e3:6.1f} ms CPU, one product {product_cpu * 1e3:6.1f} ms CPU\n"
-        f"  stack, one core                     {min(stack) * 1e3:6.1f} ms CPU   {loop_cpu / min(stack):5.1f}×, "
+        f"Adult, {features} features (d = {sample.X.shape[1]}), 11 λ × 5 folds, batch 512, H 64, "
+        f"per model and epoch:\n"
+        f"  naive Algorithm 1: loops over cells {loop_cpu * 1e3:6.1f} ms CPU, one product "
+        f"{product_cpu * 1e3:6.1f} ms CPU\n"
+        f"  stack, one core                     {min(stack) * 1e3:6.1f} ms CPU   "
+        f"{loop_cpu / min(stack):5.1f}×, "
         f"{product_cpu / min(stack):.1f}× the one-product version\n"
-        f"  stack, two processes                {min(wall) * 1e3:6.1f} ms wall  {loop_wall / min(wall):5.1f}×\n"
+        f"  stack, two processes                {min(wall) * 1e3:6.1f} ms wall  "
+        f"{loop_wall / min(wall):5.1f}×\n"
         f"  peak memory {_peak():.2f} GB",
         flush=True,
     )
 
 
 def at_once() -> None:
-    """How many networks at a time: those of one path share their rows, those of a channel do not."""
+    """How many networks at a time: those of one path share their rows, those of a channel do
+    not.
+    """
     data = sx.datasets.load("bank")
     sample, rng = Sample(data.X, data.y, data.z), np.random.default_rng(0)
     own = [np.sort(rng.permutation(len(sample))[: 4 * len(sample) // 5]) for _ in range(24)]
-    kinds = {"the same rows": [Lane(t / 24, own[0], 0) for t in range(24)], "own rows": [Lane(0.3, r, 0) for r in own]}
+    kinds = {
+        "the same rows": [Lane(t / 24, own[0], 0) for t in range(24)],
+        "own rows": [Lane(0.3, r, 0) for r in own],
+    }
     kept = trainer._LANES
     for name, plan in kinds.items():
         for few in (6, 12, 24):
@@ -181,7 +219,9 @@ def at_once() -> None:
             methods.fit("cmi", sample, plan, recipe=Recipe(epochs=5, min_steps=0))
             took = (time.process_time() - start) / (len(plan) * 5)
             print(
-                f"Bank, 24 lanes with {name}, {few:2d} at a time: {took * 1e3:6.1f} ms CPU a lane and epoch", flush=True
+                f"Bank, 24 lanes with {name}, {few:2d} at a time: {took * 1e3:6.1f} ms CPU a lane "
+                f"and epoch",
+                flush=True,
             )
     trainer._LANES = kept
 
@@ -202,12 +242,19 @@ def celeba() -> None:
         del mapped
         sample = Sample(np.load(path, mmap_mode="r"), y, z)
         folds = np.array_split(rng.permutation(n), 5)
-        lanes = [Lane(t, np.concatenate([f for f in folds if f is not fold]), 0) for fold in folds for t in LAMBDAS]
+        lanes = [
+            Lane(t, np.concatenate([f for f in folds if f is not fold]), 0)
+            for fold in folds
+            for t in LAMBDAS
+        ]
         for jobs in (1, 2):
             start = time.perf_counter()
-            fitted = methods.fit("cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0), jobs=jobs)
+            fitted = methods.fit(
+                "cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0), jobs=jobs
+            )
             print(
-                f"CelebA's shape, {n:,} × {d} (generated), 11 λ × 5 folds, one epoch, {jobs} process(es): "
+                f"CelebA's shape, {n:,} × {d} (generated), 11 λ × 5 folds, one epoch, {jobs} "
+                f"process(es): "
                 f"{time.perf_counter() - start:.0f} s, peak memory {_peak():.2f} GB a process, "
                 f"{sum(s == 'ok' for s in fitted.status)} of 55 lanes ok",
                 flush=True,
@@ -215,15 +262,26 @@ def celeba() -> None:
 
 
 def _peak() -> float:
-    """Largest resident set of this process or a worker, in GB; a memory-map counts as far as it is cached."""
-    usage = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    """Largest resident set of this process or a worker, in GB; a memory-map counts as far as it is
+    cached.
+    """
+    usage = max(
+        resource.getrusage(who).ru_maxrss
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return usage / 2**20
 
 
 def main() -> None:
     torch.set_num_threads(1)
     full = partial(frontier, "full")
-    parts = {"step": step, "frontier": frontier, "frontier_full": full, "at_once": at_once, "celeba": celeba}
+    parts = {
+        "step": step,
+        "frontier": frontier,
+        "frontier_full": full,
+        "at_once": at_once,
+        "celeba": celeba,
+    }
     for name in sys.argv[1:] or parts:
         parts[name]()
 

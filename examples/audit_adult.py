@@ -1,4 +1,5 @@
-"""Audit a scikit-learn model: a logistic regression on the embedded Adult data, and who it treats differently.
+"""Audit a scikit-learn model: a logistic regression on the embedded Adult data, and who it treats
+differently.
 
 python examples/audit_adult.py [docs/audit.png]
 """
@@ -22,7 +23,9 @@ audit = sx.audit(income, decision, sensitive_features=sex)
 print(audit)
 print("\nWithout the group among the features:")
 blind = cross_val_predict(LogisticRegression(), adult.X, income, cv=5, method="predict_proba")
-print(sx.audit(income, np.where(blind[:, 1] > 0.3, ">50K", "<=50K"), sensitive_features=sex) - audit)
+print(
+    sx.audit(income, np.where(blind[:, 1] > 0.3, ">50K", "<=50K"), sensitive_features=sex) - audit
+)
 
 if len(sys.argv) > 1:
     audit.plot().figure.savefig(sys.argv[1], dpi=110)

@@ -1,4 +1,5 @@
-"""`make demo`: what is possible on the embedded Adult data (UCI, CC BY 4.0)? Trace it, look at it, choose a point.
+"""`make demo`: what is possible on the embedded Adult data (UCI, CC BY 4.0)? Trace it, look at it,
+choose a point.
 
 The same on the command line: separatrix trace adult --out demo
 """

@@ -13,7 +13,11 @@ rng = np.random.default_rng(0)
 n = 3_000
 sex, age = rng.choice(["f", "m"], n), rng.normal(40, 12, n).round()
 job = rng.choice(["cook", "nurse", "pilot"], n)
-hired = np.where(0.04 * (age - 40) + (job == "pilot") + 0.8 * (sex == "m") + rng.logistic(size=n) > 0.8, "yes", "no")
+hired = np.where(
+    0.04 * (age - 40) + (job == "pilot") + 0.8 * (sex == "m") + rng.logistic(size=n) > 0.8,
+    "yes",
+    "no",
+)
 table = {"age": age, "job": job}
 
 with tempfile.TemporaryDirectory() as folder:
@@ -42,6 +46,8 @@ with tempfile.TemporaryDirectory() as folder:
     everybody = {**table, "sex": sex}
     monitor = sx.Monitor(model.counts(everybody, hired), budget=0.05)
     labels, branches = model.predict(everybody, ids=np.arange(n), salt=salt, return_branch=True)
-    alarm = monitor.update(hired, sex, labels, branch=branches if len(model.parts) > 1 else None)
+    alarm = monitor.update(
+        hired, sex, labels, branch=branches if len(model.components) > 1 else None
+    )
     print(json.dumps(monitor.report().to_dict(), indent=1))
     print("alarm" if alarm else "no alarm")

@@ -1,7 +1,9 @@
-"""Around a gradient-boosted classifier (scikit-learn's, LightGBM-like; XGBoost and LightGBM work alike): the best channel.
+"""Around a gradient-boosted classifier (scikit-learn's, LightGBM-like; XGBoost and LightGBM work
+alike): the best channel.
 
-The classifier stays as it is; the channel changes its scores into decisions with the violation that was asked for. fairlearn's
-ThresholdOptimizer is beside it: one point, exact equalized odds on its own training rows.
+The classifier stays as it is; the channel changes its scores into decisions with the violation that
+was asked for. fairlearn's ThresholdOptimizer is beside it: one point, exact equalized odds on its
+own training rows.
 """
 
 import tempfile
@@ -12,10 +14,11 @@ from fairlearn.postprocessing import ThresholdOptimizer
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 import separatrix as sx
-from separatrix.methods.channel import ChannelClassifier
-from separatrix.predictor import around
+from separatrix.deploy.wrapping import from_estimator
+from separatrix.methods.postprocessing import ChannelClassifier
 
-TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"  # skops asks before it loads these
+# skops asks before it loads these
+TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 adult = sx.datasets.load("adult")
 X, y, z = np.column_stack([adult.z, adult.X]), adult.y, np.array(adult.groups)[adult.z]
 train, fit, test = np.split(np.random.default_rng(0).permutation(len(y)), [14_000, 26_000])
@@ -24,16 +27,27 @@ booster = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(X[trai
 
 def show(name: str, decision: np.ndarray) -> None:
     audit = sx.audit(y[test], decision, sensitive_features=z[test])
-    print(f"{name:28} v = {audit.violation:.5f}  u = {audit.utility:.4f}  EO gap = {audit.eo_gap:.3f}")
+    print(
+        f"{name:28} v = {audit.violation:.5f}  u = {audit.utility:.4f}  EO gap = {audit.eo_gap:.3f}"
+    )
 
 
 show("booster, threshold 1/2", booster.predict(X[test]))
 for budget in (0.005, 0.0):
-    model = ChannelClassifier(booster, max_violation=budget, prefit=True).fit(X[fit], y[fit], sensitive_features=z[fit])
+    model = ChannelClassifier(booster, max_violation=budget, prefit=True).fit(
+        X[fit], y[fit], sensitive_features=z[fit]
+    )
     with tempfile.TemporaryDirectory() as folder:
-        around(model).save(Path(folder) / "model")  # the booster goes through skops, never pickle
+        from_estimator(model).save(
+            Path(folder) / "model"
+        )  # the booster goes through skops, never pickle
         shipped = sx.load(Path(folder) / "model", trusted=[TREES])
     show(f"channel, v ≤ {budget:g}", shipped.predict(X[test], z[test], random_state=0))
-peer = ThresholdOptimizer(estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba")
+peer = ThresholdOptimizer(
+    estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba"
+)
 peer.fit(X[fit], y[fit], sensitive_features=z[fit])
-show("fairlearn ThresholdOptimizer", peer.predict(X[test], sensitive_features=z[test], random_state=0))
+show(
+    "fairlearn ThresholdOptimizer",
+    peer.predict(X[test], sensitive_features=z[test], random_state=0),
+)

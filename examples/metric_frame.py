@@ -1,4 +1,6 @@
-"""Beside fairlearn: a SeparationClassifier in a scikit-learn search, its decisions in a MetricFrame, v of the same decisions."""
+"""Beside fairlearn: a SeparationClassifier in a scikit-learn search, its decisions in a
+MetricFrame, v of the same decisions.
+"""
 
 import numpy as np
 import sklearn
@@ -17,12 +19,18 @@ train, test = slice(0, 4_000), slice(4_000, None)
 with sklearn.config_context(enable_metadata_routing=True):
     model = sx.SeparationClassifier(hidden=(16,), epochs=5, min_steps=0, learning_rate=5e-3)
     model.set_fit_request(sensitive_features=True)
-    less_violation = make_scorer(sx.violation_score, greater_is_better=False).set_score_request(sensitive_features=True)
+    less_violation = make_scorer(sx.violation_score, greater_is_better=False).set_score_request(
+        sensitive_features=True
+    )
     search = GridSearchCV(model, {"trade_off": [0.0, 0.5, 0.9]}, scoring=less_violation, cv=2)
     search.fit(X[train], y[train], sensitive_features=sex[train])
 
 decision = search.predict(X[test])
 print(f"λ = {search.best_params_['trade_off']}")
 metrics = {"accuracy": accuracy_score, "selection rate": selection_rate, "FPR": false_positive_rate}
-print(MetricFrame(metrics=metrics, y_true=y[test], y_pred=decision, sensitive_features=sex[test]).by_group.round(3))
+print(
+    MetricFrame(
+        metrics=metrics, y_true=y[test], y_pred=decision, sensitive_features=sex[test]
+    ).by_group.round(3)
+)
 print(sx.audit(y[test], decision, sensitive_features=sex[test]))

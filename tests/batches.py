@@ -8,7 +8,12 @@ from separatrix.nn.lanes import Batch
 
 
 def batch(
-    lanes: int = 2, rows: int = 50, n_labels: int = 2, n_groups: int = 2, weight: bool = False, seed: int = 0
+    lanes: int = 2,
+    rows: int = 50,
+    n_labels: int = 2,
+    n_groups: int = 2,
+    weight: bool = False,
+    seed: int = 0,
 ) -> Batch:
     """Normal logits, codes and, if asked for, small whole weights with some zeros."""
     g = torch.Generator().manual_seed(seed)
@@ -29,6 +34,6 @@ def batch(
         progress=0.5,
         running=0.0,
         memory={},
-        rival=None,
+        adversary=None,
         uniform=lambda columns: torch.rand(lanes, rows, columns, generator=g),
     )

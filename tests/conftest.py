@@ -24,25 +24,38 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def results_folder(tmp_path_factory) -> Path:
-    """Records of a small real sweep: two known laws (2 × 2 and 3 labels × 3 groups), three methods, three folds.
+    """Records of a small real sweep: two known laws (2 × 2 and 3 labels × 3 groups), three methods,
+    three folds.
 
     For the rooms that read records. Its "limit" is a made-up concave curve.
     """
     pytest.importorskip("torch")
     from separatrix import datasets
-    from separatrix.sweep import Curve, Job, Source, Store, grid, run
+    from separatrix.runs.jobs import Job, Source, grid
+    from separatrix.runs.runner import run
+    from separatrix.runs.store import Curve, Store
 
     folder = tmp_path_factory.mktemp("results")
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
-    jobs = [Job("cmi", (0.0, 0.3, 0.6, 1.0), changes=quick, keep=True), Job("raw_cmi", (0.0, 0.5, 1.0), changes=quick)]
+    jobs = [
+        Job("cmi", (0.0, 0.3, 0.6, 1.0), changes=quick, keep=True),
+        Job("raw_cmi", (0.0, 0.5, 1.0), changes=quick),
+    ]
     jobs += [Job("erm", changes=quick, keep=True), Job("erm", inputs="x", changes=quick)]
     sources = [
-        Source(name, data=datasets.load("synthetic", law="bayes", n=1_500, labels=k, groups=k, random_state=k))
+        Source(
+            name,
+            data=datasets.load(
+                "synthetic", law="bayes", n=1_500, labels=k, groups=k, random_state=k
+            ),
+        )
         for name, k in (("two", 2), ("three", 3))
     ]
     run(grid(sources, jobs, folds=3), folder)
     v = np.linspace(0.0, 0.05, 6)
     with Store(folder) as store:
         for source in sources:
-            store.add_curve(Curve(source.name, "limit", v, 0.1 + np.sqrt(v)))  # any concave curve does for drawing
+            store.add_curve(
+                Curve(source.name, "limit", v, 0.1 + np.sqrt(v))
+            )  # any concave curve does for drawing
     return folder

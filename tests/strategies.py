@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 @st.composite
 def count_tables(draw: st.DrawFn, max_side: int = 4) -> np.ndarray:
-    """Tables N[y, z, u] with a positive total; hard, fractional or tiny counts, empty cells included."""
+    """Tables N[y, z, u] with a positive total; hard, fractional or tiny counts, empty cells
+    included.
+    """
     shape = tuple(draw(st.integers(1, max_side)) for _ in range(3))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     kind = draw(st.sampled_from(["hard", "soft", "tiny"]))

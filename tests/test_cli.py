@@ -15,7 +15,12 @@ import separatrix as sx
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from separatrix.cli import main; main()", *map(str, arguments)]
+    command = [
+        sys.executable,
+        "-c",
+        "from separatrix.cli import main; main()",
+        *map(str, arguments),
+    ]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -27,16 +32,22 @@ def folder(tmp_path_factory) -> Path:
     y = rng.choice(["<=50K", ">50K"], n)
     sex = rng.choice(["Female", "Male"], n)
     p = np.clip(0.5 * rng.random(n) + 0.3 * (y == ">50K") + 0.2 * (sex == "Male"), 0, 1)
-    frame = pl.DataFrame({"income": y, "sex": sex, "race": rng.choice(["a", "b"], n), "score": p, "q": 1 - p})
-    frame = frame.with_columns(decision=pl.when(pl.col("score") > 0.5).then(pl.lit(">50K")).otherwise(pl.lit("<=50K")))
+    frame = pl.DataFrame(
+        {"income": y, "sex": sex, "race": rng.choice(["a", "b"], n), "score": p, "q": 1 - p}
+    )
+    frame = frame.with_columns(
+        decision=pl.when(pl.col("score") > 0.5).then(pl.lit(">50K")).otherwise(pl.lit("<=50K"))
+    )
     frame.write_csv(folder / "predictions.csv")
-    for part in range(3):
-        frame[part::3].write_parquet(folder / f"part-{part}.parquet")
+    for component in range(3):
+        frame[component::3].write_parquet(folder / f"component-{component}.parquet")
     return folder
 
 
 def test_audit_of_a_csv_prints_a_table(folder):
-    done = run("audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "decision")
+    done = run(
+        "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "decision"
+    )
     assert done.returncode == 0, done.stderr
     assert "violation v = I(U;Z|Y)" in done.stdout
     assert "Who is affected" in done.stdout
@@ -45,8 +56,11 @@ def test_audit_of_a_csv_prints_a_table(folder):
 
 def test_a_glob_of_parquet_files_equals_the_csv(folder):
     common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "score", "--json"
-    whole, parts = run("audit", folder / "predictions.csv", *common), run("audit", folder / "part-*.parquet", *common)
-    a, b = json.loads(whole.stdout), json.loads(parts.stdout)
+    whole, components = (
+        run("audit", folder / "predictions.csv", *common),
+        run("audit", folder / "component-*.parquet", *common),
+    )
+    a, b = json.loads(whole.stdout), json.loads(components.stdout)
     assert a["rows"] == b["rows"] == 3_000
     assert a["violation"] == pytest.approx(b["violation"], abs=1e-12)
     frame = pl.read_csv(folder / "predictions.csv")
@@ -60,13 +74,27 @@ def test_html_page_escapes_the_users_names(folder, tmp_path):
     )
     frame.write_csv(tmp_path / "evil.csv")
     page = tmp_path / "page.html"
-    done = run("audit", tmp_path / "evil.csv", "--y", "income", "--z", "sex", "--pred", "decision", "--html", page)
+    done = run(
+        "audit",
+        tmp_path / "evil.csv",
+        "--y",
+        "income",
+        "--z",
+        "sex",
+        "--pred",
+        "decision",
+        "--html",
+        page,
+    )
     assert done.returncode == 0, done.stderr
     written = page.read_text()
     assert "<script" not in written
     assert "&lt;script&gt;" in written
     assert "http" not in written  # opens offline
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["evil.csv", "page.html"]  # nothing half-written
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "evil.csv",
+        "page.html",
+    ]  # nothing half-written
 
 
 GOOD = ("--y", "income", "--z", "sex", "--pred", "decision")
@@ -76,7 +104,10 @@ GOOD = ("--y", "income", "--z", "sex", "--pred", "decision")
     ("arguments", "message"),
     [
         (["nowhere.csv", *GOOD], "no file"),
-        (["{folder}/predictions.csv", "--y", "incone", "--z", "sex", "--pred", "decision"], "Did you mean 'income'"),
+        (
+            ["{folder}/predictions.csv", "--y", "incone", "--z", "sex", "--pred", "decision"],
+            "Did you mean 'income'",
+        ),
         (["{folder}/predictions.csv", *GOOD, "--confidence", "95"], "0.95"),
         (["{folder}/predictions.csv", *GOOD, "--html", "{folder}/nowhere/page.html"], "no folder"),
         (["{folder}/notes.txt", *GOOD], "kind .txt"),
@@ -93,7 +124,7 @@ def test_bad_input_is_one_sentence_and_status_two(folder, arguments, message):
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-    assert any(part in done.stderr for part in message.split("|")), done.stderr
+    assert any(component in done.stderr for component in message.split("|")), done.stderr
 
 
 def test_help_and_version():
@@ -108,7 +139,9 @@ def people(tmp_path_factory) -> Path:
     rng = np.random.default_rng(1)
     n = 500
     sex, age = rng.choice(["f", "m"], n), rng.normal(40, 10, n).round(1)
-    hired = np.where(0.05 * (age - 40) + 0.7 * (sex == "m") + rng.normal(0, 1, n) > 0.3, "yes", "no")
+    hired = np.where(
+        0.05 * (age - 40) + 0.7 * (sex == "m") + rng.normal(0, 1, n) > 0.3, "yes", "no"
+    )
     path = tmp_path_factory.mktemp("people") / "people.csv"
     pl.DataFrame({"age": age, "sex": sex, "hired": hired}).write_csv(path)
     return path
@@ -116,8 +149,25 @@ def people(tmp_path_factory) -> Path:
 
 def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     out = tmp_path / "frontier"
-    asked = "trace", people, "--target", "hired", "--sensitive", "sex", "--out", out, "--folds", "2", "--jobs", "1"
-    asked += "--method", "uniform", "--no-references"  # the command, not the training, is tested here
+    asked = (
+        "trace",
+        people,
+        "--target",
+        "hired",
+        "--sensitive",
+        "sex",
+        "--out",
+        out,
+        "--folds",
+        "2",
+        "--jobs",
+        "1",
+    )
+    asked += (
+        "--method",
+        "uniform",
+        "--no-references",
+    )  # the command, not the training, is tested here
     done = run(*asked)
     assert done.returncode == 0, done.stderr
     assert "500 rows, 1 features; labels no" in done.stdout
@@ -133,7 +183,9 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     assert page.read_text() == (out / "report.html").read_text()
     again = run(*asked)
     assert again.returncode == 0
-    assert sx.load_frontier(out).points.equals(points)  # resumed: not even the training times differ
+    assert sx.load_frontier(out).points.equals(
+        points
+    )  # resumed: not even the training times differ
 
 
 @pytest.mark.parametrize(
@@ -141,14 +193,19 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     [
         (["nowhere.csv", "--out", "{out}"], "neither a file nor a dataset; the datasets are"),
         (["{people}", "--out", "{out}"], "Name the columns"),
-        (["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"], "names 'sexe'"),
+        (
+            ["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"],
+            "names 'sexe'",
+        ),
         (["adult", "--target", "income", "--out", "{out}"], "knows its columns"),
         (["adult", "--out", "{out}", "--method", "cni"], "no method 'cni'"),
         (["adult", "--out", "{out}", "--backend", "dask"], "address of a Dask scheduler"),
     ],
 )
 def test_a_bad_trace_is_one_sentence_and_status_two(people, tmp_path, arguments, message):
-    done = run("trace", *(argument.format(people=people, out=tmp_path / "f") for argument in arguments))
+    done = run(
+        "trace", *(argument.format(people=people, out=tmp_path / "f") for argument in arguments)
+    )
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert message in done.stderr
@@ -156,11 +213,25 @@ def test_a_bad_trace_is_one_sentence_and_status_two(people, tmp_path, arguments,
 
 def test_benchmark_writes_tables_and_figures(tmp_path):
     done = run(
-        "benchmark", "synthetic", "--quick", "--method", "erm", "--method", "uniform", "--out", tmp_path, "--jobs", "1"
+        "benchmark",
+        "synthetic",
+        "--quick",
+        "--method",
+        "erm",
+        "--method",
+        "uniform",
+        "--out",
+        tmp_path,
+        "--jobs",
+        "1",
     )
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert {"synthetic-operating_points.csv", "synthetic-randomized.md", "synthetic-envelopes.tex"} <= names
+    assert {
+        "synthetic-operating_points.csv",
+        "synthetic-randomized.md",
+        "synthetic-envelopes.tex",
+    } <= names
     assert "added" in done.stdout
     assert list((tmp_path / "figures").glob("*.png"))
 

@@ -20,7 +20,9 @@ NEEDS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "demo"))
+@pytest.mark.parametrize(
+    "name", sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "demo")
+)
 def test_the_example_runs(name):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])

@@ -1,9 +1,11 @@
-"""Tracing a frontier, ours and the peers', each peer in an environment of its own, on the same rows and the same five folds.
+"""Tracing a frontier, ours and the peers', each peer in an environment of its own, on the same rows
+and the same five folds.
 
     python -m benchmarks.peers [--data adult-full ...] [--peer error-parity ...] [--quick]
 
-What is there already is not traced again (`--fresh` does). It ends with the section of docs/performance.md, made of all
-that has been traced, and with all points in .bench/points.csv; `--quick` (one fold, three points) only prints.
+What is there already is not traced again (`--fresh` does). It ends with the section of
+docs/performance.md, made of all that has been traced, and with all points in .bench/points.csv;
+`--quick` (one fold, three points) only prints.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from benchmarks.peers.environments import python_of
 from benchmarks.peers.measure import Traced, limit_of, read
 from benchmarks.peers.roster import DATA, FINITE, OURS, PEERS, Peer
 from separatrix import datasets
-from separatrix.envelope import concave_envelope
+from separatrix.core.envelope import concave_envelope
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -56,7 +58,12 @@ def trace(peer: Peer, series: str, data: str, folder: Path, quick: bool) -> bool
         environment.pop("PYTHONPATH", None)
     print(f"{data}: {series}", flush=True)
     unfinished = out.with_suffix(".part.npz")
-    command = [python, "-m", f"benchmarks.peers.{peer.module}", str(rows_of(data, folder).absolute())]
+    command = [
+        python,
+        "-m",
+        f"benchmarks.peers.{peer.module}",
+        str(rows_of(data, folder).absolute()),
+    ]
     command += [str(unfinished.absolute()), series, *(["--quick"] if quick else [])]
     if subprocess.run(command, cwd=ROOT, env=environment).returncode:
         return False
@@ -90,13 +97,24 @@ def collected(data: str, folder: Path, quick: bool) -> list[tuple[str, Traced]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.peers", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
     parser.add_argument("--peer", nargs="+", choices=PEERS, default=list(PEERS))
-    parser.add_argument("--quick", action="store_true", help="one fold, three points, no page: does everything run?")
+    parser.add_argument(
+        "--quick", action="store_true", help="one fold, three points, no page: does everything run?"
+    )
     parser.add_argument("--fresh", action="store_true", help="trace again what is there")
-    parser.add_argument("--only-page", action="store_true", help="trace nothing, write the page from what is there")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".bench", help="environments and results, default .bench")
+    parser.add_argument(
+        "--only-page", action="store_true", help="trace nothing, write the page from what is there"
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / ".bench",
+        help="environments and results, default .bench",
+    )
     parser.add_argument("--docs", type=Path, default=ROOT / "docs")
     chosen = parser.parse_args(arguments)
     failed = []
@@ -104,7 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name in chosen.peer:
             for series in PEERS[name].series:
                 there = result_of(data, series, chosen.folder, chosen.quick).is_file()
-                if (chosen.fresh or not there) and not trace(PEERS[name], series, data, chosen.folder, chosen.quick):
+                if (chosen.fresh or not there) and not trace(
+                    PEERS[name], series, data, chosen.folder, chosen.quick
+                ):
                     failed.append(f"{series} on {data}")
     traced = {data: collected(data, chosen.folder, chosen.quick) for data in DATA}
     sections = [section_of(data, paths, chosen.folder) for data, paths in traced.items() if paths]

@@ -1,4 +1,6 @@
-"""fairlearn's AdversarialFairnessClassifier with the torch backend: a predictor against an adversary that sees (score, y)."""
+"""fairlearn's AdversarialFairnessClassifier with the torch backend: a predictor against an
+adversary that sees (score, y).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,10 @@ def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
         except RuntimeError as error:
             if "between 0 and 1" not in str(error):
                 raise
-            yield f"alpha {alpha:g}", _lost  # it met a NaN: a point that diverged, not a program that failed
+            yield (
+                f"alpha {alpha:g}",
+                _lost,
+            )  # it met a NaN: a point that diverged, not a program that failed
         else:
             yield f"alpha {alpha:g}", partial(_policy, model)
 
@@ -49,12 +54,15 @@ def _lost(rows: Rows) -> NDArray[Any]:
 
 
 def _policy(model: AdversarialFairnessClassifier, rows: Rows) -> NDArray[Any]:
-    return np.ravel(model._raw_predict(rows.inputs))  # the predictor ends in a sigmoid; `predict` cuts it at 1/2
+    return np.ravel(
+        model._raw_predict(rows.inputs)
+    )  # the predictor ends in a sigmoid; `predict` cuts it at 1/2
 
 
 SERIES = {
     "fairlearn Adversarial": Series(
-        f"predictor [64, relu, 64, relu], adversary [32, leaky_relu], equalized_odds, {len(ALPHAS)} alphas 0.03 … 10, "
+        f"predictor [64, relu, 64, relu], adversary [32, leaky_relu], equalized_odds, "
+        f"{len(ALPHAS)} alphas 0.03 … 10, "
         f"{EPOCHS} epochs, batches of 512, learning rate 0.001; two folds",
         trace,
         folds=2,

@@ -1,6 +1,8 @@
-"""The scores that the post-processors start from: boosted trees, or a network, with held-out rows for the thresholds.
+"""The scores that the post-processors start from: boosted trees, or a network, with held-out rows
+for the thresholds.
 
-error-parity and oxonfair show their examples with boosted trees, and both advise rows that the model has not seen.
+error-parity and oxonfair show their examples with boosted trees, and both advise rows that the
+model has not seen.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def fitted(kind: str, rows: Rows) -> Any:
     """scikit-learn's boosted trees as they come, or a network of the size of ours."""
     if kind == "trees":
         return HistGradientBoostingClassifier(random_state=0).fit(rows.inputs, rows.y)
-    network = MLPClassifier((64, 64), batch_size=512, learning_rate_init=3e-3, max_iter=10, random_state=0)
+    network = MLPClassifier(
+        (64, 64), batch_size=512, learning_rate_init=3e-3, max_iter=10, random_state=0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # ten epochs are meant
         return network.fit(rows.inputs, rows.y)

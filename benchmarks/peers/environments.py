@@ -1,4 +1,6 @@
-"""A virtual environment for each peer, made once: pip by name, with the versions that were measured."""
+"""A virtual environment for each peer, made once: pip by name, with the versions that were
+measured.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ from pathlib import Path
 REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "fairlearn": (("torch==2.13.0",), ("fairlearn==0.15.0", "scikit-learn==1.9.1")),
     "fairret": (("torch==2.13.0",), ("fairret==0.1.3",)),
-    # its solver, ECOS, is no longer part of later cvxpy: named here so that it is installed in any case
+    # its solver, ECOS, is no longer part of later cvxpy: named here so that it is installed in any
+    # case
     "error-parity": (("error-parity==0.3.12", "ecos", "numpy<2", "scikit-learn==1.9.1"),),
     "oxonfair": (("oxonfair==0.3", "scikit-learn==1.9.1"),),
 }
 
 
 def python_of(name: str, folder: Path) -> Path:
-    """The interpreter of an environment; makes the environment where it is not there yet or asks for other versions."""
+    """The interpreter of an environment; makes the environment where it is not there yet or asks
+    for other versions.
+    """
     place = folder / name
     python, ready = place / "bin" / "python", place / "ready"
     wanted = repr(REQUIREMENTS[name])

@@ -1,6 +1,8 @@
-"""error-parity: the linear programme of Hardt et al. relaxed, `RelaxedThresholdOptimizer` (Cruz and Hardt, 2024).
+"""error-parity: the linear programme of Hardt et al. relaxed, `RelaxedThresholdOptimizer` (Cruz and
+Hardt, 2024).
 
-Its optimiser is handed the held-out scores themselves, so that it need not compute them again for every tolerance.
+Its optimiser is handed the held-out scores themselves, so that it need not compute them again for
+every tolerance.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ from typing import Any
 
 import numpy as np
 from error_parity import RelaxedThresholdOptimizer
-from error_parity.classifiers import BinaryClassifier, BinaryClassifierAtROCDiagonal, RandomizedClassifier
+from error_parity.classifiers import (
+    BinaryClassifier,
+    BinaryClassifierAtROCDiagonal,
+    RandomizedClassifier,
+)
 from numpy.typing import NDArray
 
 from benchmarks.peers import base
@@ -34,7 +40,10 @@ def trace(kind: str, balanced: bool, train: Rows, quick: bool) -> Iterator[tuple
             false_neg_cost=costs[1],
         )
         rule.fit(X=scores[:, None], y=held.y, group=held.z)
-        yield f"tolerance {tolerance:g}", partial(_policy, rule._realized_classifier.group_to_clf, score)
+        yield (
+            f"tolerance {tolerance:g}",
+            partial(_policy, rule._realized_classifier.group_to_clf, score),
+        )
 
 
 def _policy(rules: dict[int, Any], score: base.Score, rows: Rows) -> NDArray[np.float64]:
@@ -52,9 +61,18 @@ def _probability(rule: Any, s: NDArray[Any]) -> NDArray[np.float64]:
     if isinstance(rule, BinaryClassifierAtROCDiagonal):
         return np.full(len(s), rule.target_fpr)
     if isinstance(rule, RandomizedClassifier):
-        return sum(p * _probability(c, s) for p, c in zip(rule.probabilities, rule.classifiers, strict=True))
+        return sum(
+            p * _probability(c, s)
+            for p, c in zip(rule.probabilities, rule.classifiers, strict=True)
+        )
     # a point inside the ROC region mixes in a coin, a closure over its probability of a one
-    names = dict(zip(rule.__code__.co_freevars, (cell.cell_contents for cell in rule.__closure__), strict=True))
+    names = dict(
+        zip(
+            rule.__code__.co_freevars,
+            (cell.cell_contents for cell in rule.__closure__),
+            strict=True,
+        )
+    )
     return np.full(len(s), float(names["fpr_rand"]))
 
 
@@ -63,7 +81,10 @@ _PATH = f"equalized_odds, {len(TOLERANCES)} tolerances 0 … 0.3"
 
 
 def _series(kind: str, balanced: bool) -> Series:
-    return Series(f"{_COSTS[balanced]}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}", partial(trace, kind, balanced))
+    return Series(
+        f"{_COSTS[balanced]}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}",
+        partial(trace, kind, balanced),
+    )
 
 
 SERIES = {

@@ -1,4 +1,6 @@
-"""fairlearn's ExponentiatedGradient: a random choice between weighted classifiers, with logistic regression and with an MLP."""
+"""fairlearn's ExponentiatedGradient: a random choice between weighted classifiers, with logistic
+regression and with an MLP.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def trace(
     """One reduction per bound on the difference of error rates."""
     X = train.inputs.astype(np.float64)
     for bound in bounds[:: max(1, len(bounds) // 2)] if quick else bounds:
-        mixture = ExponentiatedGradient(make(), EqualizedOdds(difference_bound=bound), max_iter=rounds)
+        mixture = ExponentiatedGradient(
+            make(), EqualizedOdds(difference_bound=bound), max_iter=rounds
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # five epochs are meant
             warnings.filterwarnings("ignore", message="Setting a")  # fairlearn 0.15 on pandas 3
@@ -44,16 +48,20 @@ def _logistic() -> LogisticRegression:
 
 
 def _network() -> MLPClassifier:
-    return MLPClassifier((64, 64), batch_size=512, learning_rate_init=3e-3, max_iter=5, random_state=0)
+    return MLPClassifier(
+        (64, 64), batch_size=512, learning_rate_init=3e-3, max_iter=5, random_state=0
+    )
 
 
 SERIES = {
     "fairlearn ExpGrad, logistic": Series(
-        f"LogisticRegression(max_iter=300), EqualizedOdds(difference_bound) at {len(BOUNDS)} values 0.005 … 0.2, 50 rounds",
+        f"LogisticRegression(max_iter=300), EqualizedOdds(difference_bound) at {len(BOUNDS)} "
+        f"values 0.005 … 0.2, 50 rounds",
         partial(trace, _logistic, BOUNDS, 50),
     ),
     "fairlearn ExpGrad, MLP": Series(
-        f"MLPClassifier 64 × 64, 5 epochs; difference_bound {', '.join(map(str, MLP_BOUNDS))} and {MLP_ROUNDS} rounds, "
+        f"MLPClassifier 64 × 64, 5 epochs; difference_bound {', '.join(map(str, MLP_BOUNDS))} and "
+        f"{MLP_ROUNDS} rounds, "
         "two folds: more would take longer than all others together",
         partial(trace, _network, MLP_BOUNDS, MLP_ROUNDS),
         folds=2,

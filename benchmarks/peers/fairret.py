@@ -1,4 +1,6 @@
-"""fairret: cross-entropy plus strength × NormLoss of the true and the false positive rate, in a plain torch loop."""
+"""fairret: cross-entropy plus strength × NormLoss of the true and the false positive rate, in a
+plain torch loop.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def _fit(train: Rows, strength: float) -> nn.Module:
     X = torch.from_numpy(train.inputs)
     y = torch.from_numpy(train.y).float()[:, None]
     sens = nn.functional.one_hot(torch.from_numpy(train.z), 2).float()
-    model = nn.Sequential(nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
+    model = nn.Sequential(
+        nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
+    )
     penalties = [NormLoss(TruePositiveRate()), NormLoss(FalsePositiveRate())]
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(X) // BATCH))
@@ -41,7 +45,9 @@ def _fit(train: Rows, strength: float) -> nn.Module:
             logit = model(X[rows])
             loss = nn.functional.binary_cross_entropy_with_logits(logit, y[rows])
             if strength:
-                loss = loss + strength * sum(penalty(logit, sens[rows], y[rows]) for penalty in penalties)
+                loss = loss + strength * sum(
+                    penalty(logit, sens[rows], y[rows]) for penalty in penalties
+                )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -56,7 +62,8 @@ def _policy(model: nn.Module, rows: Rows) -> NDArray[Any]:
 
 SERIES = {
     "fairret NormLoss": Series(
-        f"network 64 × 64, NormLoss of TruePositiveRate and of FalsePositiveRate, {len(STRENGTHS)} strengths 0 … 1, "
+        f"network 64 × 64, NormLoss of TruePositiveRate and of FalsePositiveRate, "
+        f"{len(STRENGTHS)} strengths 0 … 1, "
         f"{EPOCHS} epochs, batches of {BATCH}, Adam {RATE} falling along a cosine; two folds",
         trace,
         folds=2,

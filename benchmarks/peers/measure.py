@@ -1,4 +1,6 @@
-"""All policies measured alike: (v, u) of the soft counts on test folds, envelope, hypervolume, operating points."""
+"""All policies measured alike: (v, u) of the soft counts on test folds, envelope, hypervolume,
+operating points.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +14,23 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.base import fitted, score_of
 from benchmarks.peers.protocol import Rows
-from separatrix import information
-from separatrix.envelope import Envelope, concave_envelope
-from separatrix.limits import limit
+from separatrix.core import information
+from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.nn.evaluation import auroc, tables
+from separatrix.optimum.limits import limit
 
 Array = NDArray[np.float64]
 
 
 def limit_of(rows: Path, finite: bool) -> Envelope:
-    """The exact limit: of the law of the rows where features are few, else of boosted trees' held-out score.
+    """The exact limit: of the law of the rows where features are few, else of boosted trees'
+    held-out score.
 
     Args:
         rows: exported rows.
-        finite: few distinct (x, z): the best score is P(Y=1 | x, z) itself, and no predictor of these rows beats its limit.
-            Otherwise the limit is that of post-processing this one score.
+        finite: few distinct (x, z): the best score is P(Y=1 | x, z) itself, and no predictor of
+            these rows beats its limit. Otherwise the limit is that of post-processing this one
+            score.
     """
     with np.load(rows) as data:
         all_rows, fold = Rows(data["X"], data["y"], data["z"]), data["fold"]
@@ -49,8 +53,8 @@ class Traced:
         name: of the series.
         points: what each point was asked for.
         violation, utility: (points, folds), on the rows of each test fold.
-        gap, accuracy: (points,), EO gap and accuracy of the test rows of all folds together: the gap of one fold is mostly
-            noise below 0.02.
+        gap, accuracy: (points,), EO gap and accuracy of the test rows of all folds together: the
+            gap of one fold is mostly noise below 0.02.
         area: (points,), AUROC of P(U=1 | x, z), mean over folds.
         about: settings, version, times, memory.
     """
@@ -81,12 +85,20 @@ class Traced:
 
 
 def read(file: Path, rows: Path, name: str, decided: bool = False) -> Traced:
-    """A series' posteriors, measured; `decided`: the decisions at 1/2 in the place of draws from the posterior."""
+    """A series' posteriors, measured; `decided`: the decisions at 1/2 in the place of draws from
+    the posterior.
+    """
     with np.load(file) as found, np.load(rows) as data:
-        q, points, about = found["q"].astype(np.float64), found["points"], json.loads(str(found["about"]))
+        q, points, about = (
+            found["q"].astype(np.float64),
+            found["points"],
+            json.loads(str(found["about"])),
+        )
         y, z, fold = data["y"], data["z"], data["fold"]
     rows_of = [fold == k for k in range(about["folds"])]
-    diverged = np.isnan(q[:, np.any(rows_of, axis=0)]).any(1)  # the mean of the other folds would be of other rows
+    diverged = np.isnan(q[:, np.any(rows_of, axis=0)]).any(
+        1
+    )  # the mean of the other folds would be of other rows
     q, points = q[~diverged], points[~diverged]
     if not len(q):
         raise ValueError(f"{file}: every point diverged.")
@@ -94,7 +106,10 @@ def read(file: Path, rows: Path, name: str, decided: bool = False) -> Traced:
     both = np.stack([1.0 - policy, policy], axis=2)
     by_fold = np.stack([tables(both[:, test], y[test], z[test], 2, 2) for test in rows_of], axis=1)
     together = by_fold.sum(1)
-    area = np.mean([auroc(np.stack([1.0 - q[:, test], q[:, test]], axis=2), y[test]) for test in rows_of], axis=0)
+    area = np.mean(
+        [auroc(np.stack([1.0 - q[:, test], q[:, test]], axis=2), y[test]) for test in rows_of],
+        axis=0,
+    )
     return Traced(
         f"{name}, decided at 1/2" if decided else name,
         tuple(points.tolist()),

@@ -1,7 +1,8 @@
 """oxonfair: a grid search over one threshold per group, `FairPredictor` (Delaney et al., 2024).
 
-Its documented ways to a frontier: one `fit` computes it, then `fit(..., value, recompute=False)` moves along it. Without a
-predictor it works on a copy of the scores it is given; a predictor's own array it would change in place.
+Its documented ways to a frontier: one `fit` computes it, then `fit(..., value, recompute=False)`
+moves along it. Without a predictor it works on a copy of the scores it is given; a predictor's own
+array it would change in place.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def trace(kind: str, objective: Any, train: Rows, quick: bool) -> Iterator[tuple
 
 
 def _policy(offset: NDArray[np.float64], score: base.Score, rows: Rows) -> NDArray[np.float64]:
-    """What `FairPredictor.predict` answers with this offset: groups are in the order of their codes."""
+    """What `FairPredictor.predict` answers with this offset: groups are in the order of their
+    codes.
+    """
     p = _columns(score(rows))
     p[:, 1] += offset[rows.z]
     return p.argmax(1).astype(float)
@@ -43,7 +46,9 @@ def _columns(scores: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _information(TP: Any, FP: Any, FN: Any, TN: Any) -> Any:
-    """I(U;Y) from the cells of the confusion matrix: a custom metric, as its documentation shows how to write."""
+    """I(U;Y) from the cells of the confusion matrix: a custom metric, as its documentation shows
+    how to write.
+    """
     cells = np.stack(np.broadcast_arrays(TP, FP, FN, TN)).astype(float)
     p = cells / cells.sum(0)
     tp, fp, fn, tn = p
@@ -54,7 +59,11 @@ def _entropy(*parts: Any) -> Any:
     return -sum(np.where(p > 0, p * np.log(np.where(p > 0, p, 1.0)), 0.0) for p in parts)
 
 
-_OBJECTIVES = {"accuracy": gm.accuracy, "MCC": gm.mcc, "I(U;Y)": gm.GroupMetric(_information, "I(U;Y)")}
+_OBJECTIVES = {
+    "accuracy": gm.accuracy,
+    "MCC": gm.mcc,
+    "I(U;Y)": gm.GroupMetric(_information, "I(U;Y)"),
+}
 _PATH = f"gm.equalized_odds at {len(VALUES)} values 0 … 0.3, its own grid"
 
 

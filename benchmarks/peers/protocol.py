@@ -1,9 +1,11 @@
-"""What every tracer does alike, ours and the peers': read the rows, trace each fold, keep posteriors, time and memory.
+"""What every tracer does alike, ours and the peers': read the rows, trace each fold, keep
+posteriors, time and memory.
 
-A tracer is a module with `SERIES`: name → `Series(settings, trace)`. `trace(train, quick)` fits on the training rows and
-yields one (point, predict) after another; `predict(test)` gives P(U=1 | x, z). Only the time inside `trace` counts, so a
-base model that several points share counts once, and predictions do not count. Standard library and numpy only: it runs in
-environments that have neither separatrix nor torch.
+A tracer is a module with `SERIES`: name → `Series(settings, trace)`. `trace(train, quick)` fits on
+the training rows and yields one (point, predict) after another; `predict(test)` gives P(U=1 | x,
+z). Only the time inside `trace` counts, so a base model that several points share counts once, and
+predictions do not count. Standard library and numpy only: it runs in environments that have neither
+separatrix nor torch.
 
     python -m benchmarks.peers.<module> ROWS.npz OUT.npz SERIES [--quick]
 """
@@ -28,7 +30,9 @@ HELD_OUT = 0.3  # of the training rows, for the thresholds of a post-processor
 
 
 class Rows(NamedTuple):
-    """Features X without the group, labels y, groups z; `inputs` is [z | X], what every model here is given."""
+    """Features X without the group, labels y, groups z; `inputs` is [z | X], what every model here
+    is given.
+    """
 
     X: NDArray[np.float32]
     y: NDArray[np.int64]
@@ -100,9 +104,14 @@ def main(series: Mapping[str, Series], package: str) -> None:
             point, predict = found
             q = np.asarray(predict(rows.take(test)), dtype=np.float64)
             if q.shape != (int(test.sum()),):
-                sys.exit(f"{chosen.series}: the policy at {point} gave {q.shape} for {int(test.sum())} rows")
+                sys.exit(
+                    f"{chosen.series}: the policy at {point} gave {q.shape} for {int(test.sum())} "
+                    f"rows"
+                )
             posteriors.setdefault(point, np.full(len(fold), np.nan, dtype=np.float32))[test] = q
-        print(f"    fold {k}: {len(posteriors)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True)
+        print(
+            f"    fold {k}: {len(posteriors)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True
+        )
     about = {
         "settings": one.settings,
         "version": f"{package} {version(package)}",
@@ -113,11 +122,15 @@ def main(series: Mapping[str, Series], package: str) -> None:
         "start_mb": baseline,
     }
     q = np.stack(list(posteriors.values()))
-    np.savez_compressed(chosen.out, q=q, points=np.array(list(posteriors)), about=np.array(json.dumps(about)))
+    np.savez_compressed(
+        chosen.out, q=q, points=np.array(list(posteriors)), about=np.array(json.dumps(about))
+    )
 
 
 def _peak() -> float:
-    """Largest resident memory of this process so far, in MB; of Linux's own count, which starts anew with the program."""
+    """Largest resident memory of this process so far, in MB; of Linux's own count, which starts
+    anew with the program.
+    """
     status = Path("/proc/self/status")
     if status.is_file():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

@@ -1,4 +1,6 @@
-"""fairlearn's ThresholdOptimizer: the most accurate rule with equal error rates. One point: it has no relaxed equalized odds."""
+"""fairlearn's ThresholdOptimizer: the most accurate rule with equal error rates. One point: it has
+no relaxed equalized odds.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def _policy(rule: ThresholdOptimizer, rows: Rows) -> NDArray[Any]:
 
 SERIES = {
     "fairlearn ThresholdOptimizer, trees": Series(
-        f"equalized_odds; accuracy and balanced accuracy, a point each; {base.SETTINGS['trees']} {base.SPLIT}", trace
+        f"equalized_odds; accuracy and balanced accuracy, a point each; {base.SETTINGS['trees']} "
+        f"{base.SPLIT}",
+        trace,
     )
 }
 

@@ -1,6 +1,8 @@
-"""Benchmark: datasets × methods under the paper's protocol, into one folder of records, tables and figures.
+"""Benchmark: datasets × methods under the paper's protocol, into one folder of records, tables and
+figures.
 
-Running it again resumes. Nothing here measures: `sweep` does, and `summary` and `figures` read its records.
+Running it again resumes. Nothing here measures: `sweep` does, and `summary` and `figures` read its
+records.
 """
 
 from __future__ import annotations
@@ -10,10 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from separatrix import datasets, figures, methods, summary
+from separatrix import datasets, methods
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.limits import limit
-from separatrix.sweep import Curve, Job, Source, Stack, Store, grid, kept, run, working, write_whole
+from separatrix.io import working, write_whole
+from separatrix.optimum.limits import limit
+from separatrix.runs.jobs import Job, Source, Stack, grid
+from separatrix.runs.runner import kept, run
+from separatrix.runs.store import Curve, Store
+from separatrix.show import figures, tables
+from separatrix.show.results import Results
 
 __all__ = ["PAPER", "benchmark"]
 
@@ -38,14 +45,18 @@ def benchmark(
     scheduler: str | None = None,
     progress: bool | None = None,
 ) -> Iterator[str]:
-    """Run what is not there yet, then write tables and figures; gives what to print, piece by piece.
+    """Run what is not there yet, then write tables and figures; gives what to print, piece by
+    piece.
 
     Args:
         names: datasets; by default the paper's that are on this machine.
         out: folder.
-        chosen_methods: by default all but exponentiated gradient, which trains tens of networks for every point.
-        quick: two folds, at most five trade-offs a method, a fifth of the training. For a look, not for a claim.
-        ablations: also the paper's two on ACS: batch sizes 512 … 4096, and CMI without gradient norms.
+        chosen_methods: by default all but exponentiated gradient, which trains tens of networks for
+            every point.
+        quick: two folds, at most five trade-offs a method, a fifth of the training. For a look, not
+            for a claim.
+        ablations: also the paper's two on ACS: batch sizes 512 … 4096, and CMI without gradient
+            norms.
         folds, seed: of the protocol.
         jobs, backend, scheduler, timeout, progress: see `sweep.run` and `sweep.grid`.
     """
@@ -57,21 +68,36 @@ def benchmark(
         source = Source(name)
         own = todo + (_ablations(quick) if ablations and name.startswith("acs") else [])
         own = [_thinned(job, name) for job in own] if quick else own
-        stacks += grid([source], own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed, timeout=timeout)
+        stacks += grid(
+            [source],
+            own,
+            folds=2 if quick else folds,
+            seeds=(seed,),
+            split_seed=seed,
+            timeout=timeout,
+        )
     yield f"{len(stacks):,} stacks, {sum(len(s.questions) for s in stacks):,} records: {', '.join(chosen)}"
     outcome = run(stacks, place, jobs=jobs, backend=backend, scheduler=scheduler, progress=progress)
-    counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items())) or "nothing new"
+    counts = (
+        ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items())) or "nothing new"
+    )
     yield f"{outcome.skipped:,} records were there; added {counts}"
     add_limits(place)
-    results = figures.Results.read(place)
+    results = Results.read(place)
     yield from write_tables(results, place)
     drawn = figures.draw(results, place / "figures")
     yield f"{len(drawn)} figures in {place / 'figures'}"
 
 
 def add_limits(folder: Path) -> None:
-    """The limit of post-processing ERM's held-out posteriors, of every dataset whose ERM was kept."""
-    stacks = [k for k in kept(folder) if (k.questions[0]["method"], k.questions[0]["inputs"]) == ("erm", "xz")]
+    """The limit of post-processing ERM's held-out posteriors, of every dataset whose ERM was
+    kept.
+    """
+    stacks = [
+        k
+        for k in kept(folder)
+        if (k.questions[0]["method"], k.questions[0]["inputs"]) == ("erm", "xz")
+    ]
     with Store(folder) as store:
         for name in dict.fromkeys(k.questions[0]["dataset"] for k in stacks):
             own = [k for k in stacks if k.questions[0]["dataset"] == name]
@@ -82,7 +108,8 @@ def add_limits(folder: Path) -> None:
             own = [
                 k
                 for k in own
-                if (k.questions[0]["folds"], k.questions[0]["recipe"]) == (first["folds"], first["recipe"])
+                if (k.questions[0]["folds"], k.questions[0]["recipe"])
+                == (first["folds"], first["recipe"])
             ]
             data = datasets.load(name)
             fold = datasets.folds(data.y, data.z, first["folds"], first["split"])
@@ -95,22 +122,28 @@ def add_limits(folder: Path) -> None:
             store.add_curve(Curve(name, "limit", found.violation, found.utility), question)
 
 
-def write_tables(results: figures.Results, folder: Path) -> Iterator[str]:
-    """Write every dataset's tables as CSV, Markdown and LaTeX; gives the operating points to print."""
+def write_tables(results: Results, folder: Path) -> Iterator[str]:
+    """Write every dataset's tables as CSV, Markdown and LaTeX; gives the operating points to
+    print.
+    """
     columns = results.columns
     for name in dict.fromkeys(columns["dataset"].tolist()):
-        points = summary.operating_points(columns, name)
-        tables = {
+        points = tables.operating_points(columns, name)
+        written = {
             "operating_points": points,
-            "envelopes": summary.envelopes(columns, name, limit=results.limit(name)),
-            "randomized": summary.paths(columns, name, "randomized"),
-            "deterministic": summary.paths(columns, name, "deterministic"),
+            "envelopes": tables.envelopes(columns, name, limit=results.limit(name)),
+            "randomized": tables.paths(columns, name, "randomized"),
+            "deterministic": tables.paths(columns, name, "deterministic"),
         }
-        for kind, table in tables.items():
-            for ending, text in (("csv", table.csv()), ("md", table.markdown()), ("tex", table.latex())):
+        for kind, table in written.items():
+            for ending, text in (
+                ("csv", table.csv()),
+                ("md", table.markdown()),
+                ("tex", table.latex()),
+            ):
                 write_whole(folder / "tables" / f"{name}-{kind}.{ending}", text.encode())
         yield points.text()
-        yield tables["envelopes"].text()
+        yield written["envelopes"].text()
     lost = columns["status"] != "ok"
     for status, method, message in sorted(
         set(zip(*(columns[c][lost].tolist() for c in ("status", "method", "message")), strict=True))
@@ -124,7 +157,11 @@ def _at_hand() -> list[str]:
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool) -> list[Job]:
-    names = [n for n in methods.names() if n not in LEFT_OUT] if wanted is None else list(dict.fromkeys(wanted))
+    names = (
+        [n for n in methods.names() if n not in LEFT_OUT]
+        if wanted is None
+        else list(dict.fromkeys(wanted))
+    )
     changes = _QUICK if quick else ()
     jobs = []
     for name in names:
@@ -150,11 +187,15 @@ def _thinned(job: Job, dataset: str) -> Job:
     """At most five of the λ, both ends among them."""
     own = job.grid(dataset)
     keep = np.unique(np.linspace(0, len(own) - 1, min(5, len(own))).round().astype(int))
-    return Job(job.method, tuple(own[i] for i in keep), job.inputs, job.recipe, job.changes, job.keep)
+    return Job(
+        job.method, tuple(own[i] for i in keep), job.inputs, job.recipe, job.changes, job.keep
+    )
 
 
 def _ablations(quick: bool) -> list[Job]:
-    """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`, which is among the methods anyway."""
+    """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`, which is among the
+    methods anyway.
+    """
     changes, own = dict(_QUICK) if quick else {}, methods.get("cmi").recipes["paper"].batch
     return [
         Job("cmi", recipe="paper", changes=tuple({**changes, "batch": batch}.items()))

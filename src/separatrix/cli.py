@@ -1,4 +1,6 @@
-"""The command line. Exit status 0 on success, 2 on bad input with one sentence on stderr, 1 on anything else."""
+"""The command line. Exit status 0 on success, 2 on bad input with one sentence on stderr, 1 on
+anything else.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from separatrix.errors import InputError, SeparatrixError
 
 app = typer.Typer(
     name="separatrix",
-    help="What a prediction says about a person's group beyond the true outcome, and what removing it costs.",
+    help="What a prediction says about a person's group beyond the true outcome, and what "
+    "removing it costs.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -33,7 +36,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", callback=_print_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Options of the command itself."""
@@ -41,18 +47,29 @@ def _options(
 
 @app.command()
 def audit(
-    file: Annotated[str, typer.Argument(help="CSV or Parquet file, or a quoted pattern such as 'part-*.parquet'.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="CSV or Parquet file, or a quoted pattern such as 'component-*.parquet'."
+        ),
+    ],
     y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
-    z: Annotated[list[str], typer.Option("--z", help="Column of groups; repeat it for the intersection of several.")],
+    z: Annotated[
+        list[str],
+        typer.Option("--z", help="Column of groups; repeat it for the intersection of several."),
+    ],
     pred: Annotated[
         list[str],
         typer.Option(
             "--pred",
-            help="Column of predictions: labels, or P(last label) as a float; repeat it for posteriors in label order.",
+            help="Column of predictions: labels, or P(last label) as a float; repeat it for "
+            "posteriors in label order.",
         ),
     ],
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
-    confidence: Annotated[float, typer.Option(help="Of the interval and the certified bound.")] = 0.95,
+    confidence: Annotated[
+        float, typer.Option(help="Of the interval and the certified bound.")
+    ] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the Monte Carlo test.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write a page that opens offline.")] = None,
@@ -61,7 +78,7 @@ def audit(
 
     Example: separatrix audit predictions.csv --y income --z sex --z race --pred score
     """
-    from separatrix.auditing import audit_files
+    from separatrix.auditing.files import audit_files
 
     with _working(f"Counting {file}"):
         result = audit_files(
@@ -82,22 +99,36 @@ def audit(
 
 @app.command()
 def trace(
-    data: Annotated[str, typer.Argument(help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`).")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the frontier; the same folder again resumes.")],
-    target: Annotated[str | None, typer.Option("--target", help="Column to predict; of a file.")] = None,
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the frontier; the same folder again resumes.")
+    ],
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column to predict; of a file.")
+    ] = None,
     sensitive: Annotated[
         list[str] | None,
-        typer.Option("--sensitive", help="Column of groups, of a file; repeat it to intersect several."),
+        typer.Option(
+            "--sensitive", help="Column of groups, of a file; repeat it to intersect several."
+        ),
     ] = None,
     method: Annotated[
         list[str] | None, typer.Option("--method", help="Method to trace; repeat it for several.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="Column to leave out; repeat it.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", help="Column to leave out; repeat it.")
+    ] = None,
     keep: Annotated[
         list[str] | None, typer.Option("--keep", help="Column to use although it looks like an id.")
     ] = None,
     categorical: Annotated[
-        list[str] | None, typer.Option("--categorical", help="Integer column whose numbers are codes; repeat it.")
+        list[str] | None,
+        typer.Option("--categorical", help="Integer column whose numbers are codes; repeat it."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
     seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
@@ -106,9 +137,12 @@ def trace(
         bool, typer.Option(help="Also channel, ERM with and without the group, and the limit.")
     ] = True,
     backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")
+    ] = None,
 ) -> None:
-    """What is possible on my data? Trains the path, measures it on unseen rows, writes models, tables and a report.
+    """What is possible on my data? Trains the path, measures it on unseen rows, writes models,
+    tables and a report.
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
@@ -136,22 +170,34 @@ def trace(
 @app.command()
 def select(
     folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace`.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the model; an older model there is replaced.")],
-    max_violation: Annotated[float | None, typer.Option(help="Budget on v = I(U;Z|Y), in nats.")] = None,
-    max_eo_gap: Annotated[float | None, typer.Option(help="Budget on the equalized-odds gap.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the model; an older model there is replaced.")
+    ],
+    max_violation: Annotated[
+        float | None, typer.Option(help="Budget on v = I(U;Z|Y), in nats.")
+    ] = None,
+    max_eo_gap: Annotated[
+        float | None, typer.Option(help="Budget on the equalized-odds gap.")
+    ] = None,
     maximize: Annotated[str, typer.Option(help="utility, auroc or accuracy.")] = "utility",
     confidence: Annotated[
-        float | None, typer.Option(help="Keep the budget with this probability, not only by fold means.")
+        float | None,
+        typer.Option(help="Keep the budget with this probability, not only by fold means."),
     ] = None,
     rule: Annotated[str, typer.Option(help="With a confidence: sequence or holm.")] = "sequence",
-    offer: Annotated[str | None, typer.Option(help="Only this will do: deterministic, single or mixture.")] = None,
-    method: Annotated[list[str] | None, typer.Option("--method", help="Only points of this method; repeat it.")] = None,
+    option: Annotated[
+        str | None, typer.Option(help="Only this will do: deterministic, single or mixture.")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option("--method", help="Only points of this method; repeat it.")
+    ] = None,
 ) -> None:
-    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices, saves the model.
+    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices,
+    saves the model.
 
     Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
     """
-    from separatrix.tracing import load_frontier
+    from separatrix.tracing.frontier import load_frontier
 
     with _working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
@@ -160,7 +206,7 @@ def select(
             maximize=maximize,
             confidence=confidence,
             rule=rule,
-            offer=offer,
+            option=option,
             method=method or None,
         )
         point.predictor.save(out)
@@ -172,22 +218,30 @@ def select(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="Folder of `separatrix select`.")],
-    file: Annotated[Path, typer.Argument(help="CSV (plain or .gz) or Parquet file with the columns of training.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="CSV (plain or .gz) or Parquet file with the columns of training."),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Predictions, .csv or .parquet.")],
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column that identifies a person; copied to the output.")
+        str | None,
+        typer.Option("--id", help="Column that identifies a person; copied to the output."),
     ] = None,
     salt_file: Annotated[
         Path | None,
-        typer.Option(help="File with a secret; with --id the same person then always gets the same draw."),
+        typer.Option(
+            help="File with a secret; with --id the same person then always gets the same draw."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the draws, where there is no secret.")] = 0,
 ) -> None:
     """Predict a file of any size, in constant memory.
 
-    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out predictions.csv
+    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
+    predictions.csv
     """
-    from separatrix.predictor import load, predict_file
+    from separatrix.deploy.saving import load
+    from separatrix.deploy.streaming import predict_file
 
     salt = None if salt_file is None else _secret(salt_file)
     rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
@@ -196,13 +250,21 @@ def predict(
 
 @app.command()
 def benchmark(
-    dataset: Annotated[list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder for records, tables and figures.")] = Path("benchmark"),
+    dataset: Annotated[
+        list[str] | None, typer.Argument(help="Datasets; by default the paper's that are here.")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for records, tables and figures.")
+    ] = Path("benchmark"),
     method: Annotated[
         list[str] | None, typer.Option("--method", help="Method; repeat it. By default all but EG.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Two folds, few trade-offs, short training.")] = False,
-    ablations: Annotated[bool, typer.Option("--ablations", help="Also batch sizes and gradient norms on ACS.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two folds, few trade-offs, short training.")
+    ] = False,
+    ablations: Annotated[
+        bool, typer.Option("--ablations", help="Also batch sizes and gradient norms on ACS.")
+    ] = False,
     folds: Annotated[int, typer.Option(help="Cross-validation folds.")] = 5,
     seed: Annotated[int, typer.Option(help="Of folds and networks.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
@@ -210,9 +272,12 @@ def benchmark(
         float | None, typer.Option(help="Seconds after which one stack of networks is given up.")
     ] = None,
     backend: Annotated[str, typer.Option(help="Where the work is done: local or dask.")] = "local",
-    scheduler: Annotated[str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, with --backend dask.")
+    ] = None,
 ) -> None:
-    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it again to resume.
+    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it
+    again to resume.
 
     Example: separatrix benchmark adult compas --quick --out results
     """
@@ -236,8 +301,12 @@ def benchmark(
 
 @app.command()
 def report(
-    folder: Annotated[Path, typer.Argument(help="Folder of `separatrix trace` or `separatrix benchmark`.")],
-    out: Annotated[Path | None, typer.Option("--out", help="The page; by default report.html in the folder.")] = None,
+    folder: Annotated[
+        Path, typer.Argument(help="Folder of `separatrix trace` or `separatrix benchmark`.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The page; by default report.html in the folder.")
+    ] = None,
 ) -> None:
     """One self-contained page of a frontier: opens offline.
 
@@ -252,12 +321,19 @@ def report(
 
 @app.command()
 def limit(
-    file: Annotated[str, typer.Argument(help="CSV or Parquet file with scores, labels and groups.")],
+    file: Annotated[
+        str, typer.Argument(help="CSV or Parquet file with scores, labels and groups.")
+    ],
     y: Annotated[str, typer.Option("--y", help="Column of true labels.")],
-    z: Annotated[list[str], typer.Option("--z", help="Column of groups; repeat it for the intersection of several.")],
+    z: Annotated[
+        list[str],
+        typer.Option("--z", help="Column of groups; repeat it for the intersection of several."),
+    ],
     score: Annotated[
         list[str],
-        typer.Option("--score", help="Column of P(last label); repeat it for posteriors in label order."),
+        typer.Option(
+            "--score", help="Column of P(last label); repeat it for posteriors in label order."
+        ),
     ],
 ) -> None:
     """The best that any post-processing of a score can do, for every violation.
@@ -273,7 +349,9 @@ def limit(
 
 @app.command("datasets")
 def list_datasets() -> None:
-    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where if not."""
+    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where
+    if not.
+    """
     from separatrix.commands import dataset_table
 
     typer.echo(dataset_table())
@@ -303,7 +381,9 @@ def _working(what: str) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as progress:
         progress.add_task(what, total=None)
         yield
 
@@ -319,7 +399,9 @@ def _secret(path: Path) -> bytes:
 def _write(path: Path, content: str) -> None:
     """Write a whole file or nothing: to a temporary name beside it, then rename."""
     if not path.parent.is_dir():
-        raise InputError(f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first.")
+        raise InputError(
+            f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first."
+        )
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

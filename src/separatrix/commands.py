@@ -1,4 +1,6 @@
-"""What stands behind the commands `trace`, `limit`, `datasets` and `methods`; `cli` only reads argv and prints."""
+"""What stands behind the commands `trace`, `limit`, `datasets` and `methods`; `cli` only reads argv
+and prints.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from separatrix import datasets, methods, report, summary
+from separatrix import datasets, methods
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.limits import limit
-from separatrix.sweep import write_whole
-from separatrix.tracing import Frontier, load_frontier, trace_data
-from separatrix.tracing.frontier import MANIFEST
+from separatrix.io import write_whole
+from separatrix.optimum.limits import limit
+from separatrix.show import report, tables
+from separatrix.tracing.frontier import MANIFEST, Frontier, load_frontier
+from separatrix.tracing.training import trace_data
 
 __all__ = ["dataset_table", "limit_of_file", "method_table", "report_of", "trace_source"]
 
@@ -39,7 +42,8 @@ def trace_source(
     data = _open(source, target, sensitive, drop, keep, categorical)
     cells = data.cells
     yield (
-        f"{source}: {len(data):,} rows, {len(data.features)} features; labels {_shares(data.labels, cells.sum(1))}; "
+        f"{source}: {len(data):,} rows, {len(data.features)} features; labels "
+        f"{_shares(data.labels, cells.sum(1))}; "
         f"groups {_shares(data.groups, cells.sum(0))}"
     )
     for note in (*data.card.dropped, *data.card.notes):
@@ -63,16 +67,18 @@ def trace_source(
 def write_tables(frontier: Frontier) -> Iterator[str]:
     """Write frontier.csv, the figure and the page of a frontier; gives the tables to print."""
     out, columns, name = frontier.folder, frontier.columns, frontier.name
-    tables = [summary.paths(columns, name, policy) for policy in ("randomized", "deterministic")]
+    both = [tables.paths(columns, name, policy) for policy in ("randomized", "deterministic")]
     rows = tuple(
         (policy, *row)
-        for policy, table in zip(("randomized", "deterministic"), tables, strict=True)
+        for policy, table in zip(("randomized", "deterministic"), both, strict=True)
         for row in table.rows
     )
-    write_whole(out / "frontier.csv", summary.Table("", ("Policy", *tables[0].head), rows).csv().encode())
+    write_whole(
+        out / "frontier.csv", tables.Table("", ("Policy", *both[0].head), rows).csv().encode()
+    )
     page = frontier.report(out / "report.html")
-    yield tables[0].text()
-    yield summary.envelopes(columns, name, limit=frontier.limit).text()
+    yield both[0].text()
+    yield tables.envelopes(columns, name, limit=frontier.limit).text()
     lost = int((columns["status"] != "ok").sum()) // 2
     if lost:
         yield f"{lost} runs are lost (diverged, failed or timed out); `points` says which and why."
@@ -81,8 +87,14 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
 
 
 def report_of(folder: Path, out: Path) -> Path:
-    """The page of a folder; of a frontier with all that its held-out posteriors say, of a benchmark without."""
-    return load_frontier(folder).report(out) if (folder / MANIFEST).is_file() else report.write(folder, out)
+    """The page of a folder; of a frontier with all that its held-out posteriors say, of a benchmark
+    without.
+    """
+    return (
+        load_frontier(folder).report(out)
+        if (folder / MANIFEST).is_file()
+        else report.write(folder, out)
+    )
 
 
 def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:
@@ -92,19 +104,30 @@ def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) 
     relation = open_files(file)
     missing = [name for name in (y, *z, *score) if name not in relation.columns]
     if missing:
-        raise InputError(f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}.")
-    table = relation.select(*(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score))))
+        raise InputError(
+            f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}."
+        )
+    table = relation.select(
+        *(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score)))
+    )
     columns = table.fetchnumpy()
     for name, values in columns.items():
-        gone = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else np.zeros(len(values), bool)
+        gone = (
+            np.ma.getmaskarray(values)
+            if isinstance(values, np.ma.MaskedArray)
+            else np.zeros(len(values), bool)
+        )
         if gone.any():
             raise InputError(
-                f"`{name}` has {int(gone.sum()):,} missing values (first in row {int(np.argmax(gone)):,})."
+                f"`{name}` has {int(gone.sum()):,} missing values (first in row "
+                f"{int(np.argmax(gone)):,})."
             )
     groups = (
         columns[z[0]]
         if len(z) == 1
-        else np.array([" & ".join(map(str, row)) for row in zip(*(columns[c] for c in z), strict=True)])
+        else np.array(
+            [" & ".join(map(str, row)) for row in zip(*(columns[c] for c in z), strict=True)]
+        )
     )
     scores = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in score])
     if scores.shape[1] == 1:
@@ -127,8 +150,10 @@ def dataset_table() -> str:
         )
         for row in datasets.listing()
     )
-    return summary.Table(
-        "Datasets", ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence"), rows
+    return tables.Table(
+        "Datasets",
+        ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence"),
+        rows,
     ).text()
 
 
@@ -141,9 +166,12 @@ def method_table() -> str:
         except MissingExtraError as error:
             rows.append((name, "–", "–", "–", "–", str(error)))
             continue
-        takes = [("any" if able else "two") for able in (method.supports.multiclass, method.supports.multigroup)]
+        takes = [
+            ("any" if able else "two")
+            for able in (method.supports.multiclass, method.supports.multigroup)
+        ]
         rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
-    return summary.Table(
+    return tables.Table(
         "Methods", ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference"), tuple(rows)
     ).text()
 
@@ -158,10 +186,16 @@ def _open(
 ) -> Data:
     if source in datasets.names() and not Path(source).is_file():
         if target is not None or sensitive or drop or keep or categorical:
-            raise InputError(f"{source!r} is a dataset that knows its columns; --target and the like are for files.")
+            raise InputError(
+                f"{source!r} is a dataset that knows its columns; --target and the like are for "
+                f"files."
+            )
         return datasets.load(source)
     if not Path(source).is_file():
-        raise InputError(f"{source!r} is neither a file nor a dataset; the datasets are {', '.join(datasets.names())}.")
+        raise InputError(
+            f"{source!r} is neither a file nor a dataset; the datasets are "
+            f"{', '.join(datasets.names())}."
+        )
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
     return datasets.from_file(

@@ -14,7 +14,9 @@ class SeparatrixError(Exception):
 
 
 class InputError(SeparatrixError, ValueError):
-    """The caller passed something that cannot be right; the message says what it was and what to pass instead."""
+    """The caller passed something that cannot be right; the message says what it was and what to
+    pass instead.
+    """
 
 
 class DataError(SeparatrixError):
@@ -22,11 +24,13 @@ class DataError(SeparatrixError):
 
 
 class InfeasibleError(SeparatrixError):
-    """No candidate keeps the budget; the message says the smallest budget that one keeps, and what it costs.
+    """No candidate keeps the budget; the message says the smallest budget that one keeps, and what
+    it costs.
 
     Args:
         message: the sentence.
-        smallest: the smallest budgets that can be kept, by name, in the proportion that was asked for.
+        smallest: the smallest budgets that can be kept, by name, in the proportion that was asked
+            for.
         value: the maximised metric there.
     """
 

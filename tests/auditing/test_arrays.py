@@ -1,4 +1,6 @@
-"""audit() and the two scores: agreement with plain formulas, bad input, other libraries, and a fuzz of the entry points."""
+"""audit() and the two scores: agreement with plain formulas, bad input, other libraries, and a fuzz
+of the entry points.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def test_one_column_of_scores_is_two_columns_of_posteriors(rows):
     assert a.to_dict() == b.to_dict()
 
 
-@pytest.mark.parametrize("wrap", [list, np.asarray, pd.Series, pl.Series, lambda x: pa.chunked_array([pa.array(x)])])
+@pytest.mark.parametrize(
+    "wrap", [list, np.asarray, pd.Series, pl.Series, lambda x: pa.chunked_array([pa.array(x)])]
+)
 def test_every_kind_of_column_gives_the_same_audit(rows, wrap):
     y, z, _, u, _ = rows
     a = sx.audit(wrap(y), wrap(u), sensitive_features=wrap(z))
@@ -139,7 +143,9 @@ def test_a_comparison_holds_its_level_on_the_same_rows():
         u, w = (
             np.where(rng.random(600) < 0.15, z, y) for _ in range(2)
         )  # equally far from separation, on the same rows
-        low, high = sx.compare(sx.audit(y, u, sensitive_features=z), sx.audit(y, w, sensitive_features=z)).interval
+        low, high = sx.compare(
+            sx.audit(y, u, sensitive_features=z), sx.audit(y, w, sensitive_features=z)
+        ).interval
         wrong += not low <= 0 <= high
     assert wrong / 200 <= 0.05
 
@@ -155,14 +161,18 @@ def test_scores_work_in_fairlearn(rows):
     )
     assert frame.overall["v"] == pytest.approx(sx.audit(y, u, sensitive_features=z).violation)
     assert (frame.by_group["v"] == 0).all()  # one group alone cannot violate separation
-    spread = make_derived_metric(metric=sx.utility_score, transform="difference")(y, u, sensitive_features=z)
+    spread = make_derived_metric(metric=sx.utility_score, transform="difference")(
+        y, u, sensitive_features=z
+    )
     assert spread == pytest.approx(np.ptp([sx.utility_score(y[z == g], u[z == g]) for g in "abc"]))
 
 
 def test_scores_work_as_scikit_learn_scorers(rows):
     y, z, score, _, _ = rows
     with config_context(enable_metadata_routing=True):
-        scorer = make_scorer(sx.violation_score, greater_is_better=False).set_score_request(sensitive_features=True)
+        scorer = make_scorer(sx.violation_score, greater_is_better=False).set_score_request(
+            sensitive_features=True
+        )
         search = GridSearchCV(LogisticRegression(), {"C": [1e-6, 1.0]}, scoring=scorer, cv=3)
         search.fit(score[:, None], y, sensitive_features=z)
     assert search.cv_results_["mean_test_score"].max() <= 0
@@ -178,7 +188,10 @@ GOOD = {"y_true": [0, 1, 0, 1], "y_pred": [0, 1, 1, 1], "sensitive_features": ["
         ({"y_pred": [0, 1, 1]}, "`y_pred` 3"),
         ({"y_true": [0, 1, None, 1]}, "`y_true` has 1 missing value .row 2"),
         ({"y_true": [0.0, 1.0, np.nan, 1.0]}, "row 2"),
-        ({"sensitive_features": ["a", None, "b", None]}, "`sensitive_features` has 2 missing values .rows 1, 3"),
+        (
+            {"sensitive_features": ["a", None, "b", None]},
+            "`sensitive_features` has 2 missing values .rows 1, 3",
+        ),
         ({"sensitive_features": pd.Series(["a", None, "b", "b"])}, "row 1"),
         ({"sensitive_features": None}, "missing"),
         ({"y_pred": [0.2, np.nan, 0.3, 0.4]}, "nan in row 1"),
@@ -220,7 +233,9 @@ def test_an_identifier_as_a_group_is_refused():
 column = st.one_of(
     st.lists(st.integers(-3, 3), max_size=12),
     st.lists(st.sampled_from(["a", "b", "", "é"]), max_size=12),
-    st.lists(st.one_of(st.none(), st.booleans(), st.integers(0, 1), st.text(max_size=1)), max_size=12),
+    st.lists(
+        st.one_of(st.none(), st.booleans(), st.integers(0, 1), st.text(max_size=1)), max_size=12
+    ),
     st.lists(st.floats(width=32), max_size=12),
     st.lists(st.lists(st.floats(0, 1), min_size=2, max_size=3), max_size=8),
     st.just(None),
@@ -247,13 +262,22 @@ def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
         assert str(error)
         return
     assert finite(
-        {k: v for k, v in a.to_dict().items() if k not in ("labels", "groups", "cells", "by_label", "by_group")}
+        {
+            k: v
+            for k, v in a.to_dict().items()
+            if k not in ("labels", "groups", "cells", "by_label", "by_group")
+        }
     )
     assert str(a)
 
 
 @given(
-    st.integers(2, 40), st.integers(2, 4), st.integers(2, 4), st.integers(0, 2**32 - 1), st.booleans(), st.booleans()
+    st.integers(2, 40),
+    st.integers(2, 4),
+    st.integers(2, 4),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.booleans(),
 )
 @settings(max_examples=600)
 def test_fuzz_valid_rows_always_give_finite_numbers(n, labels, groups, seed, soft, weighted):

@@ -23,7 +23,16 @@ def make_frame(n: int = 2_000) -> pd.DataFrame:
     p = np.clip(0.5 * rng.beta(2, 2, n) + 0.3 * (y == "yes") + 0.1 * (sex == "m"), 0, 1)
     decision = np.where(p > 0.5, "yes", "no")
     return pd.DataFrame(
-        {"y": y, "sex": sex, "race": race, "p": p, "p0": 1 - p, "p1": p, "u": decision, "w": rng.random(n)}
+        {
+            "y": y,
+            "sex": sex,
+            "race": race,
+            "p": p,
+            "p0": 1 - p,
+            "p1": p,
+            "u": decision,
+            "w": rng.random(n),
+        }
     )
 
 
@@ -40,7 +49,9 @@ ENGINES = {
 
 
 def facts(a: sx.Audit, close=lambda value, **_: value) -> dict:
-    """What audits of the same rows have in common, cell by cell, so that a failure names the cells."""
+    """What audits of the same rows have in common, cell by cell, so that a failure names the
+    cells.
+    """
     counts, moments = np.ndenumerate(a.table.counts), np.ndenumerate(a.table.second_moments)
     return {
         "levels": (a.table.labels, a.table.groups),
@@ -78,7 +89,9 @@ def test_several_sensitive_columns_make_an_intersection(engine):
 @pytest.mark.slow
 def test_a_real_dask_cluster_of_two_workers():
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
         Client(cluster),
     ):
         big = dd.concat([dd.from_pandas(FRAME, npartitions=2)] * 3)
@@ -92,7 +105,11 @@ def test_a_real_dask_cluster_of_two_workers():
 def test_pyspark():
     from pyspark.sql import SparkSession
 
-    quiet = {"spark.ui.enabled": "false", "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    quiet = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
     spark = SparkSession.builder.master("local[2]").config(map=quiet).getOrCreate()
     try:
         frame = spark.createDataFrame(FRAME.to_dict("records")).repartition(4)
@@ -114,7 +131,9 @@ def test_lists_and_order_of_labels():
 
 def with_value(column, row, value):
     frame = FRAME.copy()
-    frame[column] = frame[column].astype(object) if isinstance(value, str) or value is None else frame[column]
+    frame[column] = (
+        frame[column].astype(object) if isinstance(value, str) or value is None else frame[column]
+    )
     frame.loc[row, column] = value
     return frame
 
@@ -165,8 +184,12 @@ def test_fuzz_frames_give_an_audit_or_one_sentence(data):
     frame = pl.DataFrame({name: data.draw(values) for name in "yzpw"}, strict=False)
     pred = data.draw(st.sampled_from(["p", ["p", "w"], "nothing"]))
     try:
-        a = sx.audit_frame(frame, y="y", z="z", pred=pred, weight=data.draw(st.sampled_from([None, "w"])))
+        a = sx.audit_frame(
+            frame, y="y", z="z", pred=pred, weight=data.draw(st.sampled_from([None, "w"]))
+        )
     except sx.InputError as error:
         assert str(error)
         return
-    assert np.isfinite([a.violation, a.utility, *a.violation_interval, a.violation_upper, a.p_value]).all()
+    assert np.isfinite(
+        [a.violation, a.utility, *a.violation_interval, a.violation_upper, a.p_value]
+    ).all()

@@ -20,9 +20,13 @@ NAMES = ["acs_occupation", "acs_occupation_large", "adult", "bank", "celeba", "c
 
 @pytest.fixture(scope="module", params=datasets.names())
 def options(
-    request: pytest.FixtureRequest, make_celeba: Callable[[Path], Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    make_celeba: Callable[[Path], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, Any]:
-    """How to load each dataset: without options, but for CelebA a miniature of it where the images are not here."""
+    """How to load each dataset: without options, but for CelebA a miniature of it where the images
+    are not here.
+    """
     if request.param == "celeba" and datasets.dataset("celeba").where() is None:
         folder = make_celeba(tmp_path_factory.mktemp("miniature") / "celeba")
         return {"name": "celeba", "folder": folder, "embeddings": folder / "ready.npy"}
@@ -44,7 +48,8 @@ def test_the_folder_is_the_registry() -> None:
 def test_names_imports_no_dataset_and_no_heavy_library() -> None:
     code = (
         "import sys, separatrix.datasets as d; d.names(); "
-        f"print([m for m in sys.modules if m.split('.')[-1] in {NAMES!r} and m.startswith('separatrix')], "
+        f"print([m for m in sys.modules if m.split('.')[-1] in {NAMES!r} and "
+        f"m.startswith('separatrix')], "
         "[m for m in ('torch', 'pandas', 'polars', 'pyarrow', 'pooch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -54,9 +59,11 @@ def test_names_imports_no_dataset_and_no_heavy_library() -> None:
 def test_embedded_data_need_no_dataframe_library() -> None:
     code = (
         "import sys\n"
-        "for m in ('torch', 'pandas', 'polars', 'pyarrow', 'duckdb', 'pooch'): sys.modules[m] = None\n"
+        "for m in ('torch', 'pandas', 'polars', 'pyarrow', 'duckdb', 'pooch'): sys.modules[m] = "
+        "None\n"
         "from separatrix import datasets\n"
-        "print(datasets.load('adult').X.shape, datasets.load('bank').X.shape, datasets.load('synthetic').X.shape)"
+        "print(datasets.load('adult').X.shape, datasets.load('bank').X.shape, "
+        "datasets.load('synthetic').X.shape)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "(32561, 16) (45211, 51) (10000, 8)"
@@ -95,7 +102,11 @@ def test_the_card_is_complete_and_plain(loaded: datasets.Data) -> None:
     assert json.loads(json.dumps(card))["counts"]["rows"] == len(loaded)
     assert card["licence"]
     assert card["source"]
-    assert sum(card["counts"]["labels"].values()) == sum(card["counts"]["groups"].values()) == len(loaded)
+    assert (
+        sum(card["counts"]["labels"].values())
+        == sum(card["counts"]["groups"].values())
+        == len(loaded)
+    )
     assert all(len(digest) == 64 for digest in card["read_from"].values())
 
 
@@ -127,12 +138,17 @@ def test_the_listing_says_what_is_here() -> None:
 def test_the_listing_says_what_to_put_where(own_data: object) -> None:
     rows = {row["name"]: row for row in datasets.listing()}
     assert not rows["compas"]["available"]
-    assert f"put it at {own_data}/compas/compas-scores-two-years.csv, from https://" in rows["compas"]["where"]
+    assert (
+        f"put it at {own_data}/compas/compas-scores-two-years.csv, from https://"
+        in rows["compas"]["where"]
+    )
     assert f"{own_data}/celeba/list_attr_celeba.txt" in rows["celeba"]["where"]
 
 
 def test_an_unknown_name_or_option_is_refused() -> None:
-    with pytest.raises(InputError, match="There is no dataset 'adults'; there are acs_occupation, "):
+    with pytest.raises(
+        InputError, match="There is no dataset 'adults'; there are acs_occupation, "
+    ):
         datasets.load("adults")
     with pytest.raises(InputError, match="'bank' has no option 'features'; it takes marital"):
         datasets.load("bank", features="full")

@@ -1,4 +1,6 @@
-"""The fitted preprocessing: by column name, from any engine, through JSON, on training rows only."""
+"""The fitted preprocessing: by column name, from any engine, through JSON, on training rows
+only.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from separatrix.datasets import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 
 PLAN = Preprocessing(
-    (Number("age"), Category("job", cap=2), Band("hours", (20, 40), ("short", "middle", "long")), Category("member"))
+    (
+        Number("age"),
+        Category("job", cap=2),
+        Band("hours", (20, 40), ("short", "middle", "long")),
+        Category("member"),
+    )
 )
 RAW: dict[str, list[Any]] = {
     "age": [20, 40, None, 60],
@@ -72,9 +79,13 @@ def test_the_matrix_by_hand() -> None:
 
 def test_columns_are_found_by_name_and_others_ignored() -> None:
     fitted = PLAN.fit(RAW)
-    shuffled = {name: RAW[name] for name in ("member", "hours", "job", "age")} | {"salary": [1, 2, 3, 4]}
+    shuffled = {name: RAW[name] for name in ("member", "hours", "job", "age")} | {
+        "salary": [1, 2, 3, 4]
+    }
     assert np.array_equal(fitted.transform(shuffled), fitted.transform(RAW))
-    with pytest.raises(InputError, match=r"The rows lack the columns 'hours', 'member'.* they have age, job"):
+    with pytest.raises(
+        InputError, match=r"The rows lack the columns 'hours', 'member'.* they have age, job"
+    ):
         fitted.transform({"age": [1], "job": ["cook"]})
     with pytest.raises(InputError, match="found by name, so an array will not do"):
         fitted.transform(np.zeros((3, 4)))
@@ -92,7 +103,9 @@ def test_the_input_is_untouched() -> None:
 def test_it_survives_json(seed: int, n: int, cap: int) -> None:
     rng = np.random.default_rng(seed)
     raw = {
-        "x": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)),
+        "x": np.where(
+            rng.random(n) < 0.2, np.nan, rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)
+        ),
         "c": rng.integers(0, 9, n),
     }
     fitted = Preprocessing((Number("x"), Category("c", cap=cap))).fit(raw)
@@ -129,7 +142,9 @@ def test_refitting_sees_the_training_rows_only_and_keeps_the_layout(seed: int) -
     X = refitted.transform(raw)
     assert np.allclose(X[train, 0].mean(dtype=np.float64), 0, atol=1e-6)
     dead = [i for i, name in enumerate(fitted.names) if "=" in name and not X[train, i].any()]
-    assert not X[:, dead].any()  # no test row uses a column that no training row used: its weights are untrained
+    assert not X[
+        :, dead
+    ].any()  # no test row uses a column that no training row used: its weights are untrained
 
 
 def test_a_level_absent_from_training_is_other_where_there_is_one() -> None:

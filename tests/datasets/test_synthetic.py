@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare, multivariate_normal
 
 from separatrix import datasets
+from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.information import conditional_mutual_information, mutual_information
 
 FINITE = ["conditional_independence", "shortcut", "bayes"]
 
@@ -47,7 +47,9 @@ def test_a_given_law_comes_back_with_exact_posteriors(p: np.ndarray) -> None:
 @pytest.mark.parametrize("law", FINITE)
 @pytest.mark.parametrize(("labels", "groups", "values"), [(2, 2, 8), (4, 4, 5), (20, 20, 12)])
 def test_the_sample_follows_the_law(law: str, labels: int, groups: int, values: int) -> None:
-    data = datasets.load("synthetic", law=law, n=50_000, labels=labels, groups=groups, values=values, random_state=3)
+    data = datasets.load(
+        "synthetic", law=law, n=50_000, labels=labels, groups=groups, values=values, random_state=3
+    )
     p = data.truth.law  # type: ignore[union-attr]
     assert p.shape == (values, labels, groups)
     assert abs(p.sum() - 1) < 1e-12
@@ -55,14 +57,19 @@ def test_the_sample_follows_the_law(law: str, labels: int, groups: int, values: 
     np.add.at(counts, (data.truth.x, data.y, data.z), 1)  # type: ignore[union-attr]
     common = p * 50_000 >= 5
     assert counts[p == 0].sum() == 0
-    seen, expected = np.append(counts[common], counts[~common].sum()), np.append(p[common], p[~common].sum())
+    seen, expected = (
+        np.append(counts[common], counts[~common].sum()),
+        np.append(p[common], p[~common].sum()),
+    )
     used = expected > 0
     assert chisquare(seen[used], expected[used] / expected.sum() * seen.sum()).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_conditional_independence_with_overlap(size: int) -> None:
-    """The assumptions of Theorem "necessary trade-off": X ⟂ Z | Y, every (y, z) possible, Z informative."""
+    """The assumptions of Theorem "necessary trade-off": X ⟂ Z | Y, every (y, z) possible, Z
+    informative.
+    """
     p = datasets.load("synthetic", n=10, labels=size, groups=size).truth.law  # type: ignore[union-attr]
     yzx = np.moveaxis(p, 0, 2)
     assert conditional_mutual_information(yzx) < 1e-12
@@ -100,7 +107,13 @@ def test_gaussian_posteriors_against_scipy(labels: int, groups: int) -> None:
         for b in range(groups):
             for side in (-1, 1):
                 turn_y, turn_z = 2 * np.pi * a / labels, 2 * np.pi * b / groups
-                centre = [1.5 * np.cos(turn_y), 1.5 * np.sin(turn_y), 0.5 * np.cos(turn_z), 0.5 * np.sin(turn_z), side]
+                centre = [
+                    1.5 * np.cos(turn_y),
+                    1.5 * np.sin(turn_y),
+                    0.5 * np.cos(turn_z),
+                    0.5 * np.sin(turn_z),
+                    side,
+                ]
                 density[:, a, b] += cells[a, b] * multivariate_normal(centre).pdf(X) / 2
     of_own_group = density[np.arange(40), :, data.z]
     assert np.allclose(data.truth.posterior, of_own_group / of_own_group.sum(1, keepdims=True))
@@ -129,7 +142,10 @@ def test_the_seed_changes_the_rows_and_not_the_law() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"law": "circle"}, "one of conditional_independence, shortcut, bayes, gaussian, got 'circle'"),
+        (
+            {"law": "circle"},
+            "one of conditional_independence, shortcut, bayes, gaussian, got 'circle'",
+        ),
         ({"law": np.ones((2, 2))}, "must have the axes"),
         ({"law": np.ones((2, 2, 2))}, "sum of 8.0. Divide it by its sum"),
         ({"law": np.full((2, 2, 2), np.nan)}, "probabilities that sum to one"),

@@ -21,21 +21,27 @@ def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(size
 
 def test_a_fresh_discriminator_falls_to_chance_on_h():
     sample = leaking()
-    networks = methods.fit("adversarial", sample, [Lane(0.0), Lane(30.0)], recipe=RECIPE, use_sensitive=False)
+    networks = methods.fit(
+        "adversarial", sample, [Lane(0.0), Lane(30.0)], recipe=RECIPE, use_sensitive=False
+    )
     half = len(sample) // 2
     accuracy = []
     for lane in range(2):
         h = np.asarray(sample.X)
         for weight, bias in zip(networks.weights[:-1], networks.biases[:-1], strict=True):
             h = np.maximum(h @ weight[lane] + bias[lane], 0)
-        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(h[:half], sample.z[:half])
+        probe = HistGradientBoostingClassifier(max_iter=40, random_state=0).fit(
+            h[:half], sample.z[:half]
+        )
         accuracy.append(probe.score(h[half:], sample.z[half:]))
     assert accuracy[0] > 0.8
     assert accuracy[1] < 0.6
 
 
 def test_it_pays_for_independence_where_separation_is_free():
-    """X ⟂ Z | Y, so ERM on X is separated already; hiding Z in h hides Y. `fr_train` has nothing to hide."""
+    """X ⟂ Z | Y, so ERM on X is separated already; hiding Z in h hides Y. `fr_train` has nothing to
+    hide.
+    """
     sample = dependent()
     hidden, conditional = (reach(name, sample, [0.0, 30.0]) for name in ("adversarial", "fr_train"))
     assert hidden.v[0] < 0.003

@@ -57,7 +57,7 @@ def test_the_constant_is_complete(name):
 
 def test_the_look_is_read_without_importing_and_equals_the_constant(name):
     method = methods.get(name)
-    assert methods.look(name) == (method.label, method.colour)
+    assert methods.style(name) == (method.label, method.colour)
 
 
 def test_finite_posteriors_that_sum_to_one(name):
@@ -77,7 +77,10 @@ def test_finite_posteriors_that_sum_to_one(name):
 def test_same_seed_same_output_and_inputs_untouched(name):
     method, sample = methods.get(name), people()
     before = sample.X.copy(), sample.y.copy(), sample.z.copy()
-    q = [methods.fit(name, sample, lanes(method), recipe=RECIPE).posteriors(sample.X, sample.z) for _ in range(2)]
+    q = [
+        methods.fit(name, sample, lanes(method), recipe=RECIPE).posteriors(sample.X, sample.z)
+        for _ in range(2)
+    ]
     np.testing.assert_array_equal(*q)
     for array, copy in zip((sample.X, sample.y, sample.z), before, strict=True):
         np.testing.assert_array_equal(array, copy)
@@ -90,7 +93,9 @@ def test_relabelling_the_groups_changes_only_their_labels(name):
     other = Sample(sample.X, sample.y, renamed, sample.n_labels, sample.n_groups)
     a = methods.fit(name, sample, lanes(method), recipe=RECIPE).posteriors(sample.X, sample.z)
     b = methods.fit(name, other, lanes(method), recipe=RECIPE).posteriors(other.X, other.z)
-    np.testing.assert_allclose(a, b, atol=2e-3)  # sums over groups run in another order, and Adam amplifies rounding
+    np.testing.assert_allclose(
+        a, b, atol=2e-3
+    )  # sums over groups run in another order, and Adam amplifies rounding
 
 
 def test_the_arrays_restore_it(name):
@@ -98,7 +103,9 @@ def test_the_arrays_restore_it(name):
     fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE)
     again = method.restore(fitted.arrays())
     assert again.status == fitted.status
-    np.testing.assert_allclose(again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6)
+    np.testing.assert_allclose(
+        again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6
+    )
 
 
 def test_no_rows_in_no_rows_out(name):
@@ -129,7 +136,10 @@ def test_trade_off_zero_is_erm(name):
         (lambda: methods.get("fair"), r"There is no method 'fair'. The methods are"),
         (lambda: methods.fit("cmi", people(), []), r"`lanes` is empty"),
         (lambda: methods.fit("cmi", people(), [Lane(-0.1)]), r"not negative, got -0.1"),
-        (lambda: methods.fit("cmi", people(), [Lane(0.1)], recipe="best"), r"no recipe 'best'; it has default"),
+        (
+            lambda: methods.fit("cmi", people(), [Lane(0.1)], recipe="best"),
+            r"no recipe 'best'; it has default",
+        ),
         (lambda: Method("X", "#000000", "", (0.0,)), r"either `loss` or `fit`"),
     ],
 )

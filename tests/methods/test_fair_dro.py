@@ -41,7 +41,9 @@ def test_value_and_gradient_are_those_of_the_formula(sizes, weighted):
 
 
 def test_the_worst_cell_is_lifted():
-    """One cell in twenty goes against the rule that the others obey: ERM gives it up, DRO does not."""
+    """One cell in twenty goes against the rule that the others obey: ERM gives it up, DRO does
+    not.
+    """
     rng = np.random.default_rng(0)
     n = 4000
     z = (rng.random(n) < 0.3).astype(int)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from separatrix import methods
-from separatrix.information import conditional_mutual_information
+from separatrix.core.information import conditional_mutual_information
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.evaluation import tables
 
@@ -22,7 +22,9 @@ def test_the_range_of_trade_offs_is_squeezed_towards_one():
     sample = Sample(np.column_stack([y + rng.normal(size=2_000), z]), y, z)
 
     def violation(name):
-        q = methods.fit(name, sample, [Lane(0.0), Lane(0.3), Lane(0.98)], recipe=RECIPE).posteriors(sample.X, z)
+        q = methods.fit(name, sample, [Lane(0.0), Lane(0.3), Lane(0.98)], recipe=RECIPE).posteriors(
+            sample.X, z
+        )
         return conditional_mutual_information(tables(q, y, z, 2, 2))
 
     raw, balanced = violation("raw_cmi"), violation("cmi")

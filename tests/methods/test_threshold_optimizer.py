@@ -1,4 +1,6 @@
-"""Threshold Optimizer: fairlearn's policy as arrays, equal rates on the held-out rows, no silent answer for a new group."""
+"""Threshold Optimizer: fairlearn's policy as arrays, equal rates on the held-out rows, no silent
+answer for a new group.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,16 @@ class Base(BaseEstimator):
 @pytest.mark.parametrize("n_groups", [2, 3])
 def test_the_policy_is_fairlearns_own(n_groups):
     sample = leaking(2000, 2, n_groups)
-    fitted = methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False)
+    fitted = methods.fit(
+        "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
+    )
     Xz = np.c_[sample.X, sample.z]
     held_out = _split(sample, Lane(0.0))[1]
     peer = ThresholdOptimizer(
-        estimator=Base(fitted.base), constraints="equalized_odds", prefit=True, predict_method="predict_proba"
+        estimator=Base(fitted.base),
+        constraints="equalized_odds",
+        prefit=True,
+        predict_method="predict_proba",
     ).fit(Xz[held_out], sample.y[held_out], sensitive_features=sample.z[held_out])
     expected = peer._pmf_predict(Xz, sensitive_features=sample.z)
     np.testing.assert_allclose(fitted.posteriors(sample.X, sample.z)[0], expected, atol=1e-12)
@@ -45,7 +52,9 @@ def test_the_policy_is_fairlearns_own(n_groups):
 
 def test_error_rates_are_equal_on_the_held_out_rows():
     sample = leaking()
-    fitted = methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False)
+    fitted = methods.fit(
+        "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
+    )
     rows = _split(sample, Lane(0.0))[1]
     held_out = Sample(sample.X[rows], sample.y[rows], sample.z[rows])
     rates = group_rates(fitted.posteriors(held_out.X, held_out.z)[0], held_out)
@@ -64,7 +73,9 @@ def test_every_cell_is_split_in_the_same_share():
     assert sorted([*rows, *held_out]) == list(range(0, 1000, 2))
     for y in (0, 1):
         for z in (0, 1):
-            n, k = (((sample.y[part] == y) & (sample.z[part] == z)).sum() for part in (rows, held_out))
+            n, k = (
+                ((sample.y[part] == y) & (sample.z[part] == z)).sum() for part in (rows, held_out)
+            )
             assert abs(k - HELD_OUT * (n + k)) <= 1
 
 
@@ -72,12 +83,18 @@ def test_errors():
     sample = leaking(400, 2, 3)
     seen = np.flatnonzero(sample.z < 2)
     fitted = methods.fit("threshold_optimizer", sample, [Lane(0.0, seen)], recipe=RECIPE)
-    with pytest.raises(InputError, match="group code 2, which was not in training: it has no thresholds"):
+    with pytest.raises(
+        InputError, match="group code 2, which was not in training: it has no thresholds"
+    ):
         fitted.posteriors(sample.X, sample.z)
     with pytest.raises(InputError, match="depend on the group: pass the group codes"):
-        methods.fit("threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False).posteriors(sample.X)
+        methods.fit(
+            "threshold_optimizer", sample, [Lane(0.0)], recipe=RECIPE, use_sensitive=False
+        ).posteriors(sample.X)
     one_label = Sample(sample.X, np.where(sample.z == 1, 0, sample.y), sample.z)
-    with pytest.raises(InputError, match="needs at least two rows of each label in each group; group 1 has"):
+    with pytest.raises(
+        InputError, match="needs at least two rows of each label in each group; group 1 has"
+    ):
         methods.fit("threshold_optimizer", one_label, [Lane(0.0)], recipe=RECIPE)
     with pytest.raises(InputError, match="takes two labels; this sample has 3"):
         methods.fit("threshold_optimizer", leaking(300, 3, 2), [Lane(0.0)], recipe=RECIPE)

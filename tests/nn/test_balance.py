@@ -30,7 +30,9 @@ def network(d=5, ny=2, seed=0):
 
 
 def naive_algorithm_1(body, head, x, y, z, trade_off, eps=1e-8):
-    """Two calls of autograd for the norms, CMI as a loop over cells: line by line from the paper."""
+    """Two calls of autograd for the norms, CMI as a loop over cells: line by line from the
+    paper.
+    """
     h = body(x)
     logits = head(h)
     task = nn.functional.cross_entropy(logits, y)
@@ -62,7 +64,11 @@ def test_update_equals_algorithm_1(way, trade_off, ny, nz):
     expected = gradients(body, head, naive_algorithm_1(body, head, x, y, z, trade_off))
     criterion = sx.nn.SeparationLoss(trade_off, ny, nz)
     h = body(x)
-    ours = gradients(body, head, criterion(head(h), y, z, **({"head": head} if way == "head" else {"features": h})))
+    ours = gradients(
+        body,
+        head,
+        criterion(head(h), y, z, **({"head": head} if way == "head" else {"features": h})),
+    )
     assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
@@ -77,7 +83,9 @@ def test_both_ways_to_the_norms_give_the_same_update():
         for _ in range(5):
             h = b(x)
             optimiser.zero_grad()
-            criterion(last(h), y, z, **({"head": last} if way == "head" else {"features": h})).backward()
+            criterion(
+                last(h), y, z, **({"head": last} if way == "head" else {"features": h})
+            ).backward()
             optimiser.step()
         updated.append(nn.utils.parameters_to_vector([*b.parameters(), *last.parameters()]))
     torch.testing.assert_close(*updated, rtol=0, atol=1e-6)
@@ -87,16 +95,22 @@ def test_without_normalisation_it_is_the_plain_sum():
     x, y, z = data()
     body, head = network()
     logits = head(body(x))
-    expected = 0.7 * nn.functional.cross_entropy(logits, y) + 0.3 * sx.nn.soft_cmi(logits, y, z, 2, 3)
+    expected = 0.7 * nn.functional.cross_entropy(logits, y) + 0.3 * sx.nn.soft_cmi(
+        logits, y, z, 2, 3
+    )
     criterion = sx.nn.SeparationLoss(0.3, 2, 3, normalise=False)
     ours = criterion(logits, y, z)
     torch.testing.assert_close(ours, expected)
     parameters = [*body.parameters(), *head.parameters()]
     for a, b in zip(
-        torch.autograd.grad(ours, parameters, retain_graph=True), torch.autograd.grad(expected, parameters), strict=True
+        torch.autograd.grad(ours, parameters, retain_graph=True),
+        torch.autograd.grad(expected, parameters),
+        strict=True,
     ):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
-    assert criterion.last.task == pytest.approx(nn.functional.cross_entropy(logits, y).item(), rel=1e-6)
+    assert criterion.last.task == pytest.approx(
+        nn.functional.cross_entropy(logits, y).item(), rel=1e-6
+    )
     assert criterion.last.cmi == pytest.approx(sx.nn.soft_cmi(logits, y, z, 2, 3).item(), rel=1e-5)
 
 
@@ -122,14 +136,20 @@ def test_sample_weight_is_repetition():
     body, head = network()
     criterion = sx.nn.SeparationLoss(0.4, 2, 3)
     h = body(x)
-    weighted = gradients(body, head, criterion(head(h), y, z, head=head, sample_weight=times.float()))
+    weighted = gradients(
+        body, head, criterion(head(h), y, z, head=head, sample_weight=times.float())
+    )
     h = body(x[again])
     repeated = gradients(body, head, criterion(head(h), y[again], z[again], features=h))
-    torch.testing.assert_close(weighted, repeated, rtol=1e-4, atol=1e-4 * repeated.abs().max().item())
+    torch.testing.assert_close(
+        weighted, repeated, rtol=1e-4, atol=1e-4 * repeated.abs().max().item()
+    )
 
 
 def test_running_counts_estimate_the_population_gradient():
-    """With batches of 8 and 6 cells the running table is closer to the large sample's table than a batch is."""
+    """With batches of 8 and 6 cells the running table is closer to the large sample's table than a
+    batch is.
+    """
     x, y, z = data(n=8 * 400)
     body, head = network()
     head.weight.data *= 10
@@ -209,7 +229,9 @@ def test_torch_compile():
     body, head = network()
     criterion = sx.nn.SeparationLoss(0.4, 2, 3, running=0.5)
     other = copy.deepcopy(criterion)
-    compiled = torch.compile(lambda logits, y, z: criterion(logits, y, z, head=head), fullgraph=True)
+    compiled = torch.compile(
+        lambda logits, y, z: criterion(logits, y, z, head=head), fullgraph=True
+    )
     for rows in (slice(0, 32), slice(32, 64)):
         ours = gradients(body, head, compiled(head(body(x[rows])), y[rows], z[rows]))
         eager = gradients(body, head, other(head(body(x[rows])), y[rows], z[rows], head=head))
@@ -219,11 +241,14 @@ def test_torch_compile():
 
 @pytest.mark.slow
 def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
-    """Also with unequal batches per rank; the naive way, penalties averaged over ranks, does not."""
+    """Also with unequal batches per rank; the naive way, penalties averaged over ranks, does
+    not.
+    """
     script = Path(__file__).with_name("two_ranks.py")
     environment = os.environ | {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
     runs = [
-        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path)], env=environment) for rank in range(2)
+        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path)], env=environment)
+        for rank in range(2)
     ]
     assert [run.wait(timeout=120) for run in runs] == [0, 0]
     result = torch.load(tmp_path / "result.pt", weights_only=True)
@@ -248,5 +273,8 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
 def test_errors(build, call, message):
     with pytest.raises(InputError, match=message):
         sx.nn.SeparationLoss(**{"trade_off": 0.5, "n_labels": 2, "n_groups": 2} | build)(
-            torch.zeros(4, 2, requires_grad=True), torch.tensor([0, 1, 0, 1]), torch.tensor([0, 0, 1, 1]), **call
+            torch.zeros(4, 2, requires_grad=True),
+            torch.tensor([0, 1, 0, 1]),
+            torch.tensor([0, 0, 1, 1]),
+            **call,
         )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from separatrix.counts import CountTable
+from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.nn.evaluation import auroc, hard, tables
 

@@ -1,4 +1,6 @@
-"""Run by test_balance: one rank of two. Writes the parameters of three ways to train on the same joined batches."""
+"""Run by test_balance: one rank of two. Writes the parameters of three ways to train on the same
+joined batches.
+"""
 
 from __future__ import annotations
 

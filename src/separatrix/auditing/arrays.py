@@ -9,10 +9,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix import information
 from separatrix.auditing.result import Audit
-from separatrix.columns import check_levels, compact, refuse_missing
-from separatrix.counts import CountTable
+from separatrix.columns.values import check_levels, compact, refuse_missing
+from separatrix.core import information
+from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
 __all__ = ["audit", "utility_score", "violation_score"]
@@ -32,16 +32,18 @@ def audit(
 
     Args:
         y_true: true labels.
-        y_pred: hard labels (1-d); posteriors (2-d, one column per label in sorted order, `labels` overrides); or, for two
-            labels, a 1-d column of probabilities of the second.
-        sensitive_features: groups; several columns (a frame or a 2-d array) make their intersection.
+        y_pred: hard labels (1-d); posteriors (2-d, one column per label in sorted order, `labels`
+            overrides); or, for two labels, a 1-d column of probabilities of the second.
+        sensitive_features: groups; several columns (a frame or a 2-d array) make their
+            intersection.
         sample_weight: a weight per row. Weighted rows get wider bounds.
         labels: all labels, in the order of the posterior's columns.
         confidence: of the interval and of the certified bound.
         random_state: seed of the Monte Carlo test.
 
     Returns:
-        An `Audit`: print it, or read `violation`, `violation_interval`, `violation_upper`, `p_value`, `cells`, …
+        An `Audit`: print it, or read `violation`, `violation_interval`, `violation_upper`,
+        `p_value`, `cells`, …
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 2_000))
@@ -54,9 +56,14 @@ def audit(
 
 
 def violation_score(
-    y_true: ArrayLike, y_pred: ArrayLike, *, sensitive_features: ArrayLike, sample_weight: ArrayLike | None = None
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Plug-in v = I(U; Z | Y) as a metric function, for scikit-learn's scorers and fairlearn's MetricFrame.
+    """Plug-in v = I(U; Z | Y) as a metric function, for scikit-learn's scorers and fairlearn's
+    MetricFrame.
 
     Lower is better. Zero if there is one group only.
 
@@ -79,8 +86,14 @@ def utility_score(
     >>> round(utility_score([0, 0, 1, 1], [0, 0, 1, 1]), 4)
     0.6931
     """
-    groups = np.zeros(len(np.asarray(y_true)), dtype=np.int8) if sensitive_features is None else sensitive_features
-    return float(information.mutual_information(_table(y_true, y_pred, groups, sample_weight, None).counts))
+    groups = (
+        np.zeros(len(np.asarray(y_true)), dtype=np.int8)
+        if sensitive_features is None
+        else sensitive_features
+    )
+    return float(
+        information.mutual_information(_table(y_true, y_pred, groups, sample_weight, None).counts)
+    )
 
 
 def _table(
@@ -92,20 +105,31 @@ def _table(
 ) -> CountTable:
     z, groups = _groups(sensitive_features)
     u = _native(y_pred, "y_pred")
-    if u.ndim == 1 and u.dtype.kind == "f" and u.size and not np.isin(u[: 1 << 16], (0.0, 1.0)).all():
+    if (
+        u.ndim == 1
+        and u.dtype.kind == "f"
+        and u.size
+        and not np.isin(u[: 1 << 16], (0.0, 1.0)).all()
+    ):
         u = _two_columns(u, y_true, labels)
     names = ("y_true", "sensitive_features", "y_pred")
     y = _native(y_true, "y_true")
     if u.ndim == 2:
-        table = CountTable.from_posteriors(u, y, z, labels=labels, sample_weight=sample_weight, names=names)
+        table = CountTable.from_posteriors(
+            u, y, z, labels=labels, sample_weight=sample_weight, names=names
+        )
     else:
-        table = CountTable.from_labels(y, z, u, labels=labels, sample_weight=sample_weight, names=names)
+        table = CountTable.from_labels(
+            y, z, u, labels=labels, sample_weight=sample_weight, names=names
+        )
     check_levels(table.groups, "sensitive_features")
     return table.rename_groups(groups)
 
 
 def _native(values: Any, name: str) -> NDArray[Any]:
-    """A numpy array of what the caller passed: a list, an array, a series or a frame of any library."""
+    """A numpy array of what the caller passed: a list, an array, a series or a frame of any
+    library.
+    """
     known = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(known, nw.Series | nw.DataFrame):
         if isinstance(known, nw.Series):
@@ -118,9 +142,14 @@ def _native(values: Any, name: str) -> NDArray[Any]:
 
 
 def _groups(values: Any) -> tuple[NDArray[Any], dict[Hashable, Hashable]]:
-    """One column of groups; several columns become codes, with the combination that each code stands for."""
+    """One column of groups; several columns become codes, with the combination that each code
+    stands for.
+    """
     if values is None:
-        raise InputError("`sensitive_features` is missing. Pass one group per row, as an array, a series or a frame.")
+        raise InputError(
+            "`sensitive_features` is missing. Pass one group per row, as an array, a series or a "
+            "frame."
+        )
     known = nw.from_native(values, allow_series=True, pass_through=True)
     if isinstance(known, nw.DataFrame):
         columns = [(name, _native(nw.to_native(known[name]), name)) for name in known.columns]
@@ -143,12 +172,18 @@ def _groups(values: Any) -> tuple[NDArray[Any], dict[Hashable, Hashable]]:
     return code, names if len(columns) > 1 else {code: name[0] for code, name in names.items()}  # type: ignore[index]
 
 
-def _two_columns(score: NDArray[np.floating], y_true: ArrayLike, labels: Sequence[Hashable] | None) -> NDArray[Any]:
+def _two_columns(
+    score: NDArray[np.floating], y_true: ArrayLike, labels: Sequence[Hashable] | None
+) -> NDArray[Any]:
     """Posteriors from one column of probabilities of the second label."""
-    levels = tuple(labels) if labels is not None else compact(_native(y_true, "y_true"), "y_true")[1]
+    levels = (
+        tuple(labels) if labels is not None else compact(_native(y_true, "y_true"), "y_true")[1]
+    )
     if len(levels) != 2:
         raise InputError(
-            f"`y_pred` is one column of numbers such as {score[~np.isin(score, (0.0, 1.0))][0]}, which can only be "
-            f"probabilities of the second of two labels, but there are {len(levels)} labels. Pass one column per label."
+            f"`y_pred` is one column of numbers such as {score[~np.isin(score, (0.0, 1.0))][0]}, "
+            f"which can only be "
+            f"probabilities of the second of two labels, but there are {len(levels)} labels. Pass "
+            f"one column per label."
         )
     return np.column_stack([1.0 - score, score])

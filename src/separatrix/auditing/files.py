@@ -14,7 +14,12 @@ from separatrix.errors import InputError, MissingExtraError
 
 __all__ = ["audit_files", "open_files"]
 
-_READERS = {".csv": "read_csv", ".tsv": "read_csv", ".parquet": "read_parquet", ".pq": "read_parquet"}
+_READERS = {
+    ".csv": "read_csv",
+    ".tsv": "read_csv",
+    ".parquet": "read_parquet",
+    ".pq": "read_parquet",
+}
 
 
 def audit_files(
@@ -28,7 +33,8 @@ def audit_files(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in files: one CSV or Parquet file, or a glob of them, larger than memory if need be.
+    """Audit predictions that stand in files: one CSV or Parquet file, or a glob of them, larger
+    than memory if need be.
 
     The other arguments are those of `audit_frame`.
     """
@@ -53,17 +59,21 @@ def open_files(path: str | Path) -> Any:
     found = sorted(glob.glob(str(path), recursive=True))
     if not found:
         raise InputError(
-            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' needs quotes."
+            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' "
+            f"needs quotes."
         )
     kinds = {Path(name.removesuffix(".gz")).suffix.lower() for name in found}
     readers = {_READERS.get(kind) for kind in kinds}
     if len(readers) > 1 or None in readers:
         raise InputError(
-            f"{str(path)!r} is of kind {', '.join(sorted(kinds)) or '?'}; pass .csv or .parquet files of one kind."
+            f"{str(path)!r} is of kind {', '.join(sorted(kinds)) or '?'}; pass .csv or .parquet "
+            f"files of one kind."
         )
     try:
         connection = duckdb.connect()
-        connection.execute("SET enable_progress_bar = false")  # it would be drawn into the standard output
+        connection.execute(
+            "SET enable_progress_bar = false"
+        )  # it would be drawn into the standard output
         relation = getattr(connection, readers.pop() or "")(found)
         relation.columns  # noqa: B018  opening is lazy: ask for the header now, while the file can still be named
     except (duckdb.Error, UnicodeDecodeError) as error:

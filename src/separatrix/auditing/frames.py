@@ -1,4 +1,6 @@
-"""Audit of a dataframe or table of any engine: the group-by runs in the engine and only the small table comes back."""
+"""Audit of a dataframe or table of any engine: the group-by runs in the engine and only the small
+table comes back.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ import narwhals as nw
 import numpy as np
 
 from separatrix.auditing.result import Audit
-from separatrix.columns import MAX_LEVELS, check_levels, in_order, listed
-from separatrix.counts import CountTable
+from separatrix.columns.values import MAX_LEVELS, check_levels, in_order, listed
+from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
 __all__ = ["audit_frame", "count_frame"]
 
-_MOST_COMBINATIONS = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
+_MOST_COMBINATIONS = (
+    5_000_000  # rows of the grouped table beyond which a column must be an identifier
+)
 
 
 def audit_frame(
@@ -30,14 +34,16 @@ def audit_frame(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
+    """Audit predictions that stand in columns of a table: pandas, polars, pyarrow, DuckDB, Dask,
+    PySpark, …
 
     Args:
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
         y: column of true labels.
         z: column of groups; several make their intersection.
-        pred: one column of integers, strings or booleans: hard labels; one column of floats in [0, 1], with two labels:
-            the probability of the last label; several columns: posteriors in sorted-label order (`labels` overrides).
+        pred: one column of integers, strings or booleans: hard labels; one column of floats in [0,
+            1], with two labels: the probability of the last label; several columns: posteriors in
+            sorted-label order (`labels` overrides).
         weight: column of row weights.
 
     >>> import polars as pl
@@ -58,9 +64,11 @@ def count_frame(
     weight: str | None = None,
     labels: Sequence[Hashable] | None = None,
 ) -> CountTable:
-    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on many machines.
+    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on
+    many machines.
 
-    Weights are divided by the largest of this frame, so the tables of parts add up only where rows have no weight.
+    Weights are divided by the largest of this frame, so the tables of parts add up only where rows
+    have no weight.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -77,12 +85,15 @@ def count_frame(
     for column in [*predictions, *([weight] if weight else [])]:
         if column in (y, *groups):
             raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for y, z and pred."
+                f"Column {column!r} stands for two things at once. Name different columns for y, "
+                f"z and pred."
             )
     hard = len(predictions) == 1 and not schema[predictions[0]].is_float()
     for column in [*([] if hard else predictions), *([weight] if weight else [])]:
         if not schema[column].is_numeric() and schema[column] != nw.Boolean:
-            raise InputError(f"Column {column!r} must hold numbers, but its type is {schema[column]}.")
+            raise InputError(
+                f"Column {column!r} must hold numbers, but its type is {schema[column]}."
+            )
     if hard:
         table = _hard(lazy, y, groups, predictions[0], weight, labels)
     else:
@@ -96,7 +107,8 @@ def _lazy(frame: Any) -> nw.LazyFrame[Any]:
         known = nw.from_native(frame)
     except TypeError as error:
         raise InputError(
-            f"`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, PySpark), got "
+            f"`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
+            f"PySpark), got "
             f"{type(frame).__name__}. For arrays use `audit`, for files `audit_files`."
         ) from error
     return known.lazy()
@@ -106,33 +118,50 @@ def _check_columns(schema: nw.Schema, wanted: list[str]) -> None:
     for column in wanted:
         if column not in schema:
             near = get_close_matches(str(column), schema.names(), n=3, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"There are {listed(schema.names())}."
+            hint = (
+                f"Did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"There are {listed(schema.names())}."
+            )
             raise InputError(f"There is no column {column!r}. {hint}")
 
 
-def _grouped(lazy: nw.LazyFrame[Any], keys: list[str], totals: list[nw.Expr]) -> dict[str, list[Any]]:
+def _grouped(
+    lazy: nw.LazyFrame[Any], keys: list[str], totals: list[nw.Expr]
+) -> dict[str, list[Any]]:
     """The grouped table as columns: one engine query."""
     grouped = lazy.group_by(keys).agg(*totals).head(_MOST_COMBINATIONS + 1).collect()
     if len(grouped) > _MOST_COMBINATIONS:
         raise InputError(
-            f"The columns {listed(keys)} have over {_MOST_COMBINATIONS:,} combinations; is one an identifier?"
+            f"The columns {listed(keys)} have over {_MOST_COMBINATIONS:,} combinations; is one an "
+            f"identifier?"
         )
     if len(grouped) == 0:
         raise InputError("The table has no rows.")
     columns = {name: grouped[name].to_list() for name in grouped.columns}
     rows = columns["__rows"]
     for key in keys:
-        gone = sum(n for value, n in zip(columns[key], rows, strict=True) if value is None or value != value)
+        gone = sum(
+            n
+            for value, n in zip(columns[key], rows, strict=True)
+            if value is None or value != value
+        )
         if gone:
             raise InputError(
-                f"Column {key!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or give missing a level."
+                f"Column {key!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
+                f"give missing a level."
             )
         check_levels(list(dict.fromkeys(columns[key])), key)
     return columns
 
 
 def _hard(
-    lazy: nw.LazyFrame[Any], y: str, z: list[str], pred: str, weight: str | None, labels: Sequence[Hashable] | None
+    lazy: nw.LazyFrame[Any],
+    y: str,
+    z: list[str],
+    pred: str,
+    weight: str | None,
+    labels: Sequence[Hashable] | None,
 ) -> CountTable:
     totals = [nw.len().alias("__rows")]
     lazy = lazy.select(*dict.fromkeys([y, *z, pred, *([weight] if weight else [])]))
@@ -143,18 +172,25 @@ def _hard(
     columns = _grouped(lazy, [y, *z, pred], totals)
     factor = _check_weights(columns, weight)
     group = _combine(columns, z)
-    # the combinations are rows again: counting them once gives the axes, and each then gets the rows that it stands for
+    # the combinations are rows again: counting them once gives the axes, and each then gets the
+    # rows that it stands for
     names = y, " & ".join(z), pred
-    axes = CountTable.from_labels(*map(_objects, (columns[y], group, columns[pred])), labels=labels, names=names)
+    axes = CountTable.from_labels(
+        *map(_objects, (columns[y], group, columns[pred])), labels=labels, names=names
+    )
     at_y = np.array([axes.labels.index(value) for value in columns[y]])
     at_z = np.array([axes.groups.index(value) for value in group])
     at_u = np.array([axes.predictions.index(value) for value in columns[pred]])
     counts, moments, n = np.zeros_like(axes.counts), None, int(sum(columns["__rows"]))
-    counts[at_y, at_z, at_u] = columns["__rows"] if weight is None else np.asarray(columns["__w"]) / factor
+    counts[at_y, at_z, at_u] = (
+        columns["__rows"] if weight is None else np.asarray(columns["__w"]) / factor
+    )
     if weight is not None:
         moments = np.zeros((*counts.shape, counts.shape[-1]))
         moments[at_y, at_z, at_u, at_u] = np.asarray(columns["__ww"]) / factor**2
-    return CountTable(counts, axes.labels, axes.groups, axes.predictions, rows=n, moments=moments).simplest()
+    return CountTable(
+        counts, axes.labels, axes.groups, axes.predictions, rows=n, moments=moments
+    ).simplest()
 
 
 def _soft(
@@ -210,16 +246,25 @@ def _soft(
     moments = np.zeros((*counts.shape, width))
     for row, (label, name) in enumerate(zip(columns[y], group, strict=True)):
         cell = axis.index(label), groups.index(name)
-        counts[cell], moments[cell] = _cell({key: columns[key][row] for key in ("__w", "__ww", *sums)}, len(pred))
+        counts[cell], moments[cell] = _cell(
+            {key: columns[key][row] for key in ("__w", "__ww", *sums)}, len(pred)
+        )
     return CountTable(
-        counts / factor, axis, groups, axis, rows=int(sum(columns["__rows"])), moments=moments / factor**2
+        counts / factor,
+        axis,
+        groups,
+        axis,
+        rows=int(sum(columns["__rows"])),
+        moments=moments / factor**2,
     ).simplest()
 
 
 def _cell(total: dict[str, float], k: int) -> tuple[np.ndarray, np.ndarray]:
     """Sums of w q and w² q qᵀ of one cell; from one column, those of (1 − q, q)."""
     if k > 1:
-        second = np.array([[total[f"__wwqq{min(i, j)}_{max(i, j)}"] for j in range(k)] for i in range(k)])
+        second = np.array(
+            [[total[f"__wwqq{min(i, j)}_{max(i, j)}"] for j in range(k)] for i in range(k)]
+        )
         return np.array([total[f"__wq{i}"] for i in range(k)]), second
     w, q, ww, wwq, wwqq = (total[name] for name in ("__w", "__wq0", "__ww", "__ww1q0", "__wwqq0_0"))
     return np.array([w - q, q]), np.array([[ww - 2 * wwq + wwqq, wwq - wwqq], [wwq - wwqq, wwqq]])
@@ -241,30 +286,41 @@ def _check_weights(columns: dict[str, list[Any]], weight: str | None) -> float:
         return 1.0
     gone = sum(columns["__rows"]) - sum(columns["__w_there"])
     if gone:
-        raise InputError(f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a weight.")
+        raise InputError(
+            f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
+            f"weight."
+        )
     low, high = np.min(columns["__w_min"]), np.max(columns["__w_max"])
     if not (low >= 0 and np.isfinite(high) and high > 0):
         bad = low if not low >= 0 else high
-        raise InputError(f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}.")
+        raise InputError(
+            f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}."
+        )
     return float(high)
 
 
 def _check_scores(columns: dict[str, list[Any]], pred: list[str]) -> None:
     gone = sum(columns["__rows"]) - sum(columns["__there"])
     if gone:
-        raise InputError(f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict them.")
+        raise InputError(
+            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or "
+            f"predict them."
+        )
     for i, name in enumerate(pred):
         low, high = np.min(columns[f"__q{i}_min"]), np.max(columns[f"__q{i}_max"])
         if not (low >= -1e-6 and high <= 1 + 1e-6):
             bad = low if not low >= -1e-6 else high
             raise InputError(
-                f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need a softmax."
+                f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
+                f"a softmax."
             )
     if len(pred) > 1:
         low, high = np.min(columns["__sum_min"]), np.max(columns["__sum_max"])
         if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
             bad = low if not low >= 1 - 1e-6 else high
-            raise InputError(f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}.")
+            raise InputError(
+                f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
+            )
 
 
 def _combine(columns: dict[str, list[Any]], z: list[str]) -> list[Hashable]:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix import bounds, inference, information
-from separatrix.columns import tidy
-from separatrix.counts import CountTable
+from separatrix.columns.values import tidy
+from separatrix.core import information
+from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
+from separatrix.statistics import bounds, inference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,17 +27,21 @@ SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
 class Audit:
     """How far a model is from separation, and how sure we are. All information is in nats.
 
-    Made by `audit`, `audit_frame` or `audit_files`; from a table of counts directly with `Audit.of(table)`.
+    Made by `audit`, `audit_frame` or `audit_files`; from a table of counts directly with
+    `Audit.of(table)`.
 
     Attributes:
         violation: plug-in v = I(U; Z | Y).
         utility: plug-in u = I(U; Y).
         violation_corrected, utility_corrected: the same less their bias; may be slightly negative.
-        violation_interval: (low, high) at `confidence`, asymptotic; (0, violation_upper) where v is not `estimable`.
-        violation_upper: finite-sample upper bound on v at `confidence`, given the composition of labels and groups.
+        violation_interval: (low, high) at `confidence`, asymptotic; (0, violation_upper) where v is
+            not `estimable`.
+        violation_upper: finite-sample upper bound on v at `confidence`, given the composition of
+            labels and groups.
         p_value: of the hypothesis v = 0.
         eo_gap: equalized-odds gap (`information.eo_gap`).
-        accuracy: share of right predictions; for posteriors the expected accuracy of drawing from them.
+        accuracy: share of right predictions; for posteriors the expected accuracy of drawing from
+            them.
         auditor_bound: √(2 v), the most any bounded auditor can see.
         estimable: whether the cells hold enough rows for the correction and the interval.
         notes: what the reader must know about these numbers, one sentence each.
@@ -74,7 +79,9 @@ class Audit:
             utility=float(information.mutual_information(table.counts)),
             violation_corrected=v,
             utility_corrected=u,
-            violation_interval=inference.interval(table, confidence, noise) if noise.estimable else (0.0, upper),
+            violation_interval=inference.interval(table, confidence, noise)
+            if noise.estimable
+            else (0.0, upper),
             violation_upper=upper,
             p_value=inference.p_value(table, random_state, noise),
             eo_gap=float(information.eo_gap(table.counts)),
@@ -86,7 +93,9 @@ class Audit:
 
     @property
     def by_label(self) -> Any:
-        """Frame: per label its rows, its part of v, its equalized-odds gap and the two groups farthest apart."""
+        """Frame: per label its rows, its part of v, its equalized-odds gap and the two groups
+        farthest apart.
+        """
         return tidy(_readable(self.label_columns()))
 
     @property
@@ -96,7 +105,9 @@ class Audit:
 
     @property
     def cells(self) -> Any:
-        """Frame: per label, group and prediction the rate P(u | y, z) with its interval, and the label's rate P(u | y)."""
+        """Frame: per label, group and prediction the rate P(u | y, z) with its interval, and the
+        label's rate P(u | y).
+        """
         return tidy(_readable(self.cell_columns()))
 
     def label_columns(self) -> dict[str, list[Any]]:
@@ -132,7 +143,9 @@ class Audit:
         }
 
     def cell_columns(self) -> dict[str, list[Any]]:
-        """The columns of `cells`; cells (y, z) without rows are left out, since they have no rate."""
+        """The columns of `cells`; cells (y, z) without rows are left out, since they have no
+        rate.
+        """
         counts = self.table.counts
         rates = information.conditional_rates(counts)
         low, high = bounds.rate_intervals(self.table, self.confidence, simultaneous=False)
@@ -173,7 +186,9 @@ class Audit:
 
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON; never NaN or Infinity."""
-        return json.dumps(self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False)
+        return json.dumps(
+            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
+        )
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each group's rates with their intervals, label by label."""
@@ -197,7 +212,9 @@ class Audit:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Did the violation change from b to a? `change` is v_a − v_b, bias-corrected, with an interval."""
+    """Did the violation change from b to a? `change` is v_a − v_b, bias-corrected, with an
+    interval.
+    """
 
     change: float
     interval: tuple[float, float]
@@ -206,18 +223,22 @@ class Comparison:
     def __str__(self) -> str:
         low, high = self.interval
         verdict = (
-            "the violation is lower" if high < 0 else "the violation is higher" if low > 0 else "no clear difference"
+            "the violation is lower"
+            if high < 0
+            else "the violation is higher"
+            if low > 0
+            else "no clear difference"
         )
-        return (
-            f"change in v: {self.change:+.5f} nats, {self.confidence:.0%} interval {low:+.5f} … {high:+.5f}: {verdict}"
-        )
+        return f"change in v: {self.change:+.5f} nats, {self.confidence:.0%} interval {low:+.5f} … {high:+.5f}: {verdict}"
 
 
 def compare(a: Audit, b: Audit) -> Comparison:
-    """Did v really drop? The interval of v_a − v_b, valid whether or not both audits are of the same people.
+    """Did v really drop? The interval of v_a − v_b, valid whether or not both audits are of the
+    same people.
 
-    Each audit's own interval is taken at half the error, so that both hold at once however the two depend on each other;
-    on the same rows this is wider than it need be. The lower of the two confidences counts.
+    Each audit's own interval is taken at half the error, so that both hold at once however the two
+    depend on each other; on the same rows this is wider than it need be. The lower of the two
+    confidences counts.
 
     >>> from separatrix import audit
     >>> rng = np.random.default_rng(0); y, z = rng.integers(0, 2, (2, 4000))
@@ -226,15 +247,23 @@ def compare(a: Audit, b: Audit) -> Comparison:
     """
     for name, value in (("a", a), ("b", b)):
         if not isinstance(value, Audit):
-            raise InputError(f"`{name}` must be an Audit, got {type(value).__name__}. Make one with `audit(...)`.")
+            raise InputError(
+                f"`{name}` must be an Audit, got {type(value).__name__}. Make one with "
+                f"`audit(...)`."
+            )
     confidence = min(a.confidence, b.confidence)
     (a_low, a_high), (b_low, b_high) = (_span(x, 0.5 * (1.0 + confidence)) for x in (a, b))
-    return Comparison(a.violation_corrected - b.violation_corrected, (a_low - b_high, a_high - b_low), confidence)
+    return Comparison(
+        a.violation_corrected - b.violation_corrected, (a_low - b_high, a_high - b_low), confidence
+    )
 
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Intersections as text, since not every dataframe library holds tuples."""
-    return {name: [group_name(v) if isinstance(v, tuple) else v for v in column] for name, column in columns.items()}
+    return {
+        name: [group_name(v) if isinstance(v, tuple) else v for v in column]
+        for name, column in columns.items()
+    }
 
 
 def _span(a: Audit, confidence: float) -> tuple[float, float]:
@@ -252,13 +281,15 @@ def _refuse_degenerate(table: CountTable) -> None:
     weight = table.counts.sum((0, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
-            f"There is only one group ({_first(table.groups, weight)!r}): separation compares groups. "
+            f"There is only one group ({_first(table.groups, weight)!r}): separation compares "
+            f"groups. "
             "Pass a `sensitive_features` column with at least two groups."
         )
     weight = table.counts.sum((1, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
-            f"There is only one label ({_first(table.labels, weight)!r}): nothing can be predicted. "
+            f"There is only one label ({_first(table.labels, weight)!r}): nothing can be "
+            f"predicted. "
             "Pass rows of at least two labels."
         )
 
@@ -278,17 +309,23 @@ def _notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
         why = (
             "every label has a single prediction or a single group"
             if not noise.varies
-            else f"a cell (label, group, prediction) holds {noise.expected:.2g} rows on average, fewer than "
+            else f"a cell (label, group, prediction) holds {noise.expected:.2g} rows on average, "
+            f"fewer than "
             f"{inference.MIN_EXPECTED:.0f}"
         )
-        notes.append(f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in value.")
+        notes.append(
+            f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in "
+            f"value."
+        )
     if small:
         notes.append(
-            f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} rows: {_name(table, small)}."
+            f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} "
+            f"rows: {_name(table, small)}."
         )
     if empty:
         notes.append(
-            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which nothing can be said: "
+            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which "
+            f"nothing can be said: "
             f"{_name(table, empty)}."
         )
     return tuple(notes)

@@ -23,14 +23,18 @@ def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     lines = [headline(a), ""]
     width = max(len(row["name"]) for row in measures(a))
-    lines += [f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in measures(a)]
+    lines += [
+        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip()
+        for row in measures(a)
+    ]
     affected = cells(a)
     if affected:
         lines += ["", "Who is affected: the largest parts of the violation"]
         columns = [list(row.values()) for row in affected]
         widths = [max(len(column[i]) for column in columns) for i in range(len(columns[0]))]
         lines += [
-            "  " + "  ".join(f"{part:<{w}}" for part, w in zip(row, widths, strict=True)).rstrip() for row in columns
+            "  " + "  ".join(f"{part:<{w}}" for part, w in zip(row, widths, strict=True)).rstrip()
+            for row in columns
         ]
     if a.notes:
         lines += ["", *(f"! {note}" for note in a.notes)]
@@ -42,7 +46,9 @@ def html(a: Audit, page: bool = False) -> str:
     from jinja2 import Environment
 
     template = files("separatrix.auditing").joinpath("audit.html.jinja").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)  # names are the user's: escape all
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )  # names are the user's: escape all
     bars = [
         {
             "label": str(label),
@@ -54,18 +60,28 @@ def html(a: Audit, page: bool = False) -> str:
             "label_rate": of_label,
         }
         for label, group, prediction, rate, low, high, of_label in zip(
-            *(a.cell_columns()[k] for k in ("label", "group", "prediction", "rate", "low", "high", "label_rate")),
+            *(
+                a.cell_columns()[k]
+                for k in ("label", "group", "prediction", "rate", "low", "high", "label_rate")
+            ),
             strict=True,
         )
         if _drawn(a, prediction)
     ]
     return environment.from_string(template).render(
-        page=page, headline=headline(a), measures=measures(a), cells=cells(a), bars=bars[:200], notes=a.notes
+        page=page,
+        headline=headline(a),
+        measures=measures(a),
+        cells=cells(a),
+        bars=bars[:200],
+        notes=a.notes,
     )
 
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
-    """Each group's rate of a prediction given the label, with its interval; the dashed line is the label's own rate."""
+    """Each group's rate of a prediction given the label, with its interval; the dashed line is the
+    label's own rate.
+    """
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -77,9 +93,19 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
     reach = min(0.06 * (len(groups) - 1), 0.3)
     spread = np.linspace(-reach, reach, len(groups))
     for i in drawn:
-        at, z = panels.index((columns["label"][i], columns["prediction"][i])), groups.index(columns["group"][i])
+        at, z = (
+            panels.index((columns["label"][i], columns["prediction"][i])),
+            groups.index(columns["group"][i]),
+        )
         rate, low, high = (columns[name][i] for name in ("rate", "low", "high"))
-        ax.plot([at - 0.42, at + 0.42], [columns["label_rate"][i]] * 2, "--", color="0.6", lw=1, zorder=1)
+        ax.plot(
+            [at - 0.42, at + 0.42],
+            [columns["label_rate"][i]] * 2,
+            "--",
+            color="0.6",
+            lw=1,
+            zorder=1,
+        )
         ax.errorbar(
             at + spread[z],
             rate,
@@ -88,9 +114,13 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
             ms=5,
             capsize=3,
             color=PALETTE[z % len(PALETTE)],
-            label=group_name(columns["group"][i]) if i == drawn[_first(columns, drawn, groups[z])] else None,
+            label=group_name(columns["group"][i])
+            if i == drawn[_first(columns, drawn, groups[z])]
+            else None,
         )
-    ax.set_xticks(range(len(panels)), [f"Y = {label}\nP(U = {prediction})" for label, prediction in panels])
+    ax.set_xticks(
+        range(len(panels)), [f"Y = {label}\nP(U = {prediction})" for label, prediction in panels]
+    )
     ax.set_ylabel("rate of the prediction, given the label")
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(-0.5, len(panels) - 0.5)
@@ -103,8 +133,16 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
 def headline(a: Audit) -> str:
     """One line: what was audited."""
     t = a.table
-    many = f"{len(t.labels)} labels" if len(t.labels) > 4 else f"labels {', '.join(map(str, t.labels))}"
-    groups = f"{len(t.groups)} groups" if len(t.groups) > 4 else f"groups {', '.join(map(group_name, t.groups))}"
+    many = (
+        f"{len(t.labels)} labels"
+        if len(t.labels) > 4
+        else f"labels {', '.join(map(str, t.labels))}"
+    )
+    groups = (
+        f"{len(t.groups)} groups"
+        if len(t.groups) > 4
+        else f"groups {', '.join(map(group_name, t.groups))}"
+    )
     kind = "hard labels" if t.moments is None else "posteriors or weighted rows"
     return f"Separation audit of {t.rows:,} rows: {many}; {groups}; {kind}"
 
@@ -121,7 +159,11 @@ def measures(a: Audit) -> list[dict[str, str]]:
             "value": _nats(a.violation),
             "note": f"nats; {interval}; bias-corrected {_nats(a.violation_corrected)}",
         },
-        {"name": "certified", "value": f"≤ {_nats(a.violation_upper)}", "note": f"finite-sample bound at {sure}"},
+        {
+            "name": "certified",
+            "value": f"≤ {_nats(a.violation_upper)}",
+            "note": f"finite-sample bound at {sure}",
+        },
         {
             "name": "test of v = 0",
             "value": f"p {'≤' if floor else '='} {a.p_value:.2g}",
@@ -143,7 +185,9 @@ def measures(a: Audit) -> list[dict[str, str]]:
 
 
 def cells(a: Audit) -> list[dict[str, str]]:
-    """The cells (label, group) that cause most of the violation, with the rate that differs most."""
+    """The cells (label, group) that cause most of the violation, with the rate that differs
+    most.
+    """
     columns = a.cell_columns()
     worst: dict[tuple[Any, Any], int] = {}
     for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):

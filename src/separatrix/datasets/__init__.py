@@ -1,7 +1,7 @@
 """Datasets: one file each, and the folder is the registry.
 
-`names()` reads the folder without importing anything; `load(name)` imports the one file and reads its data. A file
-without a leading underscore is a dataset and declares `DATASET`.
+`names()` reads the folder without importing anything; `load(name)` imports the one file and reads
+its data. A file without a leading underscore is a dataset and declares `DATASET`.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def load(name: str, **options: Any) -> Data:
 
 
 def listing() -> list[dict[str, Any]]:
-    """One row per dataset for a table: its sizes, its licence, whether it is here and where, or what to put where.
+    """One row per dataset for a table: its sizes, its licence, whether it is here and where, or
+    what to put where.
 
     >>> row = next(row for row in listing() if row["name"] == "adult")
     >>> row["rows"], row["features"], row["labels"], row["groups"], row["available"], row["where"]
@@ -108,7 +109,8 @@ def listing() -> list[dict[str, Any]]:
                 "labels": declared.labels,
                 "groups": declared.groups,
                 "available": found is not None,
-                "where": found or " ".join(where_to_put(file) for file in declared.files if find(file) is None),
+                "where": found
+                or " ".join(where_to_put(file) for file in declared.files if find(file) is None),
                 "licence": declared.licence,
             }
         )

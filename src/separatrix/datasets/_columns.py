@@ -1,7 +1,8 @@
 """Raw columns: numbers with NaN for missing, or codes with their levels and -1 for missing.
 
-Everything that a dataset or a user's frame holds becomes one of these two before it is scaled or one-hot encoded. The
-level of a category is a text, the same one from a CSV file, a dataframe or an array: 1, 1.0 and "1" agree.
+Everything that a dataset or a user's frame holds becomes one of these two before it is scaled or
+one-hot encoded. The level of a category is a text, the same one from a CSV file, a dataframe or an
+array: 1, 1.0 and "1" agree.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ Columns = Mapping[str, Values]
 def take(columns: Columns, rows: NDArray[Any]) -> dict[str, Values]:
     """The same columns, only these rows (indices or a mask)."""
     return {
-        name: Coded(values.codes[rows], values.levels) if isinstance(values, Coded) else values[rows]
+        name: Coded(values.codes[rows], values.levels)
+        if isinstance(values, Coded)
+        else values[rows]
         for name, values in columns.items()
     }
 
@@ -85,18 +88,24 @@ def as_numbers(values: Values | Any, name: str) -> NDArray[np.float64]:
         numbers = parsed(values.levels)
         if numbers is None:
             text = next(level for level in values.levels if not _NUMBER.fullmatch(level))
-            raise InputError(f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop its row.")
+            raise InputError(
+                f"Column `{name}` must hold numbers, got {text!r}. Correct the value or drop its "
+                f"row."
+            )
         return np.append(numbers, np.nan)[values.codes]  # code -1 takes the last one
     array = np.asarray(values)
     if array.dtype.kind == "O" or array.dtype.kind in "UST":
         return as_numbers(as_coded(array, name), name)
     if array.dtype.kind not in "fiub":
-        raise InputError(f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first.")
+        raise InputError(
+            f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first."
+        )
     numbers = array.astype(np.float64)
     if np.isinf(numbers).any():
         row = int(np.flatnonzero(np.isinf(numbers))[0])
         raise InputError(
-            f"Column `{name}` holds an infinite value in row {row:,}. Replace it, or make it missing (NaN)."
+            f"Column `{name}` holds an infinite value in row {row:,}. Replace it, or make it "
+            f"missing (NaN)."
         )
     return numbers
 
@@ -115,14 +124,23 @@ def as_coded(values: Values | Any, name: str) -> Coded:
             distinct = distinct[:-1]
         return Coded(codes.astype(np.int32), tuple(map(level_text, distinct.tolist())))
     if array.dtype.kind not in "OUST":
-        raise InputError(f"Column `{name}` must hold categories (text, integers, booleans), got {array.dtype}.")
+        raise InputError(
+            f"Column `{name}` must hold categories (text, integers, booleans), got {array.dtype}."
+        )
     places: defaultdict[Any, int] = defaultdict()
     places.default_factory = places.__len__
     try:
-        codes = np.fromiter(map(places.__getitem__, array.tolist()), dtype=np.int32, count=len(array))
+        codes = np.fromiter(
+            map(places.__getitem__, array.tolist()), dtype=np.int32, count=len(array)
+        )
     except TypeError as error:
-        raise InputError(f"Column `{name}` holds values that cannot be categories ({error}).") from error
-    return from_codes(codes.astype(np.int32), [None if _is_missing(value) else level_text(value) for value in places])
+        raise InputError(
+            f"Column `{name}` holds values that cannot be categories ({error})."
+        ) from error
+    return from_codes(
+        codes.astype(np.int32),
+        [None if _is_missing(value) else level_text(value) for value in places],
+    )
 
 
 def _is_missing(value: Any) -> bool:
@@ -153,7 +171,8 @@ def raw_columns(data: Any, names: Sequence[str]) -> Columns:
     frame = nw.from_native(data, pass_through=True)
     if not isinstance(frame, nw.DataFrame | nw.LazyFrame):
         raise InputError(
-            f"Raw rows must be a dataframe or a mapping of column name to values, got {type(data).__name__}. "
+            f"Raw rows must be a dataframe or a mapping of column name to values, got "
+            f"{type(data).__name__}. "
             "The columns are found by name, so an array will not do."
         )
     _check_present(names, frame.collect_schema().names())
@@ -169,20 +188,28 @@ def series_values(series: nw.Series[Any]) -> Values:
         return _own(series.cast(nw.Float64).to_numpy(), series.name)
     if kind.is_temporal():
         raise InputError(
-            f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or categories that mean "
+            f"Column `{series.name}` holds dates or times ({kind}). Turn it into numbers or "
+            f"categories that mean "
             "something for the prediction (days since an event, month, weekday), or drop it."
         )
     if kind.is_nested() or kind == nw.Binary:
-        raise InputError(f"Column `{series.name}` holds {kind}, neither numbers nor categories. Unpack or drop it.")
+        raise InputError(
+            f"Column `{series.name}` holds {kind}, neither numbers nor categories. Unpack or drop "
+            f"it."
+        )
     known = ~series.is_null().to_numpy()
     if not known.any():
         return np.full(len(known), np.nan)
     text = series.filter(~series.is_null())
     text = text if kind in (nw.Boolean, nw.Object) else text.cast(nw.String)
     distinct = text.unique().to_list()
-    found = as_coded(np.array([*distinct, None], dtype=object)[:-1], series.name)  # None: never an array of texts
+    found = as_coded(
+        np.array([*distinct, None], dtype=object)[:-1], series.name
+    )  # None: never an array of texts
     codes = np.full(len(known), -1, dtype=np.int32)
-    places = text.replace_strict(distinct, list(range(len(distinct))), return_dtype=nw.Int32).to_numpy()
+    places = text.replace_strict(
+        distinct, list(range(len(distinct))), return_dtype=nw.Int32
+    ).to_numpy()
     codes[known] = found.codes[places]
     return Coded(codes, found.levels)
 
@@ -197,7 +224,9 @@ def _own(values: Any, name: str) -> Values:
     if array.dtype.kind == "O":
         kinds = {type(value) for value in array.tolist()}
         if kinds <= {int, float, type(None)} and kinds != {type(None)}:
-            array = np.array([np.nan if value is None else value for value in array.tolist()], dtype=np.float64)
+            array = np.array(
+                [np.nan if value is None else value for value in array.tolist()], dtype=np.float64
+            )
     if array.dtype.kind in "fiu":
         return array.astype(np.float64)
     return as_coded(array, name)

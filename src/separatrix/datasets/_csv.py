@@ -1,4 +1,6 @@
-"""Delimited text to columns, with the standard library alone: one pass, only the wanted columns, chunks of rows."""
+"""Delimited text to columns, with the standard library alone: one pass, only the wanted columns,
+chunks of rows.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def read_csv(
         missing: texts that stand for a missing value.
 
     Raises:
-        DataError: a column of `only` is not there, or a row has another number of fields than the header.
+        DataError: a column of `only` is not there, or a row has another number of fields than the
+            header.
 
     >>> read_csv(["age,job", "41,cook", "NA,nurse"], source="example")["age"]
     array([41., nan])
@@ -49,7 +52,8 @@ def read_csv(
     absent = [name for name in wanted if name not in names]
     if absent or not names:
         raise DataError(
-            f"{source} has no column {absent[0]!r}: its columns are {', '.join(names[:20])}. Is it the right file?"
+            f"{source} has no column {absent[0]!r}: its columns are {', '.join(names[:20])}. Is "
+            f"it the right file?"
             if absent
             else f"{source} is empty."
         )
@@ -66,8 +70,10 @@ def read_csv(
             if set(map(len, chunk)) != {len(names)}:
                 bad = next(row for row in chunk if len(row) != len(names))
                 raise DataError(
-                    f"{source}, near line {rows.line_num:,}: a row has {len(bad)} fields ({', '.join(bad)[:60]}), the "
-                    f"header {len(names)}. The file is truncated or damaged, or its delimiter is not {delimiter!r}."
+                    f"{source}, near line {rows.line_num:,}: a row has {len(bad)} fields "
+                    f"({', '.join(bad)[:60]}), the "
+                    f"header {len(names)}. The file is truncated or damaged, or its delimiter is "
+                    f"not {delimiter!r}."
                 )
             table = list(zip(*chunk, strict=True))
             for name in wanted:
@@ -76,7 +82,8 @@ def read_csv(
     except csv.Error as error:
         raise DataError(f"{source}, line {rows.line_num:,}: {error}.") from error
     return {
-        name: _typed(np.concatenate(codes[name] or [np.empty(0, np.int32)]), places[name], missing) for name in wanted
+        name: _typed(np.concatenate(codes[name] or [np.empty(0, np.int32)]), places[name], missing)
+        for name in wanted
     }
 
 

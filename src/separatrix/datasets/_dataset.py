@@ -1,4 +1,6 @@
-"""What a dataset declares (`Dataset`), what loading it returns (`Data`), and what was read and dropped (`Card`)."""
+"""What a dataset declares (`Dataset`), what loading it returns (`Data`), and what was read and
+dropped (`Card`).
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ class Dataset:
         notes: tuple[str, ...] = (),
     ) -> Card:
         """The card of one reading."""
-        return Card(name, self.title, self.source, self.licence, self.citation, read_from, dropped, notes)
+        return Card(
+            name, self.title, self.source, self.licence, self.citation, read_from, dropped, notes
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +138,22 @@ class Data:
     def __post_init__(self) -> None:
         for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):
             if len(codes) and not 0 <= codes.min() <= codes.max() < len(levels):
-                raise InputError(f"`{name}` must hold codes 0 … {len(levels) - 1}, got {codes.min()} … {codes.max()}.")
+                raise InputError(
+                    f"`{name}` must hold codes 0 … {len(levels) - 1}, got {codes.min()} … "
+                    f"{codes.max()}."
+                )
         if (self.preprocessing is None) == (self.matrix is None):
             raise InputError("Data have either raw columns with their preprocessing or a matrix.")
         sizes = self.cells
         counts = {
             "rows": len(self),
             "features": len(self.features),
-            "labels": {str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)},
-            "groups": {str(group): int(size) for group, size in zip(self.groups, sizes.sum(0), strict=True)},
+            "labels": {
+                str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)
+            },
+            "groups": {
+                str(group): int(size) for group, size in zip(self.groups, sizes.sum(0), strict=True)
+            },
         }
         object.__setattr__(self, "card", replace(self.card, counts=counts))
 
@@ -151,7 +162,9 @@ class Data:
 
     @cached_property
     def X(self) -> NDArray[np.float32]:
-        """The features, scaled or one-hot. Its statistics are of all rows: in a fold use `prepared`."""
+        """The features, scaled or one-hot. Its statistics are of all rows: in a fold use
+        `prepared`.
+        """
         if self.matrix is not None:
             return self.matrix
         assert self.preprocessing is not None
@@ -174,7 +187,9 @@ class Data:
         return dict(zip(self.groups, self.cells.sum(0).tolist(), strict=True))
 
     def prepared(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], Preprocessing | None]:
-        """All rows of X with statistics of the training rows `rows` only, and the preprocessing that gave them."""
+        """All rows of X with statistics of the training rows `rows` only, and the preprocessing
+        that gave them.
+        """
         if self.preprocessing is None:
             return self.X, None
         fitted = self.preprocessing.refit(self.columns, rows)

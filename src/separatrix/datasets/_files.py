@@ -1,8 +1,10 @@
-"""Where the bytes of a dataset come from: the package, the folder SEPARATRIX_DATA, the cache, the publisher.
+"""Where the bytes of a dataset come from: the package, the folder SEPARATRIX_DATA, the cache, the
+publisher.
 
-The first place that has the file wins. Its content is checked against the sha256 that the dataset declares, whatever it
-is packed in (plain, .gz, .xz), so a truncated or changed copy is an error and never a result. A download goes to a
-temporary name, is checked, and is renamed into the cache only then.
+The first place that has the file wins. Its content is checked against the sha256 that the dataset
+declares, whatever it is packed in (plain, .gz, .xz), so a truncated or changed copy is an error and
+never a result. A download goes to a temporary name, is checked, and is renamed into the cache only
+then.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from separatrix.errors import DataError, MissingExtraError
 
 __all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read", "where_to_put"]
 
-_UNPACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.decompress, ".xz": lzma.decompress}
+_UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.decompress,
+    ".xz": lzma.decompress,
+}
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,10 @@ class File:
     """One file that a dataset needs.
 
     Args:
-        paths: where it may lie in a data folder, packed or not: ``("compas/compas-scores-two-years.csv",)``.
-        sha256: of the unpacked content; any of these is right. The first one is that of `url`. Empty where the
-            publisher states none and `check` must do.
+        paths: where it may lie in a data folder, packed or not:
+            ``("compas/compas-scores-two-years.csv",)``.
+        sha256: of the unpacked content; any of these is right. The first one is that of `url`.
+            Empty where the publisher states none and `check` must do.
         embedded: its name in the package, if it is there.
         url: the publisher's address.
         check: raises ValueError if the content cannot be right.
@@ -55,7 +62,9 @@ class Blob:
 
 
 def cache_folder() -> Path:
-    """Where downloads and computed embeddings are kept: SEPARATRIX_CACHE, or the user's cache folder."""
+    """Where downloads and computed embeddings are kept: SEPARATRIX_CACHE, or the user's cache
+    folder.
+    """
     if chosen := os.environ.get("SEPARATRIX_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "separatrix"
@@ -79,7 +88,8 @@ def read(file: File) -> Blob:
     """The checked content of a file from the first place that has it; downloaded if no place has.
 
     Raises:
-        DataError: the file is nowhere, or not the one that was declared; says which file to put where.
+        DataError: the file is nowhere, or not the one that was declared; says which file to put
+            where.
     """
     if file.embedded is not None:
         packed = resources(__package__).joinpath("data", file.embedded).read_bytes()
@@ -98,7 +108,9 @@ def read(file: File) -> Blob:
 
 
 def _candidates(file: File) -> list[Path]:
-    places = [folder / (path + end) for folder in data_folders() for path in file.paths for end in _UNPACK]
+    places = [
+        folder / (path + end) for folder in data_folders() for path in file.paths for end in _UNPACK
+    ]
     return [place for place in places if place.is_file()]
 
 
@@ -106,19 +118,24 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
     try:
         content = _UNPACK[path.suffix if path.suffix in _UNPACK else ""](packed)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
+        raise DataError(
+            f"{path} is damaged or truncated ({error}). Delete it and get it again."
+        ) from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 and digest not in file.sha256:
         raise DataError(
             f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
-            f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a changed copy: "
+            f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a "
+            f"changed copy: "
             f"delete it and get the original{f' from {file.url}' if file.url else ''}."
         )
     if file.check is not None:
         try:
             file.check(content)
         except ValueError as error:
-            raise DataError(f"{path} is damaged or truncated ({error}). Delete it and get it again.") from error
+            raise DataError(
+                f"{path} is damaged or truncated ({error}). Delete it and get it again."
+            ) from error
     return Blob(content, origin, digest)
 
 
@@ -128,17 +145,22 @@ def where_to_put(file: File) -> str:
     folder = Path(chosen) if chosen else cache_folder()
     hint = "" if chosen else " (or set SEPARATRIX_DATA to the folder that holds it)"
     source = f", from {file.url}" if file.url else ""
-    return f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
+    return (
+        f"{Path(file.paths[0]).name} is not here: put it at {folder / file.paths[0]}{source}{hint}."
+    )
 
 
 def _download(file: File) -> Blob:
-    """Fetch under a temporary name, check, rename into the cache: the cache never holds half a file or a wrong one."""
+    """Fetch under a temporary name, check, rename into the cache: the cache never holds half a file
+    or a wrong one.
+    """
     assert file.url is not None
     try:
         import pooch
     except ImportError as error:
         raise MissingExtraError(
-            f"{where_to_put(file)} To have it downloaded, install the extra: pip install 'separatrix[data]'."
+            f"{where_to_put(file)} To have it downloaded, install the extra: pip install "
+            f"'separatrix[data]'."
         ) from error
     pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
@@ -147,16 +169,21 @@ def _download(file: File) -> Blob:
     try:
         with _Bar(target.name) as bar:
             fetch = pooch.HTTPDownloader(progressbar=bar, timeout=30)
-            pooch.retrieve(file.url, known_hash=None, fname=part.name, path=part.parent, downloader=fetch)
+            pooch.retrieve(
+                file.url, known_hash=None, fname=part.name, path=part.parent, downloader=fetch
+            )
         blob = _checked(part.read_bytes(), target, file, str(target))
         os.replace(part, target)
     except DataError as error:
         raise DataError(
-            f"{file.url} did not give the expected file (another sha256, or cut short); nothing was kept. "
+            f"{file.url} did not give the expected file (another sha256, or cut short); nothing "
+            f"was kept. "
             f"Try again, or put the original at {target}."
         ) from error
     except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
-        raise DataError(f"{where_to_put(file)} Its download failed ({type(error).__name__}).") from error
+        raise DataError(
+            f"{where_to_put(file)} Its download failed ({type(error).__name__})."
+        ) from error
     finally:
         part.unlink(missing_ok=True)
     return blob
@@ -167,7 +194,13 @@ class _Bar:
 
     def __init__(self, label: str) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TransferSpeedColumn,
+        )
 
         columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn())
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)

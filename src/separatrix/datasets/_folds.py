@@ -1,11 +1,13 @@
-"""Cross-validation folds that keep every (label, group) cell: one assignment, the same for every method."""
+"""Cross-validation folds that keep every (label, group) cell: one assignment, the same for every
+method.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns import check_lengths, compact
+from separatrix.columns.values import check_lengths, compact
 from separatrix.errors import InputError
 
 __all__ = ["folds"]
@@ -14,8 +16,9 @@ __all__ = ["folds"]
 def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -> NDArray[np.intp]:
     """The fold of each row, stratified on the cells (y, z).
 
-    Rows are shuffled, sorted by cell and dealt out in turn. So the folds' sizes differ by at most one, a cell's rows
-    are spread as evenly as whole rows allow, and a cell with at least `n_folds` rows is in every fold.
+    Rows are shuffled, sorted by cell and dealt out in turn. So the folds' sizes differ by at most
+    one, a cell's rows are spread as evenly as whole rows allow, and a cell with at least `n_folds`
+    rows is in every fold.
 
     Args:
         y, z: labels and groups.
@@ -31,7 +34,9 @@ def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -
     (y_codes, _), (z_codes, groups) = compact(y, "y"), compact(z, "z")
     n = check_lengths({"y": y_codes, "z": z_codes})
     if not 2 <= n_folds <= n:
-        raise InputError(f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}.")
+        raise InputError(
+            f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}."
+        )
     rng = np.random.default_rng(random_state)
     shuffled = rng.permutation(n)
     cell = y_codes.astype(np.intp) * len(groups) + z_codes

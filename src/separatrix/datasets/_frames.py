@@ -1,4 +1,6 @@
-"""A user's own table: which columns become features, which are refused or dropped, and the card that says so."""
+"""A user's own table: which columns become features, which are refused or dropped, and the card
+that says so.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import numpy as np
 from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
-from separatrix.columns import listed
+from separatrix.columns.values import listed
 from separatrix.datasets._columns import Coded, Columns, Values, as_coded, raw_columns
 from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._grouping import Grouping, intersect, joined
@@ -25,7 +27,9 @@ from separatrix.errors import InputError
 
 __all__ = ["from_file", "from_frame", "plan"]
 
-_DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?")
+_DATE = re.compile(
+    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
+)
 _MAX_LABELS = 100
 
 
@@ -42,14 +46,17 @@ def from_frame(
 ) -> Data:
     """A table with a target and sensitive columns as data for training.
 
-    Numbers are scaled; text, booleans and `categorical` columns are one-hot with at most `cap` levels and "(other)";
-    missing values are a level. Constant columns are dropped. Text or integer columns whose values are all distinct
-    (identifiers) and free text are dropped with a warning that names them. Dates are refused.
+    Numbers are scaled; text, booleans and `categorical` columns are one-hot with at most `cap`
+    levels and "(other)"; missing values are a level. Constant columns are dropped. Text or integer
+    columns whose values are all distinct (identifiers) and free text are dropped with a warning
+    that names them. Dates are refused.
 
     Args:
-        frame: a dataframe of any library that narwhals takes, or a mapping of column name to values.
+        frame: a dataframe of any library that narwhals takes, or a mapping of column name to
+            values.
         target: the column to predict, 2 to 100 levels.
-        sensitive: the column or columns that define the groups; several are intersected. They are left out of X.
+        sensitive: the column or columns that define the groups; several are intersected. They are
+            left out of X.
         drop: columns to leave out.
         keep: columns to use although they look like identifiers, dates or free text.
         categorical: integer columns whose numbers are codes.
@@ -65,22 +72,37 @@ def from_frame(
     chosen = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
     names = _names(frame)
     if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError(f"`sensitive` must name at least one column, each once, got {list(chosen)}.")
+        raise InputError(
+            f"`sensitive` must name at least one column, each once, got {list(chosen)}."
+        )
     _check_names(
-        names, {"target": (target,), "sensitive": chosen, "drop": drop, "keep": keep, "categorical": categorical}
+        names,
+        {
+            "target": (target,),
+            "sensitive": chosen,
+            "drop": drop,
+            "keep": keep,
+            "categorical": categorical,
+        },
     )
     for what, others in {"sensitive": chosen, "drop": drop}.items():
         if target in others:
             raise InputError(f"Column {target!r} is both `target` and in `{what}`.")
     if both := [column for column in chosen if column in drop]:
-        raise InputError(f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature.")
+        raise InputError(
+            f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature."
+        )
     columns = dict(raw_columns(frame, [name for name in names if name not in set(drop)]))
     n = len(columns[target])
     if n == 0 or any(len(values) != n for values in columns.values()):
-        raise InputError("The table has no rows." if n == 0 else "The columns of the table differ in length.")
+        raise InputError(
+            "The table has no rows." if n == 0 else "The columns of the table differ in length."
+        )
     truth_values = _booleans(frame, (target, *chosen))
     y, labels = _levels(columns.pop(target), target, "target", target in truth_values)
-    z, groups = _intersection([_levels(columns.pop(c), c, "sensitive", c in truth_values) for c in chosen])
+    z, groups = _intersection(
+        [_levels(columns.pop(c), c, "sensitive", c in truth_values) for c in chosen]
+    )
     planned, dropped = _planned(columns, keep, categorical, cap)
     used = {column: columns[column] for column in planned.columns}
     card = Card(
@@ -146,12 +168,15 @@ def _planned(
             features.append(Category(column, cap=cap) if coded else Number(column))
     if suspicious:
         warnings.warn(
-            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or in `keep` to use.",
+            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm "
+            f"or in `keep` to use.",
             UserWarning,
             stacklevel=3,
         )
     if not features:
-        raise InputError(f"No feature is left of {', '.join(columns) or 'no columns'}. {' '.join(dropped)}")
+        raise InputError(
+            f"No feature is left of {', '.join(columns) or 'no columns'}. {' '.join(dropped)}"
+        )
     return Preprocessing(tuple(features)), tuple(dropped)
 
 
@@ -192,7 +217,8 @@ def _names(frame: Any) -> list[str]:
         raise InputError(f"`frame` cannot be read: {error}.") from error
     if not isinstance(native, nw.DataFrame | nw.LazyFrame):
         raise InputError(
-            f"`frame` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of columns, got "
+            f"`frame` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of columns, "
+            f"got "
             f"{type(frame).__name__}. For a file use `from_file`."
         )
     return list(native.collect_schema().names())
@@ -201,40 +227,63 @@ def _names(frame: Any) -> list[str]:
 def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> None:
     for what, wanted in arguments.items():
         if isinstance(wanted, str):
-            raise InputError(f"`{what}` must be a list of column names, got the text {wanted!r}. Pass [{wanted!r}].")
+            raise InputError(
+                f"`{what}` must be a list of column names, got the text {wanted!r}. Pass "
+                f"[{wanted!r}]."
+            )
         for column in wanted:
             if column not in names:
-                raise InputError(f"`{what}` names {column!r}, but the columns are {', '.join(map(str, names[:20]))}.")
+                raise InputError(
+                    f"`{what}` names {column!r}, but the columns are "
+                    f"{', '.join(map(str, names[:20]))}."
+                )
 
 
 def _booleans(frame: Any, names: Sequence[str]) -> set[str]:
     """Which of these columns hold True and False, so that their levels stay that."""
     if isinstance(frame, Mapping):
-        return {name for name in names if not isinstance(frame[name], Coded) and np.asarray(frame[name]).dtype == bool}
+        return {
+            name
+            for name in names
+            if not isinstance(frame[name], Coded) and np.asarray(frame[name]).dtype == bool
+        }
     schema = nw.from_native(frame).collect_schema()
     return {name for name in names if schema[name] == nw.Boolean}
 
 
-def _levels(values: Values, column: str, role: str, boolean: bool) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Codes and levels of a target or sensitive column, only levels that occur; numbers and booleans stay such."""
+def _levels(
+    values: Values, column: str, role: str, boolean: bool
+) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Codes and levels of a target or sensitive column, only levels that occur; numbers and
+    booleans stay such.
+    """
     x = as_coded(values, column)
     native: list[Hashable] = list(x.levels)
     if not isinstance(values, Coded):
-        native = [float(level) if "." in level or "e" in level else int(level) for level in x.levels]
+        native = [
+            float(level) if "." in level or "e" in level else int(level) for level in x.levels
+        ]
     elif boolean:
         native = [level == "true" for level in x.levels]
     gone = np.flatnonzero(x.codes < 0)
     if len(gone):
         rows = ", ".join(f"{row:,}" for row in gone[:3]) + (", …" if len(gone) > 3 else "")
         raise InputError(
-            f"The {role} column `{column}` has {len(gone):,} missing values (rows {rows}). Drop those rows"
-            + (' or give missing its own group: `column.fillna("missing")`.' if role == "sensitive" else ".")
+            f"The {role} column `{column}` has {len(gone):,} missing values (rows {rows}). Drop "
+            f"those rows"
+            + (
+                ' or give missing its own group: `column.fillna("missing")`.'
+                if role == "sensitive"
+                else "."
+            )
         )
     here = np.flatnonzero(x.counts())
     if not 2 <= len(here) <= _MAX_LABELS:
         raise InputError(
-            f"The {role} column `{column}` has {len(here):,} levels ({listed([native[i] for i in here])}); it "
-            f"needs 2 to {_MAX_LABELS}. " + ("Is it constant?" if len(here) < 2 else "Put its values into bands.")
+            f"The {role} column `{column}` has {len(here):,} levels "
+            f"({listed([native[i] for i in here])}); it "
+            f"needs 2 to {_MAX_LABELS}. "
+            + ("Is it constant?" if len(here) < 2 else "Put its values into bands.")
         )
     renumber = np.zeros(len(x.levels), dtype=np.intp)
     renumber[here] = np.arange(len(here))
@@ -250,16 +299,23 @@ def _intersection(
     codes, places = intersect([codes for codes, _ in parts], [len(levels) for _, levels in parts])
     if len(places[0]) > 1_000:
         raise InputError(
-            f"The sensitive columns make {len(places[0]):,} groups; at most 1,000 make sense. Merge levels."
+            f"The sensitive columns make {len(places[0]):,} groups; at most 1,000 make sense. "
+            f"Merge levels."
         )
     return codes, joined([levels for _, levels in parts], places)
 
 
 def _refuse_dates(values: Values, column: str) -> None:
-    if isinstance(values, Coded) and values.levels and all(map(_DATE.fullmatch, values.levels[:200])):
+    if (
+        isinstance(values, Coded)
+        and values.levels
+        and all(map(_DATE.fullmatch, values.levels[:200]))
+    ):
         raise InputError(
-            f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or categories that mean "
-            "something for the prediction (days since an event, month, weekday), or pass it in `drop`."
+            f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or "
+            f"categories that mean "
+            "something for the prediction (days since an event, month, weekday), or pass it in "
+            "`drop`."
         )
 
 
@@ -275,13 +331,17 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
             return None
         if here == known and here > 2:
             return "an identifier: all values are distinct"
-        words = sum(level.count(" ") for level in values.levels[:500]) / min(500, len(values.levels))
+        words = sum(level.count(" ") for level in values.levels[:500]) / min(
+            500, len(values.levels)
+        )
         return "free text" if here > n / 2 and here > 20 and words >= 3 else None
     known_values = values[~np.isnan(values)]
     distinct = len(np.unique(known_values))
     if distinct + (len(known_values) < n) <= 1:
         return "constant"
     whole = bool((known_values == np.floor(known_values)).all())
-    if whole and distinct == len(known_values) >= 100 and not keep:  # few integers are distinct by chance
+    if (
+        whole and distinct == len(known_values) >= 100 and not keep
+    ):  # few integers are distinct by chance
         return "an identifier: all values are distinct"
     return None

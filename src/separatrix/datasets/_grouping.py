@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns import listed
+from separatrix.columns.values import listed
 from separatrix.datasets._columns import as_coded, level_text, raw_columns
 from separatrix.errors import InputError
 
@@ -33,19 +33,27 @@ class Grouping:
     groups: tuple[Hashable, ...]
 
     def codes(self, data: Any) -> NDArray[np.intp]:
-        """The group's code of each row of a dataframe or a mapping of columns; an unknown group is an error."""
+        """The group's code of each row of a dataframe or a mapping of columns; an unknown group is
+        an error.
+        """
         parts = [as_coded(values, name) for name, values in raw_columns(data, self.columns).items()]
         for part, name in zip(parts, self.columns, strict=True):
             if (part.codes < 0).any():
                 row = int(np.flatnonzero(part.codes < 0)[0])
-                raise InputError(f"The sensitive column `{name}` is missing in row {row:,}. Its group must be known.")
-        fused, places = intersect([part.codes for part in parts], [len(part.levels) for part in parts])
+                raise InputError(
+                    f"The sensitive column `{name}` is missing in row {row:,}. Its group must be "
+                    f"known."
+                )
+        fused, places = intersect(
+            [part.codes for part in parts], [len(part.levels) for part in parts]
+        )
         names = joined([part.levels for part in parts], places)
         known = {level_text(group): code for code, group in enumerate(self.groups)}
         unknown = [name for name in names if name not in known]
         if unknown:
             raise InputError(
-                f"The groups {listed(unknown)} of {', '.join(self.columns)} were not in the training rows "
+                f"The groups {listed(unknown)} of {', '.join(self.columns)} were not in the "
+                f"training rows "
                 f"({listed(self.groups)}): the model cannot say anything about them."
             )
         return np.array([known[name] for name in names], dtype=np.intp)[fused]
@@ -63,12 +71,18 @@ class Grouping:
 def intersect(
     codes: Sequence[NDArray[Any]], sizes: Sequence[int]
 ) -> tuple[NDArray[np.intp], tuple[NDArray[np.intp], ...]]:
-    """Each row's intersection as a code, and for each code the places in the single columns; only what occurs."""
+    """Each row's intersection as a code, and for each code the places in the single columns; only
+    what occurs.
+    """
     here, fused = np.unique(np.ravel_multi_index(tuple(codes), tuple(sizes)), return_inverse=True)
     return fused.astype(np.intp), np.unravel_index(here, tuple(sizes))
 
 
-def joined(levels: Sequence[Sequence[Hashable]], places: Sequence[NDArray[np.intp]]) -> tuple[str, ...]:
+def joined(
+    levels: Sequence[Sequence[Hashable]], places: Sequence[NDArray[np.intp]]
+) -> tuple[str, ...]:
     """The intersections' names."""
-    columns = [[level_text(of[place]) for place in where] for of, where in zip(levels, places, strict=True)]
+    columns = [
+        [level_text(of[place]) for place in where] for of, where in zip(levels, places, strict=True)
+    ]
     return tuple(" & ".join(row) for row in zip(*columns, strict=True))

@@ -1,10 +1,12 @@
-"""Raw columns to a float32 matrix: numbers scaled, categories one-hot, numbers in bands; missing is a level of its own.
+"""Raw columns to a float32 matrix: numbers scaled, categories one-hot, numbers in bands; missing is
+a level of its own.
 
-A `Preprocessing` is fitted on training rows only and then applied to any raw rows by column name, where it was trained
-or in the deployed predictor; it is plain JSON on disk. `refit` gives every cross-validation fold its own statistics in
-the same layout, so that all folds have the same columns: a level that the fold's training rows do not hold is treated
-as the deployed predictor treats an unseen level, and its column is idle: zero in every row, because the weights behind
-it were never trained.
+A `Preprocessing` is fitted on training rows only and then applied to any raw rows by column name,
+where it was trained or in the deployed predictor; it is plain JSON on disk. `refit` gives every
+cross-validation fold its own statistics in the same layout, so that all folds have the same
+columns: a level that the fold's training rows do not hold is treated as the deployed predictor
+treats an unseen level, and its column is idle: zero in every row, because the weights behind it
+were never trained.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Number:
-    """A number: (x - mean) / scale, with a 0/1 column for missing where the fitted rows had missing values.
+    """A number: (x - mean) / scale, with a 0/1 column for missing where the fitted rows had missing
+    values.
 
     A missing value takes the mean, so it adds nothing but its own column.
     """
@@ -42,7 +45,9 @@ class Number:
         return (self.column, f"{self.column}=(missing)") if self.missing else (self.column,)
 
     def fit(self, values: Values) -> Number:
-        return replace(self, missing=bool(np.isnan(as_numbers(values, self.column)).any())).refit(values)
+        return replace(self, missing=bool(np.isnan(as_numbers(values, self.column)).any())).refit(
+            values
+        )
 
     def refit(self, values: Values) -> Number:
         x = as_numbers(values, self.column)
@@ -51,7 +56,8 @@ class Number:
         if not len(known):
             return replace(self, mean=0.0, scale=1.0, idle=idle)
         mean, spread = float(known.mean()), float(known.std())
-        # A constant column has only rounding for a spread; dividing by that would blow up the first other value.
+        # A constant column has only rounding for a spread; dividing by that would blow up the first
+        # other value.
         scale = spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0
         return replace(self, mean=mean, scale=scale, idle=idle)
 
@@ -65,14 +71,17 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "(other)", missing a level.
+    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "(other)",
+    missing a level.
 
     Args:
         column: its name in the raw rows.
         levels: the levels with a column, in order; learnt by `fit` where empty.
         cap: how many levels `fit` gives a column: the most frequent ones.
-        other, missing: whether there are columns for the joined rarer levels and for missing values.
-        idle: levels, "(other)" and "(missing)" among them, that the fitted rows did not hold; they count as unseen.
+        other, missing: whether there are columns for the joined rarer levels and for missing
+            values.
+        idle: levels, "(other)" and "(missing)" among them, that the fitted rows did not hold; they
+            count as unseen.
 
     An unseen level is "(other)" where the fitted rows had such; otherwise the row has zeros.
     """
@@ -86,7 +95,11 @@ class Category:
 
     @property
     def _places(self) -> tuple[str, ...]:
-        return (*self.levels, *(["(other)"] if self.other else []), *(["(missing)"] if self.missing else []))
+        return (
+            *self.levels,
+            *(["(other)"] if self.other else []),
+            *(["(missing)"] if self.missing else []),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +110,9 @@ class Category:
         counts = x.counts()
         levels, other = self.levels, self.other
         if not levels:
-            ranked = sorted(np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code]))
+            ranked = sorted(
+                np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code])
+            )
             levels = tuple(x.levels[code] for code in sorted(ranked[: self.cap]))
             other = len(ranked) > self.cap
         missing = self.missing or bool((x.codes < 0).any())
@@ -123,7 +138,9 @@ class Category:
 
 @dataclass(frozen=True)
 class Band:
-    """A number in bands: one 0/1 column per band, band i for edges[i-1] ≤ x < edges[i]; missing is its own band."""
+    """A number in bands: one 0/1 column per band, band i for edges[i-1] ≤ x < edges[i]; missing is
+    its own band.
+    """
 
     column: str
     edges: tuple[float, ...]
@@ -133,15 +150,25 @@ class Band:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f"{self.column}={band}" for band in (*self.bands, *(["(missing)"] if self.missing else [])))
+        return tuple(
+            f"{self.column}={band}"
+            for band in (*self.bands, *(["(missing)"] if self.missing else []))
+        )
 
     def _index(self, values: Values) -> NDArray[np.intp]:
         x = as_numbers(values, self.column)
-        return np.where(np.isnan(x), len(self.bands) if self.missing else -1, np.searchsorted(self.edges, x, "right"))
+        return np.where(
+            np.isnan(x),
+            len(self.bands) if self.missing else -1,
+            np.searchsorted(self.edges, x, "right"),
+        )
 
     def fit(self, values: Values) -> Band:
         if len(self.bands) != len(self.edges) + 1:
-            raise InputError(f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its edges.")
+            raise InputError(
+                f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its "
+                f"edges."
+            )
         missing = self.missing or bool(np.isnan(as_numbers(values, self.column)).any())
         return replace(self, missing=missing).refit(values)
 
@@ -194,7 +221,9 @@ class Preprocessing:
         return tuple(name for feature in self.features for name in feature.names)
 
     def fit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
-        """Learn layout (levels, missing columns) and statistics from these rows of raw data, or from all."""
+        """Learn layout (levels, missing columns) and statistics from these rows of raw data, or
+        from all.
+        """
         return self._fitted(data, rows, "fit")
 
     def refit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
@@ -204,14 +233,21 @@ class Preprocessing:
     def _fitted(self, data: Any, rows: NDArray[Any] | None, how: str) -> Preprocessing:
         columns = raw_columns(data, self.columns)
         columns = columns if rows is None else take(columns, rows)
-        return Preprocessing(tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features))
+        return Preprocessing(
+            tuple(getattr(feature, how)(columns[feature.column]) for feature in self.features)
+        )
 
     def transform(self, data: Any) -> Matrix:
-        """The matrix of raw rows: a dataframe or a mapping of columns; other columns than ours are ignored."""
+        """The matrix of raw rows: a dataframe or a mapping of columns; other columns than ours are
+        ignored.
+        """
         columns = raw_columns(data, self.columns)
         lengths = {name: len(values) for name, values in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InputError(f"The columns differ in length: {', '.join(f'{k} {n:,}' for k, n in lengths.items())}.")
+            raise InputError(
+                f"The columns differ in length: "
+                f"{', '.join(f'{k} {n:,}' for k, n in lengths.items())}."
+            )
         n = next(iter(lengths.values()), 0)
         out = np.empty((n, len(self.names)), dtype=np.float32)
         start = 0
@@ -224,20 +260,29 @@ class Preprocessing:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         kinds = {kind: name for name, kind in _KINDS.items()}
-        return {"version": 1, "features": [{"kind": kinds[type(f)], **asdict(f)} for f in self.features]}
+        return {
+            "version": 1,
+            "features": [{"kind": kinds[type(f)], **asdict(f)} for f in self.features],
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
         """The inverse of `to_dict`, from JSON."""
         if data.get("version") != 1:
             raise InputError(
-                f"This preprocessing has version {data.get('version')!r}; this separatrix reads version 1."
+                f"This preprocessing has version {data.get('version')!r}; this separatrix reads "
+                f"version 1."
             )
         features = []
         for entry in data["features"]:
-            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+            fields = {
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in entry.items()
+            }
             kind = fields.pop("kind")
             if kind not in _KINDS:
-                raise InputError(f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}.")
+                raise InputError(
+                    f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}."
+                )
             features.append(_KINDS[kind](**fields))
         return cls(tuple(features))

@@ -18,7 +18,9 @@ __all__ = ["read_table"]
 
 
 def read_table(path: Path) -> Any:
-    """The columns of a CSV file (plain or .gz; comma, semicolon, tab or bar), or the table of a Parquet file."""
+    """The columns of a CSV file (plain or .gz; comma, semicolon, tab or bar), or the table of a
+    Parquet file.
+    """
     if not path.is_file():
         raise DataError(f"There is no file {path}.")
     return _read_parquet(path) if path.suffix in (".parquet", ".pq") else _read_text(path)
@@ -28,7 +30,9 @@ def _read_parquet(path: Path) -> Any:
     try:
         parquet = import_module("pyarrow.parquet")
     except ImportError as error:
-        raise MissingExtraError(f"{path.name} needs pyarrow: pip install 'separatrix[engines]'.") from error
+        raise MissingExtraError(
+            f"{path.name} needs pyarrow: pip install 'separatrix[engines]'."
+        ) from error
     try:
         return parquet.read_table(path)
     except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
@@ -45,14 +49,20 @@ def _read_text(path: Path) -> dict[str, Values]:
     try:
         with (
             path.open("rb") as raw,
-            wrap_file(raw, size, description=path.name, console=console, transient=True, disable=quick) as counted,
+            wrap_file(
+                raw, size, description=path.name, console=console, transient=True, disable=quick
+            ) as counted,
         ):
             plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
             stream = io.TextIOWrapper(plain, encoding="utf-8-sig", newline="")
             first = stream.readline()
             delimiter = max(",;\t|", key=first.count)
-            return read_csv(chain([first] if first else [], stream), source=str(path), delimiter=delimiter)
+            return read_csv(
+                chain([first] if first else [], stream), source=str(path), delimiter=delimiter
+            )
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8.") from error
+        raise DataError(
+            f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8."
+        ) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} is not a whole .gz file ({error}).") from error

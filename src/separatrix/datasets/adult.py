@@ -1,4 +1,6 @@
-"""UCI Adult: income above 50,000 dollars, groups by sex. The training file only, as in the paper. Embedded."""
+"""UCI Adult: income above 50,000 dollars, groups by sex. The training file only, as in the paper.
+Embedded.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,16 @@ _COLUMNS = (
 _NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 _PAPER = (
     Band("age", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70")),
-    Band("education-num", (6, 7, 8, 9, 10, 11, 12, 13), ("<6", "6", "7", "8", "9", "10", "11", "12", ">12")),
+    Band(
+        "education-num",
+        (6, 7, 8, 9, 10, 11, 12, 13),
+        ("<6", "6", "7", "8", "9", "10", "11", "12", ">12"),
+    ),
 )
 _FULL = tuple(
-    Number(name) if name in _NUMBERS else Category(name) for name in _COLUMNS if name not in ("sex", "income")
+    Number(name) if name in _NUMBERS else Category(name)
+    for name in _COLUMNS
+    if name not in ("sex", "income")
 )
 _FILE = File(
     ("adult/adult.data",),
@@ -37,7 +45,8 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     """Adult.
 
     Args:
-        features: "paper": decades of age and years of education, 16 dummies. "full": every column but sex.
+        features: "paper": decades of age and years of education, 16 dummies. "full": every column
+            but sex.
     """
     if features not in ("paper", "full"):
         raise InputError(f"`features` of adult must be 'paper' or 'full', got {features!r}.")
@@ -45,12 +54,16 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     plan = _PAPER if features == "paper" else _FULL
     wanted = (*Preprocessing(plan).columns, "sex", "income")
     lines = blob.content.decode().splitlines()
-    columns = read_csv(lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"}))
+    columns = read_csv(
+        lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"})
+    )
     income, sex = columns.pop("income"), columns.pop("sex")
     assert isinstance(income, Coded)
     assert isinstance(sex, Coded)
     notes = (
-        ("`relationship` (Husband, Wife) all but names the sex that is left out of X.",) if features == "full" else ()
+        ("`relationship` (Husband, Wife) all but names the sex that is left out of X.",)
+        if features == "full"
+        else ()
     )
     return Data(
         y=income.codes.astype(np.intp),

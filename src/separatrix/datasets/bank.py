@@ -11,7 +11,17 @@ from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Category, Number, Preprocessing
 
 _NUMBERS = ("age", "balance", "day", "duration", "campaign", "pdays", "previous")
-_CATEGORIES = ("job", "marital", "education", "default", "housing", "loan", "contact", "month", "poutcome")
+_CATEGORIES = (
+    "job",
+    "marital",
+    "education",
+    "default",
+    "housing",
+    "loan",
+    "contact",
+    "month",
+    "poutcome",
+)
 _FILE = File(
     ("bank/bank-full.csv",),
     ("d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",),
@@ -23,19 +33,26 @@ def load(*, marital: bool = True) -> Data:
     """Bank: 7 numbers and 44 dummies.
 
     Args:
-        marital: whether X holds the three dummies of marital status, from which the group follows, as in the paper.
+        marital: whether X holds the three dummies of marital status, from which the group follows,
+            as in the paper.
     """
     blob = read(_FILE)
     lines = blob.content.decode().splitlines()
     columns = read_csv(
-        lines, source="bank-full.csv", delimiter=";", only=(*_NUMBERS, *_CATEGORIES, "y"), missing=frozenset()
+        lines,
+        source="bank-full.csv",
+        delimiter=";",
+        only=(*_NUMBERS, *_CATEGORIES, "y"),
+        missing=frozenset(),
     )
     subscribed, status = columns.pop("y"), columns["marital"]
     assert isinstance(subscribed, Coded)
     assert isinstance(status, Coded)
     if not marital:
         del columns["marital"]
-    plan = Preprocessing(tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns))
+    plan = Preprocessing(
+        tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns)
+    )
     return Data(
         y=subscribed.codes.astype(np.intp),
         z=status.is_level("married").astype(np.intp),
@@ -44,8 +61,15 @@ def load(*, marital: bool = True) -> Data:
         card=DATASET.card(
             "bank",
             {blob.origin: blob.sha256},
-            notes=("`duration` is known only after the call: a model for use before it must leave it out.",)
-            + (("X holds the dummies of `marital`, from which the group follows.",) if marital else ()),
+            notes=(
+                "`duration` is known only after the call: a model for use before it must leave it "
+                "out.",
+            )
+            + (
+                ("X holds the dummies of `marital`, from which the group follows.",)
+                if marital
+                else ()
+            ),
         ),
         columns=columns,
         preprocessing=plan.fit(columns),
@@ -57,7 +81,8 @@ DATASET = Dataset(
     title="UCI Bank Marketing (bank-full)",
     source="UCI Machine Learning Repository, doi:10.24432/C5K306",
     licence="CC BY 4.0",
-    citation="Moro, S., Cortez, P. and Rita, P. (2014). A data-driven approach to predict the success of bank "
+    citation="Moro, S., Cortez, P. and Rita, P. (2014). A data-driven approach to predict the "
+    "success of bank "
     "telemarketing. Decision Support Systems 62, 22-31.",
     rows=45_211,
     features=51,

@@ -1,7 +1,9 @@
-"""CelebA: is the person smiling, groups by the attribute Male; features are 512 numbers of a fixed ResNet18.
+"""CelebA: is the person smiling, groups by the attribute Male; features are 512 numbers of a fixed
+ResNet18.
 
-The images may not be redistributed, so the official folder must be there: img_align_celeba/, list_attr_celeba.txt and
-list_eval_partition.txt. The embedding is made once and kept in the cache; a ready one may be passed instead.
+The images may not be redistributed, so the official folder must be there: img_align_celeba/,
+list_attr_celeba.txt and list_eval_partition.txt. The embedding is made once and kept in the cache;
+a ready one may be passed instead.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
 _PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
-_WEIGHTS = "resnet18-f37072fd.pth"  # torchvision's IMAGENET1K_V1; the name carries the start of its sha256
+_WEIGHTS = (
+    "resnet18-f37072fd.pth"  # torchvision's IMAGENET1K_V1; the name carries the start of its sha256
+)
 
 
 def load(
@@ -36,8 +40,10 @@ def load(
 
     Args:
         folder: the official folder; SEPARATRIX_DATA/celeba or the cache's where None.
-        embeddings: a .npy or .npz with one row per image, in the order of list_attr_celeba.txt, instead of images.
-        weights: a ResNet18 weight file (.pth, .safetensors); torchvision's from torch's own cache where None.
+        embeddings: a .npy or .npz with one row per image, in the order of list_attr_celeba.txt,
+            instead of images.
+        weights: a ResNet18 weight file (.pth, .safetensors); torchvision's from torch's own cache
+            where None.
         target, sensitive: names of attributes.
         batch: images at a time.
     """
@@ -67,13 +73,17 @@ def load(
 
 
 def _root(folder: str | Path | None) -> Path:
-    places = [Path(folder)] if folder is not None else [place / "celeba" for place in data_folders()]
+    places = (
+        [Path(folder)] if folder is not None else [place / "celeba" for place in data_folders()]
+    )
     for place in places:
         if place.is_dir():
             return place
     raise DataError(
-        f"CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and list_eval_partition.txt into {places[0]} "
-        "(from the project page mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
+        f"CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
+        f"list_eval_partition.txt into {places[0]} "
+        "(from the project page mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial "
+        "research)."
     )
 
 
@@ -84,12 +94,19 @@ def _inside(root: Path, file: File) -> Path:
     raise DataError(f"{Path(file.paths[0]).name} is not in {root}: put the official file there.")
 
 
-def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
-    """Image names and the wanted attributes as 0/1; the file writes them -1/1 after a line with the number of rows."""
+def _attributes(
+    path: Path, wanted: tuple[str, str]
+) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
+    """Image names and the wanted attributes as 0/1; the file writes them -1/1 after a line with the
+    number of rows.
+    """
     with path.open() as lines:
         announced, header = next(lines, "").strip(), next(lines, "").split()
         if not announced.isdigit():
-            raise DataError(f"{path} must begin with the number of images and the attributes' names. Get the original.")
+            raise DataError(
+                f"{path} must begin with the number of images and the attributes' names. Get the "
+                f"original."
+            )
         for name in wanted:
             if name not in header:
                 raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
@@ -97,31 +114,48 @@ def _attributes(path: Path, wanted: tuple[str, str]) -> tuple[list[str], dict[st
         first, second = (1 + header.index(name) for name in wanted)
         for fields in map(str.split, lines):  # of 40 attributes two are kept
             if len(fields) != len(header) + 1:
-                raise DataError(f"{path}: the line of {fields[0] if fields else 'nothing'} is cut short.")
+                raise DataError(
+                    f"{path}: the line of {fields[0] if fields else 'nothing'} is cut short."
+                )
             names.append(fields[0])
             signs.append((fields[first], fields[second]))
     if len(names) != int(announced):
-        raise DataError(f"{path} announces {int(announced):,} images and holds {len(names):,}. Get the original.")
+        raise DataError(
+            f"{path} announces {int(announced):,} images and holds {len(names):,}. Get the "
+            f"original."
+        )
     found = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
         if not set(column) <= {"-1", "1"}:
-            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {sorted(set(column) - {'-1', '1'})[0]!r}.")
+            raise DataError(
+                f"{path}: attribute {name} must be -1 or 1, got "
+                f"{sorted(set(column) - {'-1', '1'})[0]!r}."
+            )
         found[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
     return names, found
 
 
 def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
     pairs = [line.split() for line in path.read_text().splitlines() if line.strip()]
-    if [pair[0] for pair in pairs] != names or any(pair[1:] not in (["0"], ["1"], ["2"]) for pair in pairs):
-        raise DataError(f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the original.")
+    if [pair[0] for pair in pairs] != names or any(
+        pair[1:] not in (["0"], ["1"], ["2"]) for pair in pairs
+    ):
+        raise DataError(
+            f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the "
+            f"original."
+        )
     return np.array([float(pair[1]) for pair in pairs])
 
 
-def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: int) -> tuple[NDArray[np.float32], str]:
+def _embedding(
+    root: Path, names: list[str], weights: str | Path | None, batch: int
+) -> tuple[NDArray[np.float32], str]:
     path = _weight_file(weights)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if path.name == _WEIGHTS and not digest.startswith("f37072fd"):
-        raise DataError(f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again.")
+        raise DataError(
+            f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again."
+        )
     listing = hashlib.sha256("\n".join((str(root.resolve()), *names)).encode()).hexdigest()
     target = cache_folder() / "celeba" / f"resnet18-{digest[:12]}-{listing[:12]}.npy"
     note = f"Features: ResNet18 ({path.name}, sha256 {digest[:12]}…), kept at {target}."
@@ -132,7 +166,8 @@ def _embedding(root: Path, names: list[str], weights: str | Path | None, batch: 
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise DataError(
-            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack them there."
+            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. "
+            f"Unpack them there."
         )
     network, width = _network(path)
     return embed([images / name for name in names], target, network, width, digest, batch), note
@@ -148,7 +183,8 @@ def _weight_file(weights: str | Path | None) -> Path:
     path = Path(torch.hub.get_dir()) / "checkpoints" / _WEIGHTS
     if not path.is_file():
         raise DataError(
-            f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass weights=PATH, or pass "
+            f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass "
+            f"weights=PATH, or pass "
             "a ready embedding as embeddings=PATH."
         )
     return path
@@ -170,7 +206,9 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise MissingExtraError("Embedding CelebA needs torch: pip install 'separatrix[torch]'.") from error
+        raise MissingExtraError(
+            "Embedding CelebA needs torch: pip install 'separatrix[torch]'."
+        ) from error
     return torch
 
 
@@ -178,7 +216,8 @@ DATASET = Dataset(
     title="CelebA, ResNet18 embedding",
     source="mmlab.ie.cuhk.edu.hk/projects/CelebA.html",
     licence="non-commercial research only; not redistributable",
-    citation="Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep learning face attributes in the wild. ICCV.",
+    citation="Liu, Z., Luo, P., Wang, X. and Tang, X. (2015). Deep learning face attributes in "
+    "the wild. ICCV.",
     rows=202_599,
     features=512,
     labels=2,

@@ -1,7 +1,8 @@
 """ProPublica COMPAS: recidivism in Broward County, African-American and Caucasian defendants.
 
-The file names people. Only the columns listed here are ever decoded: no name, date of birth, case number or date of
-jail or custody leaves this reader, whether it is given ProPublica's 53 columns or a copy without them.
+The file names people. Only the columns listed here are ever decoded: no name, date of birth, case
+number or date of jail or custody leaves this reader, whether it is given ProPublica's 53 columns or
+a copy without them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ _FULL = (
     Category("c_charge_degree"),
     Category("c_charge_desc", cap=30),
 )
-_FILTER = ("race", "days_b_screening_arrest", "is_recid", "two_year_recid", "c_charge_degree", "score_text")
+_FILTER = (
+    "race",
+    "days_b_screening_arrest",
+    "is_recid",
+    "two_year_recid",
+    "c_charge_degree",
+    "score_text",
+)
 _RACES = ("African-American", "Caucasian")
 _FILE = File(
     ("compas/compas-scores-two-years.csv", "compas/compas-scores-two-years.noid.csv"),
@@ -54,20 +62,25 @@ def load(
     """COMPAS.
 
     Args:
-        features: "paper": age category, charge degree and priors in three bands, 8 dummies. "full": also sex, age,
-            juvenile counts, priors as a number and the 30 most frequent charges.
+        features: "paper": age category, charge degree and priors in three bands, 8 dummies. "full":
+            also sex, age, juvenile counts, priors as a number and the 30 most frequent charges.
         target: any recidivism on file, as in the paper, or within two years.
     """
     if features not in ("paper", "full"):
         raise InputError(f"`features` of compas must be 'paper' or 'full', got {features!r}.")
     if target not in ("is_recid", "two_year_recid"):
-        raise InputError(f"`target` of compas must be 'is_recid' or 'two_year_recid', got {target!r}.")
+        raise InputError(
+            f"`target` of compas must be 'is_recid' or 'two_year_recid', got {target!r}."
+        )
     blob = read(_FILE)
     plan = Preprocessing(_PAPER if features == "paper" else _FULL)
     wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))
     lines = blob.content.decode().splitlines()
-    table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted, missing=frozenset({""}))
-    # ProPublica's own filter: a charge within 30 days of the screening, a known outcome, no ordinary traffic offence.
+    table = read_csv(
+        lines, source="compas-scores-two-years.csv", only=wanted, missing=frozenset({""})
+    )
+    # ProPublica's own filter: a charge within 30 days of the screening, a known outcome, no
+    # ordinary traffic offence.
     kept = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
     kept &= as_numbers(table["is_recid"], "is_recid") != -1
     kept &= ~as_coded(table["c_charge_degree"], "c_charge_degree").is_level("O")
@@ -87,10 +100,13 @@ def load(
             "compas",
             {blob.origin: blob.sha256},
             dropped=(
-                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within 30 days of the "
+                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within "
+                f"30 days of the "
                 "screening, unknown outcome, ordinary traffic offence, no score).",
-                f"{int(kept.sum() - both.sum()):,} rows of other groups than {' and '.join(_RACES)}.",
-                "Every column that names a person, a date or a case; COMPAS's own scores; what follows the outcome.",
+                f"{int(kept.sum() - both.sum()):,} rows of other groups than "
+                f"{' and '.join(_RACES)}.",
+                "Every column that names a person, a date or a case; COMPAS's own scores; what "
+                "follows the outcome.",
             ),
         ),
         columns=columns,

@@ -1,4 +1,6 @@
-"""What the estimators share: checked inputs, scaling, codes, and the way to a predictor of raw features."""
+"""What the estimators share: checked inputs, scaling, codes, and the way to a predictor of raw
+features.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from separatrix.columns import Levels, compact
+from separatrix.columns.values import Levels, compact
+from separatrix.deploy.predictor import Component, Predictor, codes_of, joined
 from separatrix.errors import InputError
 from separatrix.methods import Fitted, Recipe
 from separatrix.nn.networks import Networks
-from separatrix.predictor import Part, Predictor
-from separatrix.predictor.model import codes_of, joined
 
 __all__ = ["Array", "Base"]
 
@@ -33,13 +34,20 @@ class Base(ClassifierMixin, BaseEstimator):
         """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weight = (
+            None
+            if sample_weight is None
+            else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        )
         kept = slice(None) if weight is None else weight > 0  # a row that weighs nothing is no row
         z, self.groups_ = self._groups(sensitive_features, len(y))
         X, y, z, weight = X[kept], y[kept], z[kept], None if weight is None else weight[kept]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise InputError(f"A classifier needs at least two classes; this data has 1 class, {self.classes_[:1]}.")
+            raise InputError(
+                f"A classifier needs at least two classes; this data has 1 class, "
+                f"{self.classes_[:1]}."
+            )
         dense = X.toarray() if hasattr(X, "toarray") else X
         self.mean_ = np.average(dense, axis=0, weights=weight)
         spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
@@ -49,14 +57,17 @@ class Base(ClassifierMixin, BaseEstimator):
     def _groups(self, values: Any, n: int) -> tuple[NDArray[np.intp], Levels]:
         if values is None:
             warnings.warn(
-                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM and controls no violation.",
+                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
+                f"and controls no violation.",
                 UserWarning,
                 stacklevel=4,
             )
             return np.zeros(n, dtype=np.intp), (0,)
         codes, levels = compact(joined(values), "sensitive_features")
         if len(codes) != n:
-            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}.")
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
+            )
         return np.asarray(codes, dtype=np.intp), levels
 
     def _scaled(self, dense: NDArray[Any]) -> NDArray[np.float32]:
@@ -64,7 +75,9 @@ class Base(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
-        checked = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
         return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
 
     def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
@@ -72,12 +85,15 @@ class Base(ClassifierMixin, BaseEstimator):
             return None
         if sensitive_features is None:
             raise InputError(
-                "This classifier was fitted with use_sensitive=True, so it needs `sensitive_features` to predict. Fit it with "
+                "This classifier was fitted with use_sensitive=True, so it needs "
+                "`sensitive_features` to predict. Fit it with "
                 "use_sensitive=False to predict from X alone."
             )
         codes = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
         if len(codes) != n:
-            raise InputError(f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}.")
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
+            )
         return codes
 
     def _recipe(self) -> Recipe:
@@ -88,12 +104,16 @@ class Base(ClassifierMixin, BaseEstimator):
             batch=self.batch,
             learning_rate=self.learning_rate,
             patience=self.patience,
-            ramps=self.ramps,
+            piecewise_linear=self.piecewise_linear,
         )
 
     def _seed(self) -> int:
         state = self.random_state
-        return int(state) if isinstance(state, int | np.integer) else int(check_random_state(state).randint(2**31 - 1))
+        return (
+            int(state)
+            if isinstance(state, int | np.integer)
+            else int(check_random_state(state).randint(2**31 - 1))
+        )
 
     def _draw(self, q: Array) -> NDArray[Any]:
         """A label per row of q; the coins come from `random_state` and the row's place."""
@@ -105,14 +125,17 @@ class Base(ClassifierMixin, BaseEstimator):
         """The same networks for features as they come."""
         if not isinstance(fitted, Networks):
             raise InputError(
-                f"Only networks can become a predictor of raw features; {self.method!r} is of another kind."
+                f"Only networks can become a predictor of raw features; {self.method!r} is of "
+                f"another kind."
             )
         return fitted.unscaled(self.mean_, self.scale_)
 
-    def _assemble(self, parts: tuple[Part, ...], weights: tuple[float, ...], about: dict[str, Any]) -> Predictor:
+    def _assemble(
+        self, components: tuple[Component, ...], weights: tuple[float, ...], about: dict[str, Any]
+    ) -> Predictor:
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
         labels = tuple(self.classes_.tolist())
-        return Predictor(labels, self.groups_, parts, weights, features=names, about=about)
+        return Predictor(labels, self.groups_, components, weights, features=names, about=about)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix import methods
+from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
 from separatrix.methods import Lane, Sample
-from separatrix.predictor import Part, Predictor
 
 __all__ = ["SeparationClassifier"]
 
@@ -23,12 +23,15 @@ class SeparationClassifier(Base):
     Args:
         trade_off: λ, on the method's own scale; 0 is ERM.
         method: a name of `methods.names()`.
-        use_sensitive: let the model see the group as well. It then needs `sensitive_features` to predict.
-        policy: how `predict` decides: "deterministic" takes the most probable label, "randomized" draws from the
-            posterior with `random_state`, which is the policy whose violation the method controls.
+        use_sensitive: let the model see the group as well. It then needs `sensitive_features` to
+            predict.
+        policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
+            draws from the posterior with `random_state`, which is the policy whose violation the
+            method controls.
         hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
         patience: early stopping on a tenth of the rows; None trains to the end.
-        ramps: cut each numeric column into so many pieces, as inputs beside it; 0 for the columns alone.
+        piecewise_linear: cut each numeric column into so many pieces, as inputs beside it; 0 for
+            the columns alone.
         device: a torch device.
         verbose: show a progress bar.
         random_state: seed of weights, batches and draws.
@@ -58,7 +61,7 @@ class SeparationClassifier(Base):
         batch: int | None = 512,
         learning_rate: float = 1e-3,
         patience: int | None = None,
-        ramps: int = 0,
+        piecewise_linear: int = 0,
         device: str = "cpu",
         verbose: bool = False,
         random_state: Any = 0,
@@ -73,7 +76,7 @@ class SeparationClassifier(Base):
         self.batch = batch
         self.learning_rate = learning_rate
         self.patience = patience
-        self.ramps = ramps
+        self.piecewise_linear = piecewise_linear
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
@@ -83,7 +86,9 @@ class SeparationClassifier(Base):
     ) -> SeparationClassifier:
         """Train on numbers X, labels y and groups; several columns of groups are intersected."""
         if self.policy not in ("deterministic", "randomized"):
-            raise InputError(f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}.")
+            raise InputError(
+                f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}."
+            )
         rows, codes, z, weight = self._prepare(X, y, sensitive_features, sample_weight)
         self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
         sample = Sample(rows, codes, z, len(self.classes_), len(self.groups_), weight)
@@ -98,13 +103,18 @@ class SeparationClassifier(Base):
             progress=self.verbose,
         )
         if self.fitted_.status[0] != "ok":
-            raise InputError(f"The training of {self.method!r} diverged. Try a smaller `learning_rate`.")
+            raise InputError(
+                f"The training of {self.method!r} diverged. Try a smaller `learning_rate`."
+            )
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
         rows = self._rows(X)
-        q = np.asarray(self.fitted_.posteriors(rows, self._codes(sensitive_features, len(rows)))[0], dtype=np.float64)
+        q = np.asarray(
+            self.fitted_.posteriors(rows, self._codes(sensitive_features, len(rows)))[0],
+            dtype=np.float64,
+        )
         return q / q.sum(1, keepdims=True)
 
     def predict(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
@@ -117,5 +127,7 @@ class SeparationClassifier(Base):
     def to_predictor(self) -> Predictor:
         """What is deployed: save it, load it without pickle, stream files through it."""
         check_is_fitted(self)
-        part = Part.of(self.method, self.trade_off, self.policy, self._unscaled(self.fitted_))
-        return self._assemble((part,), (1.0,), {})
+        component = Component.of(
+            self.method, self.trade_off, self.policy, self._unscaled(self.fitted_)
+        )
+        return self._assemble((component,), (1.0,), {})

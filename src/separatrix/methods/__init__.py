@@ -2,10 +2,12 @@
 
 A file `methods/x.py` declares ``METHOD = Method(...)``, in one of two ways:
 
-- `loss`: a loss per lane, trained by `nn.stack` (with a `rival` where there is a discriminator);
+- `loss`: a loss per lane, trained by `nn.stack` (with a `adversary` where there is a
+  discriminator);
 - `fit`: anything else, ``fit(sample, lanes, options) -> Fitted``.
 
-`names()` reads the folder without importing, so a missing extra breaks only the method that needs it.
+`names()` reads the folder without importing, so a missing extra breaks only the method that needs
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.nn.lanes import Batch, Lane, Loss, Options, Recipe, Rival, Sample
+from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
 from separatrix.nn.networks import Networks
 
 __all__ = [
@@ -31,16 +33,16 @@ __all__ = [
     "Batch",
     "Fitted",
     "Lane",
-    "Look",
+    "Style",
     "Method",
     "Options",
     "Recipe",
-    "Rival",
+    "Adversary",
     "Sample",
     "Supports",
     "fit",
     "get",
-    "look",
+    "style",
     "names",
 ]
 
@@ -57,7 +59,7 @@ class Supports:
     multigroup: bool = True
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     """How a method is shown in tables and figures."""
 
     label: str
@@ -90,10 +92,11 @@ class Method:
         label: its name in tables and figures.
         colour: its colour in figures.
         reference: the publication.
-        trade_offs: the grid of λ that `trace` and `benchmark` use, whatever the scale of λ is for this method.
+        trade_offs: the grid of λ that `trace` and `benchmark` use, whatever the scale of λ is for
+            this method.
         supports: which problems it takes.
         loss: loss(batch, trade_off) → (M,), where it is trained as a stack of networks.
-        rival: the discriminators of an adversarial method.
+        adversary: the discriminators of an adversarial method.
         recipes: how the networks are trained, by name; "default" is always there.
         grids: the grid of a recipe that has its own.
         dataset_grids: the paper's grid for a dataset that it gives another.
@@ -109,7 +112,7 @@ class Method:
     trade_offs: tuple[float, ...]
     supports: Supports = Supports()
     loss: Loss | None = None
-    rival: Rival | None = None
+    adversary: Adversary | None = None
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": Recipe()})
     grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     dataset_grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -121,11 +124,13 @@ class Method:
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
             raise InputError(
-                f"The method {self.label!r} must declare either `loss` or `fit`, not both and not neither."
+                f"The method {self.label!r} must declare either `loss` or `fit`, not both and not "
+                f"neither."
             )
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:
-        """The trade-offs that a recipe is meant for; those of the paper for one of its datasets, where they differ.
+        """The trade-offs that a recipe is meant for; those of the paper for one of its datasets,
+        where they differ.
 
         >>> get("adversarial").grid()[:2], get("adversarial").grid(dataset="compas")[:2]
         ((0.1, 0.3162), (0.0, 0.1))
@@ -147,22 +152,24 @@ def names() -> list[str]:
 
 
 @cache
-def look(name: str) -> Look:
-    """Label and colour, read off the method's file without importing it: a table needs neither torch nor fairlearn.
+def style(name: str) -> Style:
+    """Label and colour, read off the method's file without importing it: a table needs neither
+    torch nor fairlearn.
 
-    >>> look("cmi")
-    Look(label='CMI', colour='#0072b2')
+    >>> style("cmi")
+    Style(label='CMI', colour='#0072b2')
     """
     _check_name(name)
     source = files(__name__).joinpath(f"{name}.py").read_text(encoding="utf-8")
     (call,) = (
         node.value
         for node in ast.parse(source).body
-        if isinstance(node, ast.Assign) and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
+        if isinstance(node, ast.Assign)
+        and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
     )
     assert isinstance(call, ast.Call)
     given = {keyword.arg: keyword.value for keyword in call.keywords}
-    return Look(*(ast.literal_eval(given[field_name]) for field_name in Look._fields))
+    return Style(*(ast.literal_eval(given[field_name]) for field_name in Style._fields))
 
 
 def get(name: str) -> Method:
@@ -175,7 +182,8 @@ def get(name: str) -> Method:
         if extra is None:
             raise
         raise MissingExtraError(
-            f"The method {name!r} needs {error.name}, which is not installed: pip install 'separatrix[{extra}]'."
+            f"The method {name!r} needs {error.name}, which is not installed: pip install "
+            f"'separatrix[{extra}]'."
         ) from error
     assert isinstance(method, Method)
     return method
@@ -219,7 +227,9 @@ def fit(
     ):
         if size > 2 and not able:
             raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
-    bad = [lane.trade_off for lane in lanes if not np.isfinite(lane.trade_off) or lane.trade_off < 0]
+    bad = [
+        lane.trade_off for lane in lanes if not np.isfinite(lane.trade_off) or lane.trade_off < 0
+    ]
     if bad:
         raise InputError(f"A trade-off must be finite and not negative, got {bad[0]}.")
     if isinstance(recipe, str) and recipe not in method.recipes:
@@ -231,4 +241,6 @@ def fit(
     from separatrix.nn.stack import train
 
     assert method.loss is not None
-    return train(sample, lanes, options, method.loss, rival=method.rival, per_row=method.per_row)
+    return train(
+        sample, lanes, options, method.loss, adversary=method.adversary, per_row=method.per_row
+    )

@@ -1,8 +1,9 @@
 """Play games side by side that all ask the same oracle, and answer their questions together.
 
-A library that calls us back (fairlearn's reductions train one estimator at a time) would train M lanes one after the
-other. Here each game runs in its own thread until it asks; when every game that still runs is waiting, all questions are
-answered by one call. Which questions meet depends on the games alone, never on the speed of a thread.
+A library that calls us back (fairlearn's reductions train one estimator at a time) would train M
+lanes one after the other. Here each game runs in its own thread until it asks; when every game that
+still runs is waiting, all questions are answered by one call. Which questions meet depends on the
+games alone, never on the speed of a thread.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ class _Hall(Generic[Question, Answer]):
             self.changed.notify_all()
 
     def waiting(self) -> dict[int, Question]:
-        """The questions of all games that still run, in their order; empty when all have ended or one has failed."""
+        """The questions of all games that still run, in their order; empty when all have ended or
+        one has failed.
+        """
         with self.changed:
             self.changed.wait_for(lambda: self.closed or len(self.questions) == self.playing)
             if self.closed:
@@ -109,7 +112,9 @@ def side_by_side(
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"))
     with (
-        Progress(*columns, console=Console(stderr=True), disable=not progress, transient=True) as bar,
+        Progress(
+            *columns, console=Console(stderr=True), disable=not progress, transient=True
+        ) as bar,
         ThreadPoolExecutor(len(games)) as pool,
     ):
         task = bar.add_task("training")
@@ -119,7 +124,11 @@ def side_by_side(
             while asked := hall.waiting():
                 hall.reply(oracle(asked))
                 answered += len(asked)
-                bar.update(task, description=f"{answered:,} networks trained, {hall.playing} of {len(games)} games on")
+                bar.update(
+                    task,
+                    description=f"{answered:,} networks trained, {hall.playing} of {len(games)} "
+                    f"games on",
+                )
         except BaseException:
             hall.close()
             raise

@@ -3,42 +3,52 @@
     discriminator:  min  E[−log D(z | p, y)]         k_D steps before each step of
     network:        min  CE − λ E[−log D(z | p, y)]
 
-At the best discriminator E[−log D] = H(Z | p, Y), so the penalty is a learned I(p; Z | Y) up to a constant: it bounds the
-violation I(U; Z | Y) of the randomised policy and of every decision made from p.
+At the best discriminator E[−log D] = H(Z | p, Y), so the penalty is a learned I(p; Z | Y) up to a
+constant: it bounds the violation I(U; Z | Y) of the randomised policy and of every decision made
+from p.
 
-The paper's label and version. The publication's fairness discriminator sees one number, the prediction, and a second
-discriminator guards against poisoned rows with the help of a clean validation set; neither is here.
+The paper's label and version. The publication's fairness discriminator sees one number, the
+prediction, and a second discriminator guards against poisoned rows with the help of a clean
+validation set; neither is here.
 """
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import PAPER, TUNED, Method, Rival
+from separatrix.methods import PAPER, TUNED, Adversary, Method
+from separatrix.methods._adversaries import (
+    against,
+    group_cross_entropy,
+    judge_posterior,
+    posterior_and_label,
+)
 from separatrix.methods._grids import HALF_DECADES, PENALTY_GRIDS
-from separatrix.methods._rivals import against, group_cross_entropy, judge_posterior, posterior_and_label
 from separatrix.nn.lanes import Batch
 
 
-def rival_loss(batch: Batch) -> Tensor:
-    """How badly the discriminator of each lane reads the group off (p, y): its cross-entropy (M,)."""
+def adversary_loss(batch: Batch) -> Tensor:
+    """How badly the discriminator of each lane reads the group off (p, y): its cross-entropy
+    (M,).
+    """
     return group_cross_entropy(judge_posterior(batch), batch)
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
-    return against(batch, trade_off, rival_loss(batch))
+    return against(batch, trade_off, adversary_loss(batch))
 
 
 METHOD = Method(
     label="FR-Train",
     colour="#009e73",
-    reference="Roh et al. (2020), FR-Train: a mutual information-based approach to fair and robust training; "
+    reference="Roh et al. (2020), FR-Train: a mutual information-based approach to fair and "
+    "robust training; "
     "as in the paper",
     trade_offs=HALF_DECADES,
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
-    rival=Rival(posterior_and_label, rival_loss, steps=1, learning_rate=1e-2),
+    adversary=Adversary(posterior_and_label, adversary_loss, steps=1, learning_rate=1e-2),
     recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

@@ -1,20 +1,23 @@
-r"""InfoFair: a contrastive estimate of what the posterior says about the group within each label, balanced like `cmi`.
+r"""InfoFair: a contrastive estimate of what the posterior says about the group within each label,
+balanced like `cmi`.
 
     min  (1−λ) CE/‖∂_h CE‖ + λ Î/‖∂_h Î‖
 
 With the normalised latent :math:`r = \sqrt{p}` (unit length, since p sums to one) and
-:math:`\kappa_{ij} = \exp((\langle r_i, r_j\rangle - 1)/\tau)`, Î is log N minus the InfoNCE loss whose positives are the rows
-of the same label and group, and whose candidates are the rows of the same label:
+:math:`\kappa_{ij} = \exp((\langle r_i, r_j\rangle - 1)/\tau)`, Î is log N minus the InfoNCE loss
+whose positives are the rows of the same label and group, and whose candidates are the rows of the
+same label:
 
 .. math:: \hat I = E_i \log \frac{\mathrm{mean}\{\kappa_{ij} : j \ne i,\ y_j = y_i,\ z_j = z_i\}}
                                {\mathrm{mean}\{\kappa_{ij} : j \ne i,\ y_j = y_i\}}
 
-which is a kernel estimate of I(R; Z | Y). A row without a positive, or without a row of another group, within its label
-takes no part; without any such row Î = 0 and has no gradient.
+which is a kernel estimate of I(R; Z | Y). A row without a positive, or without a row of another
+group, within its label takes no part; without any such row Î = 0 and has no gradient.
 
-The paper's label and version. The publication targets statistical parity of several groups at once with a variational
-bound, and knows no Y. The paper says that its latent is made from the logits, not how: the square roots of the posterior
-lose nothing of it, and do not change when a constant is added to the logits, which normalised logits do.
+The paper's label and version. The publication targets statistical parity of several groups at once
+with a variational bound, and knows no Y. The paper says that its latent is made from the logits,
+not how: the square roots of the posterior lose nothing of it, and do not change when a constant is
+added to the logits, which normalised logits do.
 """
 
 from __future__ import annotations
@@ -41,13 +44,18 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
 
 
 def contrast(batch: Batch, lanes: Lanes) -> Term:
-    """Î and its derivative in closed form, label by label: O(rows of the label²) numbers a lane, and no graph over them.
+    """Î and its derivative in closed form, label by label: O(rows of the label²) numbers a lane,
+    and no graph over them.
 
     A row of weight w stands for w rows, its own copies among them.
     """
     p, n = lanes.p, torch.as_tensor(lanes.n, device=lanes.p.device)
     m, _, b = p.shape
-    weight = torch.ones(m, b, dtype=p.dtype, device=p.device) if batch.weight is None else batch.weight.expand(m, b)
+    weight = (
+        torch.ones(m, b, dtype=p.dtype, device=p.device)
+        if batch.weight is None
+        else batch.weight.expand(m, b)
+    )
     r = (lanes.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
     value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
     for some, rows in _alike(batch.y.expand(m, b), batch.n_labels):
@@ -62,19 +70,27 @@ def contrast(batch: Batch, lanes: Lanes) -> Term:
 
 
 def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor]]:
-    """Lanes and rows of one label: all lanes together if they see the same rows, else one after the other."""
+    """Lanes and rows of one label: all lanes together if they see the same rows, else one after the
+    other.
+    """
     together = bool((y == y[:1]).all())
     for lane in range(1 if together else len(y)):
         some = slice(None) if together else slice(lane, lane + 1)
-        for rows in y[lane].argsort(stable=True).split(y[lane].bincount(minlength=n_labels).tolist()):
+        for rows in (
+            y[lane].argsort(stable=True).split(y[lane].bincount(minlength=n_labels).tolist())
+        ):
             if len(rows):
                 yield some, rows
 
 
 def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:
-    """Σ of the weighted logarithms among rows of one label, (M,), and its derivative with respect to the latent, (M, B, K)."""
+    """Σ of the weighted logarithms among rows of one label, (M,), and its derivative with respect
+    to the latent, (M, B, K).
+    """
     one = torch.ones_like(r[:, :, :1])
-    kernel = torch.bmm(torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2).transpose(1, 2)).exp_()
+    kernel = torch.bmm(
+        torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2).transpose(1, 2)
+    ).exp_()
     group = z.unsqueeze(2)
     member = one_hot(z, n_groups).to(r.dtype) * weight  # (M, B, Z)
     itself = weight.clamp_max(1.0)
@@ -84,11 +100,16 @@ def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor
     n_own, n_every = size.gather(2, group) - itself, size.sum(2, keepdim=True) - itself
 
     valid = (n_own > 0) & (n_every > n_own) & (weight > 0) & (own > torch.finfo(r.dtype).tiny)
-    own, every, n_own, n_every = (torch.where(valid, part, one) for part in (own, every, n_own, n_every))
+    own, every, n_own, n_every = (
+        torch.where(valid, part, one) for part in (own, every, n_own, n_every)
+    )
     share = torch.where(valid, weight, 0.0)
-    value = (share * (own.log() - n_own.log() - every.log() + n_every.log())).sum((1, 2), dtype=torch.float64)
+    value = (share * (own.log() - n_own.log() - every.log() + n_every.log())).sum(
+        (1, 2), dtype=torch.float64
+    )
 
-    # ∂/∂(sums): +1/own in the row's own group, −1/every in each; κ is symmetric, so a pair is pulled from both sides at once
+    # ∂/∂(sums): +1/own in the row's own group, −1/every in each; κ is symmetric, so a pair is
+    # pulled from both sides at once
     by_group = (share / every).neg().repeat(1, 1, n_groups).scatter_add_(2, group, share / own)
     both = torch.cat([by_group, member], 2), torch.cat([member, by_group], 2)
     pull = torch.bmm(both[0], both[1].transpose(1, 2)).mul_(kernel)
@@ -98,7 +119,8 @@ def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor
 METHOD = Method(
     label="InfoFair",
     colour="#78a55a",
-    reference="Kang et al. (2022), InfoFair: information-theoretic intersectional fairness; as in the paper",
+    reference="Kang et al. (2022), InfoFair: information-theoretic intersectional fairness; as in "
+    "the paper",
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,

@@ -4,8 +4,9 @@ r"""SeparationLoss: Algorithm 1 of the paper for any PyTorch loop.
           + \lambda \frac{\hat I_{\mathrm{CMI}}}{n_{\mathrm{cmi}} + \epsilon}, \qquad
           n_\bullet = \mathbb{E}_i \|\partial_{h_i} L_\bullet\|_2 \text{, detached}
 
-For a linear head :math:`l = W h + b` the norms need no backward pass: :math:`\partial L/\partial h_i = g_i W` with the
-closed-form logit gradient g, so :math:`\|\partial_{h_i} L\|^2 = g_i (W W^\top) g_i^\top`, K × K instead of B × H.
+For a linear head :math:`l = W h + b` the norms need no backward pass:
+:math:`\partial L/\partial h_i = g_i W` with the closed-form logit gradient g, so
+:math:`\|\partial_{h_i} L\|^2 = g_i (W W^\top) g_i^\top`, K × K instead of B × H.
 """
 
 from __future__ import annotations
@@ -46,12 +47,16 @@ class Last(NamedTuple):
 
 
 def head_norm(rows: Tensor, head: Tensor) -> Tensor:
-    r"""Row norms of ∂L/∂h from logit derivatives (…, K, B) and head weights W (…, K, H): :math:`g W W^\top g^\top`."""
+    r"""Row norms of ∂L/∂h from logit derivatives (…, K, B) and head weights W (…, K, H):
+    :math:`g W W^\top g^\top`.
+    """
     gram = head @ head.transpose(-1, -2)
     return ((gram @ rows) * rows).sum(-2).clamp_min_(0.0).sqrt_()
 
 
-def balanced(terms: Sequence[Term], weights: Tensor, norms: Tensor, scale: Tensor | float) -> tuple[Tensor, Tensor]:
+def balanced(
+    terms: Sequence[Term], weights: Tensor, norms: Tensor, scale: Tensor | float
+) -> tuple[Tensor, Tensor]:
     """Σ weight/(norm) · term over T terms: value (M,) and derivative at the logits (M, K, B).
 
     Args:
@@ -70,7 +75,9 @@ def balanced(terms: Sequence[Term], weights: Tensor, norms: Tensor, scale: Tenso
 
 
 class Lanes(NamedTuple):
-    """The closed forms' view of a stack's batch: posteriors (M, K, B), and how many rows it stands for, (M,)."""
+    """The closed forms' view of a stack's batch: posteriors (M, K, B), and how many rows it stands
+    for, (M,).
+    """
 
     batch: Batch
     log_p: Tensor
@@ -102,8 +109,11 @@ class Lanes(NamedTuple):
             batch.memory["counts"] = table
         return cell, table
 
-    def loss(self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True) -> Tensor:
-        """Σ weight · term, each over its gradient norm E_i ‖∂_{h_i}‖ + ε if `normalise`: one loss per lane, (M,).
+    def loss(
+        self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True
+    ) -> Tensor:
+        """Σ weight · term, each over its gradient norm E_i ‖∂_{h_i}‖ + ε if `normalise`: one loss
+        per lane, (M,).
 
         Args:
             terms: T terms.
@@ -125,21 +135,25 @@ class SeparationLoss(nn.Module):
     r"""Task loss plus the plug-in violation I(U;Z|Y), balanced by gradient norms (Algorithm 1).
 
     Args:
-        trade_off: λ in [0, 1]; 0 is the task alone, 1 the violation alone. May be changed between steps.
+        trade_off: λ in [0, 1]; 0 is the task alone, 1 the violation alone. May be changed between
+            steps.
         n_labels, n_groups: numbers of labels and groups; codes run from 0.
-        utility: "ce" for cross-entropy, "mi" for −I(U;Y), the paper's own utility. MI does not know which label is
-            which: warm up with "ce", or the labels may come out swapped.
+        utility: "ce" for cross-entropy, "mi" for −I(U;Y), the paper's own utility. MI does not know
+            which label is which: warm up with "ce", or the labels may come out swapped.
         normalise: divide each term by its gradient norm. Then each call needs `features` or `head`.
-        running: decay of a running table of counts, for small batches and many cells; 0 uses the batch alone. The
-            history is detached: it moves the point at which the CMI gradient is taken, not the rows it flows through.
-        distributed: sum the table, the norms and the row counts over the ranks of `torch.distributed` before the
-            logarithm. CMI is not linear in the counts, so the mean of per-rank penalties is another, biased quantity.
+        running: decay of a running table of counts, for small batches and many cells; 0 uses the
+            batch alone. The history is detached: it moves the point at which the CMI gradient is
+            taken, not the rows it flows through.
+        distributed: sum the table, the norms and the row counts over the ranks of
+            `torch.distributed` before the logarithm. CMI is not linear in the counts, so the mean
+            of per-rank penalties is another, biased quantity.
             None: in training mode, whenever there is more than one rank. Gradients are scaled for
-            DistributedDataParallel's *average* over ranks, and equal those of one process on the joined batch, also
-            where the ranks' batches differ in size.
+            DistributedDataParallel's *average* over ranks, and equal those of one process on the
+            joined batch, also where the ranks' batches differ in size.
         eps: ε.
 
-    With gradient accumulation, v is that of each micro-batch, not of their union; `running` brings the two together.
+    With gradient accumulation, v is that of each micro-batch, not of their union; `running` brings
+    the two together.
 
     >>> _ = torch.manual_seed(0)
     >>> body, head = nn.Linear(3, 8), nn.Linear(8, 2)
@@ -168,7 +182,9 @@ class SeparationLoss(nn.Module):
         if not 0.0 <= trade_off <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         if n_labels < 2 or n_groups < 1:
-            raise InputError(f"`n_labels` must be ≥ 2 and `n_groups` ≥ 1, got {n_labels} and {n_groups}.")
+            raise InputError(
+                f"`n_labels` must be ≥ 2 and `n_groups` ≥ 1, got {n_labels} and {n_groups}."
+            )
         if utility not in ("ce", "mi"):
             raise InputError(f'`utility` must be "ce" or "mi", got {utility!r}.')
         if not 0.0 <= running < 1.0:
@@ -177,7 +193,9 @@ class SeparationLoss(nn.Module):
         self.utility, self.normalise, self.running = utility, normalise, running
         self.distributed, self.eps = distributed, eps
         self._last: tuple[Tensor | float, ...] | None = None
-        self.register_buffer("counts", torch.zeros(n_labels, n_labels, n_groups, dtype=torch.float64))
+        self.register_buffer(
+            "counts", torch.zeros(n_labels, n_labels, n_groups, dtype=torch.float64)
+        )
 
     def forward(
         self,
@@ -194,15 +212,20 @@ class SeparationLoss(nn.Module):
         Args:
             logits: (B, n_labels).
             y, z: integer codes (B,).
-            features: h, any tensor that the logits were computed from; its gradients are taken by autograd.
-            head: the linear layer that made the logits from h; the same update without the B × H gradients.
+            features: h, any tensor that the logits were computed from; its gradients are taken by
+                autograd.
+            head: the linear layer that made the logits from h; the same update without the B × H
+                gradients.
             sample_weight: (B,), not negative.
         """
         if logits.ndim != 2 or logits.shape[1] != self.n_labels:
-            raise InputError(f"`logits` must have shape (B, {self.n_labels}), got {tuple(logits.shape)}.")
+            raise InputError(
+                f"`logits` must have shape (B, {self.n_labels}), got {tuple(logits.shape)}."
+            )
         if self.normalise and (features is None) == (head is None):
             raise InputError(
-                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h before it), "
+                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor "
+                "h before it), "
                 "one of them; or build the loss with normalise=False."
             )
         _size(y, self.n_labels, "y", "n_labels")
@@ -222,7 +245,9 @@ class SeparationLoss(nn.Module):
                 gradient = gradient * weight[:, None].to(gradient.dtype)
             value = a * values[0] + b * values[1]
             return attach(
-                lanes, value if isinstance(value, Tensor) else task.value.new_full((1,), value), gradient
+                lanes,
+                value if isinstance(value, Tensor) else task.value.new_full((1,), value),
+                gradient,
             ).squeeze(0)
 
     @property
@@ -231,9 +256,7 @@ class SeparationLoss(nn.Module):
         return None if self._last is None else Last(*(float(value) for value in self._last))
 
     def extra_repr(self) -> str:
-        return (
-            f"trade_off={self.trade_off}, utility={self.utility!r}, normalise={self.normalise}, running={self.running}"
-        )
+        return f"trade_off={self.trade_off}, utility={self.utility!r}, normalise={self.normalise}, running={self.running}"
 
     def _ranks(self) -> int:
         wanted = self.training if self.distributed is None else self.distributed
@@ -247,7 +270,9 @@ class SeparationLoss(nn.Module):
         log_p = torch.log_softmax(rows_last(logits), 1)
         p = log_p.exp()
         cell = torch.add(z, y, alpha=self.n_groups)
-        table = soft_table(p, cell, self.n_labels * self.n_groups, weight).unflatten(2, (self.n_labels, self.n_groups))
+        table = soft_table(p, cell, self.n_labels * self.n_groups, weight).unflatten(
+            2, (self.n_labels, self.n_groups)
+        )
         n: Tensor | float = float(max(p.shape[2], 1))
         if ranks > 1:
             distributed.all_reduce(table)
@@ -276,7 +301,9 @@ class SeparationLoss(nn.Module):
         features: Tensor | None,
         head: nn.Linear | None,
     ) -> tuple[Tensor | float, Tensor | float]:
-        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks; a row of weight w stands for w rows."""
+        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks; a row of weight w stands for
+        w rows.
+        """
         if not self.normalise:
             return 1.0, 1.0
         if head is not None:
@@ -293,17 +320,26 @@ class SeparationLoss(nn.Module):
 
 
 def _number(tensor: Tensor) -> Tensor | float:
-    """A number: a float where reading one is free, so that the arithmetic on it is too; a tensor on other devices."""
+    """A number: a float where reading one is free, so that the arithmetic on it is too; a tensor on
+    other devices.
+    """
     return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
 
 
 def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) -> Tensor:
     assert features is not None
     if not features.requires_grad or not logits.requires_grad:
-        raise InputError("`features` must be the tensor, with gradient, that the logits were computed from.")
-    (h,) = torch.autograd.grad(logits, features, gradient.to(logits.dtype), retain_graph=True, allow_unused=True)
+        raise InputError(
+            "`features` must be the tensor, with gradient, that the logits were computed from."
+        )
+    (h,) = torch.autograd.grad(
+        logits, features, gradient.to(logits.dtype), retain_graph=True, allow_unused=True
+    )
     if h is None:
-        raise InputError("The logits were not computed from `features`: pass the very tensor that went into the head.")
+        raise InputError(
+            "The logits were not computed from `features`: pass the very tensor that went into "
+            "the head."
+        )
     return h.detach().double().flatten(1).norm(dim=1)
 
 

@@ -1,4 +1,6 @@
-"""Tables and AUROC of many policies at once: posteriors (M, n, K) in, one answer per lane out. numpy only."""
+"""Tables and AUROC of many policies at once: posteriors (M, n, K) in, one answer per lane out.
+numpy only.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ _CHUNK = 1 << 16  # rows at a time
 
 
 def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int) -> Array:
-    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K): one matrix product for all of them.
+    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K): one matrix product for all
+    of them.
 
     Args:
         q: posteriors (M, n, K).
@@ -28,7 +31,9 @@ def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: in
     m, n, k = posterior.shape
     cell = np.asarray(y, dtype=np.int64) * n_groups + np.asarray(z, dtype=np.int64)
     if cell.shape != (n,) or (n and not 0 <= cell.min() <= cell.max() < n_labels * n_groups):
-        raise InputError(f"`y` and `z` must be {n} codes below {n_labels} and {n_groups}, one per row of `q`.")
+        raise InputError(
+            f"`y` and `z` must be {n} codes below {n_labels} and {n_groups}, one per row of `q`."
+        )
     counts = np.zeros((n_labels * n_groups, m, k))
     for start in range(0, n, _CHUNK):
         rows = slice(start, start + _CHUNK)
@@ -52,8 +57,8 @@ def hard(q: ArrayLike) -> NDArray[np.float32]:
 def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     r"""Exact area under the ROC curve of every lane, (M,): ties count one half.
 
-    Two labels: of the second label's posterior. More: the mean over labels of one against the rest ("macro"); a label
-    that does not occur, or alone occurs, takes no part. NaN for a lane with NaN.
+    Two labels: of the second label's posterior. More: the mean over labels of one against the rest
+    ("macro"); a label that does not occur, or alone occurs, takes no part. NaN for a lane with NaN.
 
     >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
     array([0.75])
@@ -63,7 +68,10 @@ def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     posterior = _lanes(q)
     labels = np.asarray(y)
     if labels.shape != posterior.shape[1:2]:
-        raise InputError(f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got shape {labels.shape}.")
+        raise InputError(
+            f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got shape "
+            f"{labels.shape}."
+        )
     k = posterior.shape[2]
     areas = []
     for label in range(1 if k == 2 else 0, k):

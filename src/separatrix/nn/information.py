@@ -1,16 +1,17 @@
 r"""Soft MI and CMI of a batch of logits, with their derivatives in closed form.
 
-The soft counts are :math:`T[y,z,u] = \sum_i w_i\, p_i(u)\, 1\{y_i = y, z_i = z\}`, with p the softmax of the logits l.
-For :math:`v = I(U;Z \mid Y)` of the law T/n,
+The soft counts are :math:`T[y,z,u] = \sum_i w_i\, p_i(u)\, 1\{y_i = y, z_i = z\}`, with p the
+softmax of the logits l. For :math:`v = I(U;Z \mid Y)` of the law T/n,
 
 .. math:: g[y,z,u] = \log T_{yzu} - \log T_{y\cdot u} - \log T_{yz\cdot} + \log T_{y\cdot\cdot}
 
 .. math:: \frac{\partial v}{\partial l_i} = \frac{w_i}{n}\, p_i \odot (g_i - \langle p_i, g_i \rangle),
           \quad g_i = g[y_i, z_i, \cdot]
 
-Autograd through x log x gives NaN at an empty cell or a saturated logit; this form is finite there, because g is only
-ever multiplied by the p that made its cell positive. Tables are float64 whatever the logits are: a CMI of 1e-9 is below
-the rounding of float32. Tensors may carry one leading lane axis, (M, B, K); lanes never mix.
+Autograd through x log x gives NaN at an empty cell or a saturated logit; this form is finite there,
+because g is only ever multiplied by the p that made its cell positive. Tables are float64 whatever
+the logits are: a CMI of 1e-9 is below the rounding of float32. Tensors may carry one leading lane
+axis, (M, B, K); lanes never mix.
 """
 
 from __future__ import annotations
@@ -35,14 +36,17 @@ __all__ = [
     "soft_table",
 ]
 
-_TINY = torch.finfo(torch.float64).tiny  # the least positive normal number: takes the place of 0 inside a log only
+_TINY = torch.finfo(
+    torch.float64
+).tiny  # the least positive normal number: takes the place of 0 inside a log only
 
 
 class Term(NamedTuple):
-    """A mean of each lane, (M,), and the derivative of each row's part of it at the logits, (M, K, B).
+    """A mean of each lane, (M,), and the derivative of each row's part of it at the logits, (M, K,
+    B).
 
-    ∂ value/∂ logits is the row's weight over n times `rows`. Rows come last: sums over few labels and products with a
-    thin head are many times faster so.
+    ∂ value/∂ logits is the row's weight over n times `rows`. Rows come last: sums over few labels
+    and products with a thin head are many times faster so.
     """
 
     value: Tensor
@@ -61,12 +65,14 @@ def soft_cmi(
 
     .. math:: v = I(U; Z \mid Y), \quad \text{read off the soft counts}
 
-    Differentiable once, with respect to the logits. Labels and groups that are absent from the batch are fine.
+    Differentiable once, with respect to the logits. Labels and groups that are absent from the
+    batch are fine.
 
     Args:
         logits: (B, K), or (M, B, K) for M lanes at once.
         y, z: integer codes (B,), or (M, B).
-        n_labels, n_groups: sizes of the table; by default one more than the largest code of the batch.
+        n_labels, n_groups: sizes of the table; by default one more than the largest code of the
+            batch.
         sample_weight: (B,) or (M, B), not negative.
 
     Returns:
@@ -86,7 +92,9 @@ def soft_cmi(
     return _out(logits, stacked, cmi_term(p, cell, table), weight)
 
 
-def soft_mi(logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None) -> Tensor:
+def soft_mi(
+    logits: Tensor, y: Tensor, n_labels: int | None = None, sample_weight: Tensor | None = None
+) -> Tensor:
     r"""Utility of the randomised policy softmax(logits) on this batch, :math:`u = I(U; Y)`.
 
     The same as `soft_cmi` with the labels as groups of one common label; arguments as there.
@@ -112,7 +120,11 @@ def log_ratio(table: Tensor) -> Tensor:
     """g of the table (M, U, Y, Z); finite everywhere, without meaning where the table is zero."""
     of_group = table.sum(1, keepdim=True)
     independent = table.sum(3, keepdim=True) * of_group
-    return (table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY)).clamp_min_(_TINY).log_()
+    return (
+        (table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY))
+        .clamp_min_(_TINY)
+        .log_()
+    )
 
 
 def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | None = None) -> Term:
@@ -121,12 +133,15 @@ def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | Non
     Args:
         p: posteriors (M, U, B).
         cell: y · n_groups + z of each row, (M, B).
-        table: soft counts. It may hold more than the batch (a running table, other ranks): the derivative is that
-            of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off the table.
+        table: soft counts. It may hold more than the batch (a running table, other ranks): the
+            derivative is that of a sample average, E[⟨g[y,z,·], ∂p⟩], in which only g is read off
+            the table.
         total: the sum of the table, where it is known.
     """
     g = log_ratio(table)
-    value = (table * g).sum((1, 2, 3)) / (table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total)
+    value = (table * g).sum((1, 2, 3)) / (
+        table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total
+    )
     rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
     return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)))
 
@@ -137,7 +152,9 @@ def mi_term(p: Tensor, y: Tensor, table: Tensor) -> Term:
 
 
 def cross_entropy_term(log_p: Tensor, p: Tensor, y: Tensor, share: Tensor | float) -> Term:
-    """Cross-entropy of log-posteriors (M, K, B); `share` is each row's weight over n, (M, B) or a number."""
+    """Cross-entropy of log-posteriors (M, K, B); `share` is each row's weight over n, (M, B) or a
+    number.
+    """
     label = y.unsqueeze(1)
     of_label = log_p.gather(1, label).squeeze(1)
     if isinstance(share, Tensor):
@@ -174,7 +191,11 @@ def rows_last(logits: Tensor) -> Tensor:
 
 
 def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Tensor:
-    share = 1.0 / max(logits.shape[-2], 1) if weight is None else weight.unsqueeze(1).to(term.rows.dtype)
+    share = (
+        1.0 / max(logits.shape[-2], 1)
+        if weight is None
+        else weight.unsqueeze(1).to(term.rows.dtype)
+    )
     value = attach(lanes, term.value, term.rows * share)
     return value if logits.ndim == 3 else value.squeeze(0)
 
@@ -184,7 +205,9 @@ def _lanes(
 ) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Everything with a lane axis, the logits in at least float32."""
     if logits.ndim not in (2, 3):
-        raise InputError(f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}.")
+        raise InputError(
+            f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}."
+        )
     stacked = logits if logits.ndim == 3 else logits.unsqueeze(0)
     if stacked.dtype != torch.float64:
         stacked = stacked.float()
@@ -196,7 +219,9 @@ def _lanes(
                 f"or {tuple(shape)}, got {tuple(column.shape)}."
             )
     if weight is not None:
-        if not torch.compiler.is_compiling() and not bool(((weight >= 0) & weight.isfinite()).all()):
+        if not torch.compiler.is_compiling() and not bool(
+            ((weight >= 0) & weight.isfinite()).all()
+        ):
             raise InputError("`sample_weight` must be finite and not negative.")
         weight = weight.detach().double().expand(shape)
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(_TINY) if relative else weight
@@ -204,7 +229,9 @@ def _lanes(
 
 
 def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
-    """The number of levels. A code beyond it would be counted in a neighbour's cell, so the codes are checked."""
+    """The number of levels. A code beyond it would be counted in a neighbour's cell, so the codes
+    are checked.
+    """
     if codes.dtype.is_floating_point or codes.dtype.is_complex:
         raise InputError(f"`{name}` must hold integer codes, got {codes.dtype}.")
     if size is not None and torch.compiler.is_compiling():  # reading a value would break the graph
@@ -212,7 +239,7 @@ def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
     low, high = (int(v) for v in torch.aminmax(codes)) if codes.numel() else (0, -1)
     if low < 0 or (size is not None and high >= size):
         raise InputError(
-            f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} − 1"
-            + (f" = {size - 1}." if size is not None else ".")
+            f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} "
+            f"− 1" + (f" = {size - 1}." if size is not None else ".")
         )
     return max(high + 1, 1) if size is None else size

@@ -1,6 +1,8 @@
-"""What a stacked training run is asked: the rows, the lanes, the recipe; and what a loss is shown: the batch.
+"""What a stacked training run is asked: the rows, the lanes, the recipe; and what a loss is shown:
+the batch.
 
-A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. Nothing here needs torch.
+A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. Nothing here needs
+torch.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns import check_lengths, check_weight
+from separatrix.columns.values import check_lengths, check_weight
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Rival", "Sample"]
+__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Adversary", "Sample"]
 
 Codes = NDArray[np.int64]
 
@@ -69,14 +71,19 @@ class Sample:
         n_groups: int | None = None,
         weight: ArrayLike | None = None,
     ) -> None:
-        features = X if isinstance(X, np.memmap) else np.ascontiguousarray(np.asarray(X), dtype=np.float32)
+        features = (
+            X if isinstance(X, np.memmap) else np.ascontiguousarray(np.asarray(X), dtype=np.float32)
+        )
         if features.ndim != 2:
             raise InputError(
-                f"`X` must have one row per person and one column per feature, got shape {features.shape}."
+                f"`X` must have one row per person and one column per feature, got shape "
+                f"{features.shape}."
             )
         if not isinstance(X, np.memmap) and not np.isfinite(features).all():
             row = int(np.flatnonzero(~np.isfinite(features).all(1))[0])
-            raise InputError(f"`X` holds a value in row {row:,} that is not finite. Impute or drop it first.")
+            raise InputError(
+                f"`X` holds a value in row {row:,} that is not finite. Impute or drop it first."
+            )
         labels, k = _codes(y, "y", n_labels)
         groups, g = _codes(z, "z", n_groups)
         n = check_lengths({"X": features, "y": labels, "z": groups})
@@ -105,14 +112,17 @@ class Recipe:
         batch: rows per update. None: all rows in every update.
         learning_rate: of Adam.
         cosine: let the learning rate fall to zero along a half cosine.
-        exact: where few distinct rows occur, take all of them, weighted, in every update: exact full batches. The
-            number of updates stays that of `batch`.
-        running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch alone.
+        exact: where few distinct rows occur, take all of them, weighted, in every update: exact
+            full batches. The number of updates stays that of `batch`.
+        running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch
+            alone.
         weight_decay: decoupled, as in AdamW.
-        patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has not improved for so
-            many epochs, and keep its best weights; None trains on all rows to the end.
-        ramps: pieces that each column of more than two values is cut into, beside the column itself (`nn.ramps`); 0 for the
-            columns alone. Embeddings (more than 64 such columns) have none.
+        patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has
+            not improved for so many epochs, and keep its best weights; None trains on all rows to
+            the end.
+        piecewise_linear: pieces that each column of more than two values is cut into, beside the
+            column itself (`nn.piecewise_linear`); 0 for the columns alone. Embeddings (more than 64
+            such columns) have none.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -125,7 +135,7 @@ class Recipe:
     running: float = 0.0
     weight_decay: float = 0.0
     patience: int | None = None
-    ramps: int = 0
+    piecewise_linear: int = 0
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -139,8 +149,11 @@ class Recipe:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
-        if self.ramps < 0 or self.ramps == 1:
-            raise InputError(f"`ramps` is a number of pieces ≥ 2, or 0 for none, got {self.ramps}.")
+        if self.piecewise_linear < 0 or self.piecewise_linear == 1:
+            raise InputError(
+                f"`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
+                f"{self.piecewise_linear}."
+            )
         if not self.learning_rate > 0:
             raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
 
@@ -170,7 +183,8 @@ class Batch:
 
     Args:
         logits: (M, B, K), the leaf that the loss is differentiated at.
-        make_features: makes `features`, the last hidden layer (M, B, H), when a loss first asks for it.
+        make_features: makes `features`, the last hidden layer (M, B, H), when a loss first asks for
+            it.
         head: (M, K, H) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · head.
         y, z: (M, B) codes.
         weight: (M, B), how often each row counts (zero for padding); None if each counts once.
@@ -178,8 +192,10 @@ class Batch:
         progress: share of the training done, 0 … 1.
         running: the recipe's decay of the running counts.
         memory: tensors that a loss keeps from step to step, lane axis first.
-        rival: the discriminator of each lane, (M, B, in) → (M, B, out); None unless the method has a `Rival`.
-        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), each lane from its own generator.
+        adversary: the discriminator of each lane, (M, B, in) → (M, B, out); None unless the method
+            has a `Adversary`.
+        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), each lane from its own
+            generator.
     """
 
     logits: Tensor
@@ -192,12 +208,14 @@ class Batch:
     progress: float
     running: float
     memory: dict[str, Tensor]
-    rival: Callable[[Tensor], Tensor] | None
+    adversary: Callable[[Tensor], Tensor] | None
     uniform: Callable[[int], Tensor]
 
     @cached_property
     def features(self) -> Tensor:
-        """The last hidden layer (M, B, H): a second leaf, for losses that look at representations."""
+        """The last hidden layer (M, B, H): a second leaf, for losses that look at
+        representations.
+        """
         return self.make_features().requires_grad_()
 
     @property
@@ -213,13 +231,14 @@ Loss = Callable[[Batch, "Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True)
-class Rival:
+class Adversary:
     """A discriminator per lane that takes its own optimiser steps before each step of the network.
 
     Args:
-        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output; hidden layers are ReLU.
-        loss: what the discriminators minimise, (M,) from a batch whose `features` and `logits` are constants; it and
-            the method's own loss call `batch.rival`.
+        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output; hidden
+            layers are ReLU.
+        loss: what the discriminators minimise, (M,) from a batch whose `features` and `logits` are
+            constants; it and the method's own loss call `batch.adversary`.
         steps: discriminator updates per network update (k_D).
         learning_rate: of the discriminators' Adam.
     """
@@ -234,10 +253,13 @@ def _codes(values: ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
     codes = np.asarray(values)
     if codes.ndim != 1 or (codes.size and codes.dtype.kind not in "iub"):
         raise InputError(
-            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and shape {codes.shape}."
+            f"`{name}` must be one column of integer codes 0, 1, …, got dtype {codes.dtype} and "
+            f"shape {codes.shape}."
         )
     codes = codes.astype(np.int64)
     low, high = (int(codes.min()), int(codes.max())) if codes.size else (0, -1)
     if low < 0 or (size is not None and high >= size):
-        raise InputError(f"`{name}` holds the code {low if low < 0 else high}, outside 0 … {(size or 1) - 1}.")
+        raise InputError(
+            f"`{name}` holds the code {low if low < 0 else high}, outside 0 … {(size or 1) - 1}."
+        )
     return codes, high + 1 if size is None else size

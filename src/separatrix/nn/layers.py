@@ -1,8 +1,9 @@
 """M multilayer perceptrons of one shape: batched products forward and backward, and their Adam.
 
-All parameters are one flat tensor, layer by layer, lanes first within a layer, so that an optimiser step is a handful
-of operations whatever M is. The backward pass is written out: autograd would keep the same tensors and add its own
-passes. The last layer works with rows last, (M, K, B): products with a thin matrix on the right are many times slower.
+All parameters are one flat tensor, layer by layer, lanes first within a layer, so that an optimiser
+step is a handful of operations whatever M is. The backward pass is written out: autograd would keep
+the same tensors and add its own passes. The last layer works with rows last, (M, K, B): products
+with a thin matrix on the right are many times slower.
 """
 
 from __future__ import annotations
@@ -23,18 +24,27 @@ class Layers:
     Args:
         widths: from input to output.
         seeds: one per lane; equal seeds give equal initial weights.
-        blind: leading inputs whose weights start at zero. For one-hot groups: the networks then start blind to the
-            group, and renaming the groups changes nothing.
+        blind: leading inputs whose weights start at zero. For one-hot groups: the networks then
+            start blind to the group, and renaming the groups changes nothing.
         zero_output: start the last layer at zero.
-        device: where the parameters live. They are drawn on the CPU, so that a seed means the same everywhere.
+        device: where the parameters live. They are drawn on the CPU, so that a seed means the same
+            everywhere.
     """
 
     def __init__(
-        self, widths: Sequence[int], seeds: Sequence[int], device: str, blind: int = 0, zero_output: bool = False
+        self,
+        widths: Sequence[int],
+        seeds: Sequence[int],
+        device: str,
+        blind: int = 0,
+        zero_output: bool = False,
     ) -> None:
         m = len(seeds)
         shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
-        shapes += [(m, widths[-1], widths[-2]), (m, widths[-1], 1)]  # the head, as in torch.nn.Linear
+        shapes += [
+            (m, widths[-1], widths[-2]),
+            (m, widths[-1], 1),
+        ]  # the head, as in torch.nn.Linear
         self.flat = torch.empty(sum(a * b * c for a, b, c in shapes), device=device)
         self.gradient = torch.zeros_like(self.flat)
         parameters, gradients = _split(self.flat, shapes), _split(self.gradient, shapes)
@@ -47,14 +57,18 @@ class Layers:
                 inputs = weight.shape[2] if weight is self.weights[-1] else weight.shape[1]
                 bound = 1.0 / sqrt(inputs)  # torch.nn.Linear's own
                 for tensor in (weight, bias):
-                    tensor[lane] = torch.rand(tensor.shape[1:], generator=generator) * 2 * bound - bound
+                    tensor[lane] = (
+                        torch.rand(tensor.shape[1:], generator=generator) * 2 * bound - bound
+                    )
         self.weights[0][:, :blind] = 0.0
         if zero_output:
             self.weights[-1].zero_()
             self.biases[-1].zero_()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); the activations are kept for `backward`."""
+        """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); the activations are kept for
+        `backward`.
+        """
         h = x.expand(len(self.weights[0]), -1, -1)
         self._activations = [h]
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -68,14 +82,18 @@ class Layers:
         return self._activations[-1]
 
     def backward(self, logits: Tensor, features: Tensor | None = None) -> None:
-        """Fill `gradient` from ∂L/∂logits (M, K, B), and ∂L/∂features (M, B, H) where the loss used them."""
+        """Fill `gradient` from ∂L/∂logits (M, K, B), and ∂L/∂features (M, B, H) where the loss used
+        them.
+        """
         torch.bmm(logits, self.features, out=self._weight_gradients[-1])
         torch.sum(logits, 2, keepdim=True, out=self._bias_gradients[-1])
         down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
         if features is not None:
             down += features
         for i in range(len(self.weights) - 2, -1, -1):
-            torch.ops.aten.threshold_backward.grad_input(down, self._activations[i + 1], 0, grad_input=down)
+            torch.ops.aten.threshold_backward.grad_input(
+                down, self._activations[i + 1], 0, grad_input=down
+            )
             torch.bmm(self._activations[i].transpose(1, 2), down, out=self._weight_gradients[i])
             torch.sum(down, 1, keepdim=True, out=self._bias_gradients[i])
             if i:
@@ -115,7 +133,9 @@ class Adam:
         # m̂ / (sqrt(v̂) + ε), with the corrections moved out of the tensors
         root = sqrt(1.0 - 0.999**self.count)
         denominator = self.second.sqrt().add_(1e-8 * root)
-        self.flat.addcdiv_(self.first, denominator, value=-learning_rate * root / (1.0 - 0.9**self.count))
+        self.flat.addcdiv_(
+            self.first, denominator, value=-learning_rate * root / (1.0 - 0.9**self.count)
+        )
 
 
 def _split(flat: Tensor, shapes: Sequence[tuple[int, int, int]]) -> list[Tensor]:

@@ -1,6 +1,7 @@
 """Networks: M trained networks of one shape, as plain arrays. Prediction needs numpy only.
 
-Inputs are [Z|X] with Z one-hot, or X alone, X with its `ramps`; hidden layers are ReLU, the output a softmax.
+Inputs are [Z|X] with Z one-hot, or X alone, X with its `piecewise_linear`; hidden layers are ReLU,
+the output a softmax.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
-from separatrix.nn.ramps import NO_RAMPS, Ramps
+from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Networks"]
 
@@ -30,7 +31,7 @@ class Networks:
         n_groups: number of one-hot group columns in front of X; 0 if the networks see X alone.
         status: "ok" or "diverged", per lane.
         losses: (M, epochs) mean training loss, NaN after a lane stopped.
-        ramps: of the columns of X, inputs beside them.
+        piecewise_linear: of the columns of X, inputs beside them.
     """
 
     weights: tuple[NDArray[np.float32], ...]
@@ -38,7 +39,7 @@ class Networks:
     n_groups: int
     status: tuple[str, ...]
     losses: NDArray[np.float64]
-    ramps: Ramps = NO_RAMPS
+    piecewise_linear: PiecewiseLinear = NO_PIECES
 
     def __len__(self) -> int:
         return len(self.status)
@@ -52,28 +53,34 @@ class Networks:
             self.n_groups,
             tuple(self.status[i] for i in index),
             self.losses[index],
-            self.ramps,
+            self.piecewise_linear,
         )
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
         features = X if isinstance(X, np.memmap) else np.asarray(X, dtype=np.float32)
-        width = self.weights[0].shape[1] - self.n_groups - len(self.ramps)
+        width = self.weights[0].shape[1] - self.n_groups - len(self.piecewise_linear)
         if features.ndim != 2 or features.shape[1] != width:
-            raise InputError(f"`X` must have the {width} columns of training, got shape {features.shape}.")
+            raise InputError(
+                f"`X` must have the {width} columns of training, got shape {features.shape}."
+            )
         groups = self._groups(z, len(features))
         m, out = len(self), self.weights[-1].shape[2]
         q = np.empty((m, len(features), out), dtype=np.float32)
-        step = max(1, _CELLS // max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1]))
+        step = max(
+            1, _CELLS // max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1])
+        )
         for start in range(0, len(features), step):
             rows = slice(start, start + step)
-            q[:, rows] = self._forward(self.ramps.encode(features[rows]), groups[rows])
+            q[:, rows] = self._forward(self.piecewise_linear.encode(features[rows]), groups[rows])
         return q
 
     def unscaled(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Networks:
-        """The same networks of x, where these are of (x − mean) / scale: the scaling moves into the first layer and the ramps."""
+        """The same networks of x, where these are of (x − mean) / scale: the scaling moves into the
+        first layer and the piecewise_linear.
+        """
         first, g = self.weights[0].astype(np.float64), self.n_groups
-        end = g + len(scale)  # what follows are ramps
+        end = g + len(scale)  # what follows are piecewise_linear
         own = first[:, g:end] / scale[None, :, None]
         weight = np.concatenate([first[:, :g], own, first[:, end:]], axis=1).astype(np.float32)
         bias = (self.biases[0] - np.einsum("d,mdh->mh", mean, own)).astype(np.float32)
@@ -81,7 +88,7 @@ class Networks:
             self,
             weights=(weight, *self.weights[1:]),
             biases=(bias, *self.biases[1:]),
-            ramps=self.ramps.unscaled(mean, scale),
+            piecewise_linear=self.piecewise_linear.unscaled(mean, scale),
         )
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -89,8 +96,12 @@ class Networks:
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         codes = [_STATUS.index(s) for s in self.status]
-        named |= {f"ramp_{name}": getattr(self.ramps, name) for name in _RAMPS}
-        return named | {"n_groups": np.array(self.n_groups), "status": np.array(codes), "losses": self.losses}
+        named |= {f"ramp_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
+        return named | {
+            "n_groups": np.array(self.n_groups),
+            "status": np.array(codes),
+            "losses": self.losses,
+        }
 
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> Networks:
@@ -102,28 +113,40 @@ class Networks:
             int(arrays["n_groups"]),
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
-            # networks that were saved before there were ramps have none
-            Ramps(*(arrays[f"ramp_{name}"] for name in _RAMPS)) if "ramp_column" in arrays else NO_RAMPS,
+            # networks that were saved before there were piecewise_linear have none
+            PiecewiseLinear(*(arrays[f"ramp_{name}"] for name in _RAMPS))
+            if "piece_column" in arrays
+            else NO_PIECES,
         )
 
     def _groups(self, z: ArrayLike | None, n: int) -> NDArray[np.int64]:
         if not self.n_groups:
             return np.zeros(n, dtype=np.int64)
         if z is None:
-            raise InputError("These networks were trained on [Z|X]: pass the group codes `z` as well.")
+            raise InputError(
+                "These networks were trained on [Z|X]: pass the group codes `z` as well."
+            )
         groups = np.asarray(z)
         if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
-            raise InputError(f"`z` must be {n} integer group codes, got dtype {groups.dtype}, shape {groups.shape}.")
+            raise InputError(
+                f"`z` must be {n} integer group codes, got dtype {groups.dtype}, shape "
+                f"{groups.shape}."
+            )
         groups = groups.astype(np.int64)
         if n and not 0 <= groups.min() <= groups.max() < self.n_groups:
             unseen = groups[(groups < 0) | (groups >= self.n_groups)][0]
-            raise InputError(f"`z` holds the group code {unseen}, which was not in training (0 … {self.n_groups - 1}).")
+            raise InputError(
+                f"`z` holds the group code {unseen}, which was not in training (0 … "
+                f"{self.n_groups - 1})."
+            )
         return groups
 
     def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
         h = np.matmul(x, self.weights[0][:, self.n_groups :]) + self.biases[0][:, None]
         if self.n_groups:
-            h += self.weights[0][:, groups]  # a one-hot row times the weights is a row of the weights
+            h += self.weights[0][
+                :, groups
+            ]  # a one-hot row times the weights is a row of the weights
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             np.maximum(h, 0.0, out=h)
             h = np.matmul(h, weight) + bias[:, None]

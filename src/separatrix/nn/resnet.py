@@ -1,7 +1,9 @@
-"""ResNet18 up to its 512 pooled features, from a weight file with torchvision's names; torchvision is not needed.
+"""ResNet18 up to its 512 pooled features, from a weight file with torchvision's names; torchvision
+is not needed.
 
-The weights are always the caller's: there is no initialisation here, so no network can be random by accident. Batch
-normalisation at inference is an affine map per channel and is folded into the convolution before it.
+The weights are always the caller's: there is no initialisation here, so no network can be random by
+accident. Batch normalisation at inference is an affine map per channel and is folded into the
+convolution before it.
 """
 
 from __future__ import annotations
@@ -28,19 +30,31 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             from safetensors import SafetensorError
             from safetensors.torch import load_file
         except ImportError as error:
-            raise MissingExtraError(f"{path.name} needs safetensors: pip install safetensors.") from error
+            raise MissingExtraError(
+                f"{path.name} needs safetensors: pip install safetensors."
+            ) from error
         try:
             return dict(load_file(path))
         except SafetensorError as error:
-            raise DataError(f"{path} is not a whole .safetensors file ({error}). Get it again.") from error
+            raise DataError(
+                f"{path} is not a whole .safetensors file ({error}). Get it again."
+            ) from error
     try:
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
-        raise DataError(f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict().") from error
+        raise DataError(
+            f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict()."
+        ) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} is not a weight file that torch can read ({error}). Get it again.") from error
-    if not isinstance(weights, Mapping) or not all(isinstance(value, Tensor) for value in weights.values()):
-        raise DataError(f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}.")
+        raise DataError(
+            f"{path} is not a weight file that torch can read ({error}). Get it again."
+        ) from error
+    if not isinstance(weights, Mapping) or not all(
+        isinstance(value, Tensor) for value in weights.values()
+    ):
+        raise DataError(
+            f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}."
+        )
     return dict(weights)
 
 
@@ -48,8 +62,8 @@ class ResNet18:
     """The network without its last layer.
 
     Args:
-        weights: tensors with torchvision's names: conv1.weight, bn1.*, layer1.0.conv1.weight, …; fc.* is ignored. The
-            widths are those of the tensors.
+        weights: tensors with torchvision's names: conv1.weight, bn1.*, layer1.0.conv1.weight, …;
+            fc.* is ignored. The widths are those of the tensors.
 
     Raises:
         DataError: a tensor is missing or its shape does not fit.
@@ -79,11 +93,16 @@ class ResNet18:
         ]
         absent = [name for name in names if name not in self._weights]
         if absent:
-            raise DataError(f"The weights lack {', '.join(absent)}: they are not those of a ResNet18.")
-        kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
-        if kernel.ndim != 4 or {scale.shape, shift.shape, mean.shape, variance.shape} != {kernel.shape[:1]}:
             raise DataError(
-                f"The weights of {convolution} and {norm} do not fit: {[tuple(kernel.shape), tuple(scale.shape)]}."
+                f"The weights lack {', '.join(absent)}: they are not those of a ResNet18."
+            )
+        kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
+        if kernel.ndim != 4 or {scale.shape, shift.shape, mean.shape, variance.shape} != {
+            kernel.shape[:1]
+        }:
+            raise DataError(
+                f"The weights of {convolution} and {norm} do not fit: "
+                f"{[tuple(kernel.shape), tuple(scale.shape)]}."
             )
         factor = scale / torch.sqrt(variance + _EPS)
         folded = (kernel * factor[:, None, None, None]).float()

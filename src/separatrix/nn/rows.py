@@ -1,8 +1,9 @@
 """The batches of a stack: each lane's own rows in its own order; or few distinct rows with weights.
 
-Two ways to the same update. *Rows*: gather the batch. *Distinct*: where few distinct (x, z, y) occur, as with binned
-features, every batch is the same small set of rows with the counts of this batch as weights; the network then sees each
-distinct input once, however often it occurs. Losses, norms and gradients are equal (a row of weight w is w rows).
+Two ways to the same update. *Rows*: gather the batch. *Distinct*: where few distinct (x, z, y)
+occur, as with binned features, every batch is the same small set of rows with the counts of this
+batch as weights; the network then sees each distinct input once, however often it occurs. Losses,
+norms and gradients are equal (a row of weight w is w rows).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.nn.lanes import Lane, Options, Sample
-from separatrix.nn.ramps import NO_RAMPS, Ramps
+from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
 
-_IN_MEMORY = 1 << 28  # bytes of X that are copied to the device; more stay where they are and are read batch by batch
+_IN_MEMORY = (
+    1 << 28
+)  # bytes of X that are copied to the device; more stay where they are and are read batch by batch
 _PROBE = 4_096  # rows that are looked at before all rows are
 
 Index = NDArray[np.int64]
@@ -33,7 +36,8 @@ class Rows:
 
     Args:
         x: network inputs (G, R, d_in).
-        spread: where each row of the loss finds its input among the R; None if they are the same rows.
+        spread: where each row of the loss finds its input among the R; None if they are the same
+            rows.
         y, z: codes (G, B).
         weight: (G, B), or None for all ones.
     """
@@ -49,22 +53,40 @@ class Feed:
     """Batches for lanes of the same number of steps per epoch: iterate `epoch()` once per epoch."""
 
     def __init__(
-        self, sample: Sample, lanes: list[Lane], options: Options, merge: bool, ramps: Ramps = NO_RAMPS
+        self,
+        sample: Sample,
+        lanes: list[Lane],
+        options: Options,
+        merge: bool,
+        piecewise_linear: PiecewiseLinear = NO_PIECES,
     ) -> None:
         self.device, self.batch = options.device, options.recipe.batch
-        groups = [(np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows), lane.seed) for lane in lanes]
+        groups = [
+            (np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows), lane.seed)
+            for lane in lanes
+        ]
         first = groups[0]
         if all(seed == first[1] and np.array_equal(rows, first[0]) for rows, seed in groups[1:]):
             groups = groups[:1]
         self.rows = [rows.astype(np.int64) for rows, _ in groups]
         self.random = [np.random.default_rng([seed, 1]) for _, seed in groups]
         self.sizes = np.array([len(rows) for rows in self.rows])
-        self.weight = None if sample.weight is None else (sample.weight / sample.weight.mean()).astype(np.float32)
-        self.sample, self.ramps, self.blind = sample, ramps, sample.n_groups if options.use_sensitive else 0
+        self.weight = (
+            None
+            if sample.weight is None
+            else (sample.weight / sample.weight.mean()).astype(np.float32)
+        )
+        self.sample, self.piecewise_linear, self.blind = (
+            sample,
+            piecewise_linear,
+            sample.n_groups if options.use_sensitive else 0,
+        )
         width = int(self.sizes.max()) if self.batch is None else self.batch
         self.steps = int(-(-self.sizes.max() // width))
         self.width = width
-        self.merged = distinct_rows(sample, self.blind > 0, limit=self._limit(options)) if merge else None
+        self.merged = (
+            distinct_rows(sample, self.blind > 0, limit=self._limit(options)) if merge else None
+        )
         self.exact = options.recipe.exact and self.merged is not None
         if self.merged is not None:
             inputs, self.spread, y, z, self.code = self.merged
@@ -78,7 +100,7 @@ class Feed:
     @property
     def inputs(self) -> int:
         """Width of the network's input."""
-        return self.blind + int(self.sample.X.shape[1]) + len(self.ramps)
+        return self.blind + int(self.sample.X.shape[1]) + len(self.piecewise_linear)
 
     def cells(self) -> Tensor:
         """Training counts (G, Y, Z) of each lane's rows."""
@@ -86,22 +108,30 @@ class Feed:
         tables = np.zeros((len(self.rows), *shape))
         for table, rows in zip(tables, self.rows, strict=True):
             np.add.at(
-                table, (self.sample.y[rows], self.sample.z[rows]), 1.0 if self.weight is None else self.weight[rows]
+                table,
+                (self.sample.y[rows], self.sample.z[rows]),
+                1.0 if self.weight is None else self.weight[rows],
             )
         return self._tensor(tables.astype(np.float32))
 
     def uniform(self, rows: int, columns: int) -> Tensor:
         """Numbers in [0, 1), (G, rows, columns): each lane's from its own generator."""
-        return self._tensor(np.stack([random.random((rows, columns), dtype=np.float32) for random in self.random]))
+        return self._tensor(
+            np.stack([random.random((rows, columns), dtype=np.float32) for random in self.random])
+        )
 
     def epoch(self) -> Iterator[Rows]:
         """One pass over each lane's rows, shuffled."""
         if self.exact:
-            weight = self._tensor(np.stack([self._count(self.code[rows], rows, 1)[0] for rows in self.rows]))
+            weight = self._tensor(
+                np.stack([self._count(self.code[rows], rows, 1)[0] for rows in self.rows])
+            )
             for _ in range(self.steps):
                 yield Rows(self.x, self.index, self.y, self.z, weight)
             return
-        order = [random.permutation(rows) for random, rows in zip(self.random, self.rows, strict=True)]
+        order = [
+            random.permutation(rows) for random, rows in zip(self.random, self.rows, strict=True)
+        ]
         if self.merged is not None:
             counts = np.stack([self._count(self.code[rows], rows, self.steps) for rows in order], 1)
             for step in range(self.steps):
@@ -124,10 +154,15 @@ class Feed:
             index = self._tensor(picked).reshape(-1)
             shape = picked.shape
             x = self.x.index_select(0, index).view(*shape, -1)
-            y, z = self.y.index_select(0, index).view(shape), self.z.index_select(0, index).view(shape)
+            y, z = (
+                self.y.index_select(0, index).view(shape),
+                self.z.index_select(0, index).view(shape),
+            )
         else:
             flat = picked.reshape(-1)
-            x = self._inputs(np.asarray(self.sample.X[flat]), self.sample.z[flat]).view(*picked.shape, -1)
+            x = self._inputs(np.asarray(self.sample.X[flat]), self.sample.z[flat]).view(
+                *picked.shape, -1
+            )
             y, z = self._tensor(self.sample.y[picked]), self._tensor(self.sample.z[picked])
         return Rows(x, None, y, z, w)
 
@@ -136,16 +171,22 @@ class Feed:
         size = len(self.spread)
         step = np.arange(len(code)) // self.width if steps > 1 else 0
         weight = None if self.weight is None else self.weight[rows]
-        return np.bincount(step * size + code, weight, steps * size).reshape(steps, size).astype(np.float32)
+        return (
+            np.bincount(step * size + code, weight, steps * size)
+            .reshape(steps, size)
+            .astype(np.float32)
+        )
 
     def _limit(self, options: Options) -> int:
-        """Merging pays while the distinct rows are fewer than a batch, or few beside n where batches are full."""
+        """Merging pays while the distinct rows are fewer than a batch, or few beside n where
+        batches are full.
+        """
         return max(self.width, len(self.sample) // 16) if options.recipe.exact else self.width
 
     def _inputs(self, X: NDArray[Any], z: NDArray[np.int64]) -> Tensor:
-        """[Z|X] with Z one-hot, or X alone; X with its ramps."""
+        """[Z|X] with Z one-hot, or X alone; X with its piecewise_linear."""
         inputs = np.zeros((len(X), self.inputs), dtype=np.float32)
-        inputs[:, self.blind :] = self.ramps.encode(X)
+        inputs[:, self.blind :] = self.piecewise_linear.encode(X)
         if self.blind:
             inputs[np.arange(len(X)), z] = 1.0
         return self._tensor(inputs)
@@ -161,16 +202,16 @@ def distinct_rows(sample: Sample, use_sensitive: bool, limit: int) -> Merged | N
     """The distinct (x, z, y), or None if there are more than `limit`.
 
     Returns:
-        Rows of the sample that show each distinct input; for each distinct (x, z, y) the place of its input, its label
-        and its group; and the code of every row.
+        Rows of the sample that show each distinct input; for each distinct (x, z, y) the place of
+        its input, its label and its group; and the code of every row.
     """
     probe = np.linspace(0, len(sample) - 1, min(_PROBE, len(sample))).astype(np.int64)
     if len(np.unique(np.asarray(sample.X[probe]), axis=0)) > limit or sample.X.nbytes > _IN_MEMORY:
         return None
     X = np.asarray(sample.X)
     direction = np.random.default_rng(0).normal(size=X.shape[1])
-    # equal rows have equal projections: a sum per row, not a matrix product, whose order of summation depends on the
-    # row's place. That equal projections are equal rows is checked below.
+    # equal rows have equal projections: a sum per row, not a matrix product, whose order of
+    # summation depends on the row's place. That equal projections are equal rows is checked below.
     parts = [(X[a : a + 65_536] * direction).sum(1) for a in range(0, len(X), 65_536)]
     _, first, same_x = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
     if len(first) > limit or not np.array_equal(X[first[same_x]], X):

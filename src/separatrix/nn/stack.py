@@ -1,7 +1,9 @@
-"""One training run for a whole frontier: M networks, one per (λ, training rows, seed), as batched tensors.
+"""One training run for a whole frontier: M networks, one per (λ, training rows, seed), as batched
+tensors.
 
-Lanes never mix, so each network ends where it would have ended alone. They are trained in chunks that fit the cache
-(more at once is slower), one thread each, and the chunks run in parallel processes.
+Lanes never mix, so each network ends where it would have ended alone. They are trained in chunks
+that fit the cache (more at once is slower), one thread each, and the chunks run in parallel
+processes.
 """
 
 from __future__ import annotations
@@ -24,10 +26,10 @@ from torch import Tensor
 from separatrix.errors import InputError
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import cmi_term
-from separatrix.nn.lanes import Batch, Lane, Loss, Options, Rival, Sample
+from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
-from separatrix.nn.ramps import Ramps
+from separatrix.nn.piecewise_linear import PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
 
 __all__ = ["chunks", "train"]
@@ -42,7 +44,7 @@ def train(
     options: Options,
     loss: Loss,
     *,
-    rival: Rival | None = None,
+    adversary: Adversary | None = None,
     per_row: bool = False,
 ) -> Networks:
     """Train one network per lane.
@@ -52,20 +54,25 @@ def train(
         lanes: λ, training rows and seed of each network.
         options: recipe, inputs, device, processes, progress bar.
         loss: loss(batch, λ) → one loss per lane.
-        rival: discriminators, for an adversarial method.
+        adversary: discriminators, for an adversarial method.
         per_row: keep equal rows apart.
 
     Returns:
-        The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights are NaN; the others
-        do not notice.
+        The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights
+        are NaN; the others do not notice.
     """
     for lane in lanes:
         if lane.rows is not None and not len(lane.rows):
             raise InputError(f"The lane with trade-off {lane.trade_off} has no training rows.")
     parts = chunks(lanes, len(sample), options.recipe.batch)
-    ramps = Ramps.of(sample.X, _rows(lanes, len(sample)), options.recipe.ramps)
+    piecewise_linear = PiecewiseLinear.of(
+        sample.X, _rows(lanes, len(sample)), options.recipe.piecewise_linear
+    )
     calls = [
-        delayed(_one_thread)(sample, [lanes[i] for i in part], options, loss, rival, per_row, ramps) for part in parts
+        delayed(_one_thread)(
+            sample, [lanes[i] for i in part], options, loss, adversary, per_row, piecewise_linear
+        )
+        for part in parts
     ]
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
@@ -75,12 +82,18 @@ def train(
             advance()
     order = np.argsort(np.concatenate(parts))
     return Networks(
-        tuple(np.concatenate([t.weights[i] for t in trained])[order] for i in range(len(trained[0].weights))),
-        tuple(np.concatenate([t.biases[i] for t in trained])[order] for i in range(len(trained[0].biases))),
+        tuple(
+            np.concatenate([t.weights[i] for t in trained])[order]
+            for i in range(len(trained[0].weights))
+        ),
+        tuple(
+            np.concatenate([t.biases[i] for t in trained])[order]
+            for i in range(len(trained[0].biases))
+        ),
         trained[0].n_groups,
         tuple(np.concatenate([t.status for t in trained])[order].tolist()),
         _pad([t.losses for t in trained])[order],
-        ramps,
+        piecewise_linear,
     )
 
 
@@ -95,9 +108,11 @@ def _rows(lanes: Sequence[Lane], n: int) -> NDArray[np.intp]:
 
 
 def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
-    """Lanes to train together: those that share rows and seed share their batches; the rest is packed by epoch length.
+    """Lanes to train together: those that share rows and seed share their batches; the rest is
+    packed by epoch length.
 
-    The answer depends on the lanes alone, never on the number of processes, so that a run gives the same bits on any.
+    The answer depends on the lanes alone, never on the number of processes, so that a run gives the
+    same bits on any.
 
     Args:
         lanes: the lanes.
@@ -109,9 +124,13 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     """
     alike: dict[tuple[int, bytes], list[int]] = {}
     for i, lane in enumerate(lanes):
-        alike.setdefault((lane.seed, b"" if lane.rows is None else np.asarray(lane.rows).tobytes()), []).append(i)
+        alike.setdefault(
+            (lane.seed, b"" if lane.rows is None else np.asarray(lane.rows).tobytes()), []
+        ).append(i)
     parts: list[list[int]] = []
-    few: dict[int, list[int]] = {}  # by updates per epoch: lanes that stand still would need their own clocks
+    few: dict[
+        int, list[int]
+    ] = {}  # by updates per epoch: lanes that stand still would need their own clocks
     for group in alike.values():
         rows = lanes[group[0]].rows
         size = n if rows is None else len(rows)
@@ -131,21 +150,29 @@ def _train_chunk(
     lanes: list[Lane],
     options: Options,
     loss: Loss,
-    rival: Rival | None,
+    adversary: Adversary | None,
     per_row: bool,
-    ramps: Ramps,
+    piecewise_linear: PiecewiseLinear,
 ) -> Networks:
     recipe, m = options.recipe, len(lanes)
     watch = None
     if recipe.patience is not None:
         lanes, held = _hold_out(lanes, len(sample))
-        watch = _Watch(sample, held, options, ramps)
-    feed = Feed(sample, lanes, options, not per_row, ramps)
+        watch = _Watch(sample, held, options, piecewise_linear)
+    feed = Feed(sample, lanes, options, not per_row, piecewise_linear)
     seeds = [lane.seed for lane in lanes]
-    layers = Layers((feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind)
+    layers = Layers(
+        (feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind
+    )
     adam = Adam(layers.flat, recipe.weight_decay)
-    against = None if rival is None else _Against(rival, recipe.hidden[-1], sample, seeds, options.device)
-    trade_off = torch.tensor([lane.trade_off for lane in lanes], dtype=torch.float64, device=options.device)
+    against = (
+        None
+        if adversary is None
+        else _Against(adversary, recipe.hidden[-1], sample, seeds, options.device)
+    )
+    trade_off = torch.tensor(
+        [lane.trade_off for lane in lanes], dtype=torch.float64, device=options.device
+    )
     cells = feed.cells().expand(m, -1, -1)
     memory: dict[str, Tensor] = {}
     epochs = _epochs(options, feed.steps)
@@ -158,7 +185,7 @@ def _train_chunk(
             batch = _forward(layers, rows, cells, progress, recipe.running, memory, feed)
             if against is not None:
                 against.learn(batch, rate / recipe.learning_rate)
-                batch.rival = against.judge
+                batch.adversary = against.judge
             value = loss(batch, trade_off)
             _backward(layers, batch, rows, value)
             adam.step(layers.gradient, rate)
@@ -174,7 +201,13 @@ def _train_chunk(
 
 
 def _forward(
-    layers: Layers, rows: Rows, cells: Tensor, progress: float, running: float, memory: dict[str, Tensor], feed: Feed
+    layers: Layers,
+    rows: Rows,
+    cells: Tensor,
+    progress: float,
+    running: float,
+    memory: dict[str, Tensor],
+    feed: Feed,
 ) -> Batch:
     logits, hidden, spread = layers.forward(rows.x), layers.features, rows.spread
     if spread is not None:
@@ -191,7 +224,7 @@ def _forward(
         progress=progress,
         running=running,
         memory=memory,
-        rival=None,
+        adversary=None,
         uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
     )
 
@@ -200,22 +233,31 @@ def _backward(layers: Layers, batch: Batch, rows: Rows, value: Tensor) -> None:
     used = "features" in vars(batch)
     leaves = [batch.logits, batch.features] if used else [batch.logits]
     parts = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
-    down = [torch.zeros_like(leaf) if part is None else part for leaf, part in zip(leaves, parts, strict=True)]
+    down = [
+        torch.zeros_like(leaf) if part is None else part
+        for leaf, part in zip(leaves, parts, strict=True)
+    ]
     down[0] = down[0].transpose(1, 2)
     if rows.spread is not None:  # rows of the loss that share an input add up there
         inputs = rows.x.shape[1]
         down[0] = down[0].new_zeros(*down[0].shape[:2], inputs).index_add_(2, rows.spread, down[0])
         if used:
-            down[1] = down[1].new_zeros(len(down[1]), inputs, down[1].shape[2]).index_add_(1, rows.spread, down[1])
+            down[1] = (
+                down[1]
+                .new_zeros(len(down[1]), inputs, down[1].shape[2])
+                .index_add_(1, rows.spread, down[1])
+            )
     layers.backward(*down)
 
 
 class _Against:
     """The discriminators of an adversarial method: one per lane, with their own Adam."""
 
-    def __init__(self, rival: Rival, features: int, sample: Sample, seeds: list[int], device: str) -> None:
-        self.rival = rival
-        widths = rival.widths(features, sample.n_labels, sample.n_groups)
+    def __init__(
+        self, adversary: Adversary, features: int, sample: Sample, seeds: list[int], device: str
+    ) -> None:
+        self.adversary = adversary
+        widths = adversary.widths(features, sample.n_labels, sample.n_groups)
         # a zero last layer starts at chance and knows no order of the groups
         self.layers = Layers(widths, [seed + 1_000_003 for seed in seeds], device, zero_output=True)
         self.adam = Adam(self.layers.flat)
@@ -224,33 +266,42 @@ class _Against:
         """The discriminators' updates, on constant predictions."""
         seen = copy(batch)
         seen.logits = batch.logits.detach()
-        for _ in range(self.rival.steps):
+        for _ in range(self.adversary.steps):
             parameters = [p.detach().requires_grad_() for p in self.layers.parameters()]
-            seen.rival = partial(self.layers.call, parameters=parameters)
-            gradients = torch.autograd.grad(self.rival.loss(seen).sum(), parameters)
-            self.adam.step(torch.cat([g.reshape(-1) for g in gradients]), self.rival.learning_rate * schedule)
+            seen.adversary = partial(self.layers.call, parameters=parameters)
+            gradients = torch.autograd.grad(self.adversary.loss(seen).sum(), parameters)
+            self.adam.step(
+                torch.cat([g.reshape(-1) for g in gradients]),
+                self.adversary.learning_rate * schedule,
+            )
 
     def judge(self, x: Tensor) -> Tensor:
         return self.layers.call(x, self.layers.parameters())
 
 
 class _Watch:
-    """Early stopping: each lane's best weights, by its objective on rows that it is not trained on."""
+    """Early stopping: each lane's best weights, by its objective on rows that it is not trained
+    on.
+    """
 
-    def __init__(self, sample: Sample, held: list[Lane], options: Options, ramps: Ramps) -> None:
+    def __init__(
+        self, sample: Sample, held: list[Lane], options: Options, piecewise_linear: PiecewiseLinear
+    ) -> None:
         self.patience = options.recipe.patience or 0
         whole = replace(options, recipe=replace(options.recipe, batch=None, exact=False))
-        feed = Feed(sample, held, whole, False, ramps)
+        feed = Feed(sample, held, whole, False, piecewise_linear)
         (self.rows,) = feed.epoch()
         self.cells = feed.cells().expand(len(held), -1, -1)
         self.feed = feed
-        self.trade_off = torch.tensor([min(lane.trade_off, 1.0) for lane in held], device=options.device)
+        self.trade_off = torch.tensor(
+            [min(lane.trade_off, 1.0) for lane in held], device=options.device
+        )
         self.best = torch.full_like(self.trade_off, torch.inf)
         self.waited = torch.zeros_like(self.trade_off)
         self.kept: list[Tensor] = []
 
     def finished(self, layers: Layers) -> bool:
-        """Look at the held-out rows; True when every lane has waited long enough."""
+        """Style at the held-out rows; True when every lane has waited long enough."""
         view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
         cell, table = view.table()
         task, violation = view.cross_entropy().value, cmi_term(view.p, cell, table).value
@@ -260,7 +311,9 @@ class _Watch:
         self.waited = torch.where(better, 0.0, self.waited + 1)
         now = [p.clone() for p in layers.parameters()]
         mask = better.view(-1, 1, 1)
-        self.kept = [torch.where(mask, new, old) for new, old in zip(now, self.kept or now, strict=True)]
+        self.kept = [
+            torch.where(mask, new, old) for new, old in zip(now, self.kept or now, strict=True)
+        ]
         return bool((self.waited >= self.patience).all())
 
     def restore(self, layers: Layers) -> None:
@@ -272,7 +325,9 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
     """Nine tenths of each lane's rows to train on, one tenth to watch."""
     train, held = [], []
     for lane in lanes:
-        rows = np.random.default_rng([lane.seed, 2]).permutation(np.arange(n) if lane.rows is None else lane.rows)
+        rows = np.random.default_rng([lane.seed, 2]).permutation(
+            np.arange(n) if lane.rows is None else lane.rows
+        )
         cut = max(len(rows) // 10, 1)
         train.append(lane._replace(rows=np.sort(rows[cut:])))
         held.append(lane._replace(rows=np.sort(rows[:cut])))
@@ -280,13 +335,27 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
 
 
 def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networks:
-    finite = torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()]).all(0).cpu().numpy()
+    finite = (
+        torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()])
+        .all(0)
+        .cpu()
+        .numpy()
+    )
     finite &= ~np.isinf(losses).any(1)
-    weights = [w.cpu().numpy() for w in (*layers.weights[:-1], layers.weights[-1].transpose(1, 2).contiguous())]
+    weights = [
+        w.cpu().numpy()
+        for w in (*layers.weights[:-1], layers.weights[-1].transpose(1, 2).contiguous())
+    ]
     biases = [b.flatten(1).cpu().numpy() for b in layers.biases]
     for array in (*weights, *biases):
         array[~finite] = np.nan
-    return Networks(tuple(weights), tuple(biases), blind, tuple("ok" if f else "diverged" for f in finite), losses)
+    return Networks(
+        tuple(weights),
+        tuple(biases),
+        blind,
+        tuple("ok" if f else "diverged" for f in finite),
+        losses,
+    )
 
 
 def _epochs(options: Options, steps: int) -> int:
@@ -298,16 +367,16 @@ def _one_thread(
     lanes: list[Lane],
     options: Options,
     loss: Loss,
-    rival: Rival | None,
+    adversary: Adversary | None,
     per_row: bool,
-    ramps: Ramps,
+    piecewise_linear: PiecewiseLinear,
 ) -> Networks:
     """Threads inside small products only contend: up to 50 times slower was seen."""
     before = torch.get_num_threads()
     try:
         if options.device == "cpu":
             torch.set_num_threads(1)
-        return _train_chunk(sample, lanes, options, loss, rival, per_row, ramps)
+        return _train_chunk(sample, lanes, options, loss, adversary, per_row, piecewise_linear)
     finally:
         torch.set_num_threads(before)
 
@@ -315,7 +384,9 @@ def _one_thread(
 @contextmanager
 def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr: call what it gives once per chunk. Silent unless asked for."""
-    with Progress(console=Console(stderr=True), disable=not options.progress, transient=True) as progress:
+    with Progress(
+        console=Console(stderr=True), disable=not options.progress, transient=True
+    ) as progress:
         task = progress.add_task("training", total=total)
         yield lambda: progress.advance(task)
 
@@ -323,5 +394,8 @@ def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
 def _pad(losses: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     width = max(part.shape[1] for part in losses)
     return np.concatenate(
-        [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan) for part in losses]
+        [
+            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan)
+            for part in losses
+        ]
     )

@@ -15,19 +15,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix import figures, methods, report, summary
-from separatrix.auditing import Audit
-from separatrix.columns import tidy
-from separatrix.counts import CountTable
+from separatrix import methods
+from separatrix.auditing.result import Audit
+from separatrix.columns.values import tidy
+from separatrix.core.counts import CountTable
+from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.datasets import Grouping, Preprocessing
-from separatrix.envelope import Envelope, concave_envelope
+from separatrix.deploy.frontiers import operating_point
+from separatrix.deploy.points import OperatingPoint
 from separatrix.errors import DataError, InputError
-from separatrix.limits import limit
-from separatrix.selection import OperatingPoint
-from separatrix.selection.frontiers import operating_point
-from separatrix.sweep import ALL_ROWS, Columns, Curve, Kept, Store, kept, means, read, select, working
+from separatrix.io import working
+from separatrix.optimum.limits import limit
+from separatrix.runs.runner import Kept, kept
+from separatrix.runs.store import ALL_ROWS, Columns, Curve, Store, means, read, select
+from separatrix.show import figures, report, tables
 
-__all__ = ["FORMAT", "MANIFEST", "ROWS", "Frontier", "FrontierEnvelope", "Model", "load_frontier", "read_manifest"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "ROWS",
+    "Frontier",
+    "FrontierEnvelope",
+    "Model",
+    "load_frontier",
+    "read_manifest",
+]
 
 FORMAT = 1
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
@@ -54,7 +66,8 @@ class FrontierEnvelope(Envelope):
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """One trained policy of a frontier: lane `lane` of a fitted stack, with what raw rows need to reach it.
+    """One trained policy of a frontier: lane `lane` of a fitted stack, with what raw rows need to
+    reach it.
 
     Args:
         method, inputs, trade_off, fold, seed: which one; fold −1 was trained on all rows.
@@ -79,7 +92,8 @@ class Model:
 
 
 class Frontier:
-    """The trained points of a path, what they reach on rows they did not see, and the models behind them.
+    """The trained points of a path, what they reach on rows they did not see, and the models behind
+    them.
 
     Made by `trace` or `load_frontier`.
     """
@@ -95,14 +109,22 @@ class Frontier:
 
     @property
     def points(self) -> Any:
-        """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, eo_gap, accuracy, auroc, …"""
+        """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, eo_gap,
+        accuracy, auroc, …
+        """
         return tidy(
-            {name: column.tolist() for name, column in self.columns.items() if name not in ("counts", "dataset")}
+            {
+                name: column.tolist()
+                for name, column in self.columns.items()
+                if name not in ("counts", "dataset")
+            }
         )
 
     @cached_property
     def means(self) -> Columns:
-        """Fold means and standard deviations, one row per (method, inputs, λ, policy); see `sweep.means`."""
+        """Fold means and standard deviations, one row per (method, inputs, λ, policy); see
+        `sweep.means`.
+        """
         return means(self.columns)
 
     @property
@@ -139,7 +161,9 @@ class Frontier:
         return None if known is None else Grouping.from_dict(known)
 
     def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
-        """From raw columns to X, with the statistics of the rows that trained fold `fold`; None where X was a matrix."""
+        """From raw columns to X, with the statistics of the rows that trained fold `fold`; None
+        where X was a matrix.
+        """
         known = self.manifest["preprocessing"].get(str(fold))
         return None if known is None else Preprocessing.from_dict(known)
 
@@ -149,8 +173,11 @@ class Frontier:
         with Store(self.folder, create=False) as store:
             return next((curve for curve in store.curves() if curve.name == "limit"), None)
 
-    def envelope(self, policy: str = "randomized", method: str | Sequence[str] | None = None) -> FrontierEnvelope:
-        """Vertices of the upper concave envelope of the fold means: what revealed mixtures of the points reach.
+    def envelope(
+        self, policy: str = "randomized", method: str | Sequence[str] | None = None
+    ) -> FrontierEnvelope:
+        """Vertices of the upper concave envelope of the fold means: what revealed mixtures of the
+        points reach.
 
         Args:
             policy: "randomized" or "deterministic".
@@ -158,23 +185,42 @@ class Frontier:
         """
         if policy not in (allowed := ("randomized", "deterministic")):
             raise InputError(f"`policy` must be one of {', '.join(allowed)}, got {policy!r}.")
-        mean = select(self.means, policy=policy, lost=0, **({} if method is None else {"method": method}))
+        mean = select(
+            self.means, policy=policy, lost=0, **({} if method is None else {"method": method})
+        )
         hull = concave_envelope(mean["violation"], mean["utility"])
         named = (mean[name][hull.index] for name in ("method", "inputs", "trade_off"))
         return FrontierEnvelope(hull.violation, hull.utility, hull.index, *named)
 
     def model(
-        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS, seed: int | None = None
+        self,
+        method: str,
+        trade_off: float,
+        *,
+        inputs: str = "xz",
+        fold: int = ALL_ROWS,
+        seed: int | None = None,
     ) -> Model:
         """The model behind a point: of one fold, or (fold −1) the one trained on all rows."""
         stack, lane = self._lane(method, trade_off, inputs, fold, seed)
         q = stack.questions[lane]
-        return Model(method, inputs, q["trade_off"], fold, q["seed"], stack.arrays, lane, self.preprocessing(fold))
+        return Model(
+            method,
+            inputs,
+            q["trade_off"],
+            fold,
+            q["seed"],
+            stack.arrays,
+            lane,
+            self.preprocessing(fold),
+        )
 
     def held_out(
         self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
     ) -> NDArray[np.float32]:
-        """Posteriors (n, K) of every row by the model whose training did not see it, in the order of the data."""
+        """Posteriors (n, K) of every row by the model whose training did not see it, in the order
+        of the data.
+        """
         out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
         for fold in range(int(self.manifest["folds"])):
             stack, lane = self._lane(method, trade_off, inputs, fold, seed)
@@ -189,17 +235,19 @@ class Frontier:
         maximize: str | Callable[[NDArray[np.float64]], Any] = "utility",
         confidence: float | None = None,
         rule: str = "sequence",
-        offer: str | None = None,
+        option: str | None = None,
         method: str | Sequence[str] | None = None,
     ) -> OperatingPoint:
-        """One operating point within the budgets: `point.predictor` is what to ship, `print(point)` shows all offers.
+        """One operating point within the budgets: `point.predictor` is what to ship, `print(point)`
+        shows all options.
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.
             maximize: "utility", "auroc", "accuracy", or a function of tables (folds, y, z, u).
-            confidence: None for fold means; otherwise the probability that the chosen point keeps its budgets.
+            confidence: None for fold means; otherwise the probability that the chosen point keeps
+                its budgets.
             rule: "sequence" or "holm", with a confidence.
-            offer: "deterministic", "single" or "mixture" if only that will do.
+            option: "deterministic", "single" or "mixture" if only that will do.
             method: only points of this method, or of these.
         """
         return operating_point(
@@ -209,7 +257,7 @@ class Frontier:
             maximize=maximize,
             confidence=confidence,
             rule=rule,
-            offer=offer,
+            option=option,
             method=method,
         )
 
@@ -225,7 +273,9 @@ class Frontier:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
         place = Path(folder)
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty.")
+            raise InputError(
+                f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
+            )
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
             half = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
@@ -237,9 +287,9 @@ class Frontier:
             raise DataError(f"{str(place)!r} cannot be written: {error.strerror}.") from error
         return place
 
-    def summary(self, policy: str = "randomized") -> summary.Table:
+    def summary(self, policy: str = "randomized") -> tables.Table:
         """Fold means of every point as a table."""
-        return summary.paths(self.columns, self.name, policy)
+        return tables.paths(self.columns, self.name, policy)
 
     def __str__(self) -> str:
         return self.summary().text()
@@ -248,7 +298,9 @@ class Frontier:
         traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))
         return f"<Frontier of {self.name!r}: {traced}; {self.manifest['rows']:,} rows, {self.manifest['folds']} folds>"
 
-    def _lane(self, method: str, trade_off: float, inputs: str, fold: int, seed: int | None) -> tuple[Kept, int]:
+    def _lane(
+        self, method: str, trade_off: float, inputs: str, fold: int, seed: int | None
+    ) -> tuple[Kept, int]:
         for stack in self.kept:
             first = stack.questions[0]
             if (first["method"], first["inputs"], first["fold"]) == (method, inputs, fold) and (
@@ -258,7 +310,8 @@ class Frontier:
                     if question["trade_off"] == trade_off:
                         return stack, lane
         raise InputError(
-            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and fold {fold}. "
+            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
+            f"fold {fold}. "
             "Its points are in `points`."
         )
 
@@ -268,10 +321,13 @@ class Frontier:
         if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
             return None
         y, z = (
-            np.array(levels, dtype=object)[self.rows[name]] for name, levels in (("y", self.labels), ("z", self.groups))
+            np.array(levels, dtype=object)[self.rows[name]]
+            for name, levels in (("y", self.labels), ("z", self.groups))
         )
         q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
-        return Audit.of(CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels))
+        return Audit.of(
+            CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels)
+        )
 
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""
@@ -292,7 +348,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
-            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of `separatrix trace`."
+            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
+            f"`separatrix trace`."
         )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -16,7 +16,10 @@ from numpy.typing import ArrayLike
 from separatrix import datasets
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.sweep import ALL_ROWS, Job, Source, Store, grid, plain, run, write_whole
+from separatrix.io import write_whole
+from separatrix.runs.jobs import Job, Source, grid
+from separatrix.runs.runner import plain, run
+from separatrix.runs.store import ALL_ROWS, Store
 from separatrix.tracing.frontier import FORMAT, MANIFEST, ROWS, Frontier, read_manifest
 from separatrix.tracing.rows import as_data
 
@@ -37,23 +40,26 @@ def trace(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Train a method along its path of trade-offs, on every fold, and measure each point on the rows it did not see.
+    """Train a method along its path of trade-offs, on every fold, and measure each point on the
+    rows it did not see.
 
     Args:
-        X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a numeric array. Text is
-            one-hot, numbers are scaled with the statistics of the training rows.
+        X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
+            numeric array. Text is one-hot, numbers are scaled with the statistics of the training
+            rows.
         y: labels, two or more.
-        sensitive_features: groups; several columns make their intersection. A column of X of the same name is left out
-            of X.
+        sensitive_features: groups; several columns make their intersection. A column of X of the
+            same name is left out of X.
         method: one or more of `methods.names()`.
         trade_offs: λ; by default the method's own grid.
         cv: folds, stratified on (label, group).
         random_state: seed of the folds and of the networks.
-        references: also trace `channel` (the post-processing of ERM, which costs next to nothing), ERM with and without
-            the group as an input, and the exact limit of post-processing.
+        references: also trace `postprocessing` (the post-processing of ERM, which costs next to
+            nothing), ERM with and without the group as an input, and the exact limit of
+            post-processing.
         jobs: processes.
-        out: folder that the frontier is written to; calling again with the same folder resumes. By default a temporary
-            one: `Frontier.save` keeps it.
+        out: folder that the frontier is written to; calling again with the same folder resumes. By
+            default a temporary one: `Frontier.save` keeps it.
         progress: a live table on stderr; by default if that is a terminal.
 
     Returns:
@@ -95,14 +101,17 @@ def trace_data(
     grid_of = None if trade_offs is None else tuple(float(t) for t in trade_offs)
     todo = [Job(m, grid_of, keep=True) for m in wanted]
     if references:
-        todo += [Job(m, keep=True) for m in ("channel", "erm") if m not in wanted]
+        todo += [Job(m, keep=True) for m in ("postprocessing", "erm") if m not in wanted]
         todo.append(Job("erm", inputs="x", keep=True))
     source = Source(name, data=data)
-    stacks = grid([source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True)
+    stacks = grid(
+        [source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True
+    )
     missing = [m for m in wanted if m not in {stack.job.method for stack in stacks}]
     if missing:
         raise InputError(
-            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and {len(data.groups)} groups. "
+            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
+            f"{len(data.groups)} groups. "
             "`separatrix methods` lists what each takes; 'cmi' takes any."
         )
     folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
@@ -144,7 +153,11 @@ def _describe(folder: Path, name: str, data: Data, cv: int, seed: int) -> None:
         "preprocessing": {str(k): None if p is None else p.to_dict() for k, p in fitted.items()},
         "card": data.card.to_dict(),
     }
-    arrays = {"y": data.y.astype(np.int64), "z": data.z.astype(np.int64), "fold": fold.astype(np.int64)}
+    arrays = {
+        "y": data.y.astype(np.int64),
+        "z": data.z.astype(np.int64),
+        "fold": fold.astype(np.int64),
+    }
     write_whole(folder / ROWS, save(arrays))
     write_whole(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
 
@@ -165,6 +178,7 @@ def _check_same(folder: Path, name: str, data: Data) -> None:
         known = read_manifest(folder)
         if known["data"] != Source(name, data=data).fingerprint():
             raise InputError(
-                f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, {known['rows']:,} rows). "
+                f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, "
+                f"{known['rows']:,} rows). "
                 "Pass another folder, or remove that one."
             )

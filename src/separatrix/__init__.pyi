@@ -1,0 +1,33 @@
+from . import datasets as datasets
+from . import methods as methods
+from . import nn as nn
+from .auditing.arrays import audit as audit
+from .auditing.arrays import utility_score as utility_score
+from .auditing.arrays import violation_score as violation_score
+from .auditing.files import audit_files as audit_files
+from .auditing.frames import audit_frame as audit_frame
+from .auditing.result import Audit as Audit
+from .auditing.result import Comparison as Comparison
+from .auditing.result import compare as compare
+from .core.counts import CountTable as CountTable
+from .core.counts import soft_counts as soft_counts
+from .core.envelope import concave_envelope as concave_envelope
+from .core.information import conditional_mutual_information as conditional_mutual_information
+from .core.information import mutual_information as mutual_information
+from .deploy.monitor import Monitor as Monitor
+from .deploy.predictor import Predictor as Predictor
+from .deploy.saving import load as load
+from .errors import DataError as DataError
+from .errors import InfeasibleError as InfeasibleError
+from .errors import InputError as InputError
+from .errors import MissingExtraError as MissingExtraError
+from .errors import SeparatrixError as SeparatrixError
+from .estimators.path import FrontierClassifier as FrontierClassifier
+from .estimators.single import SeparationClassifier as SeparationClassifier
+from .optimum import population as population
+from .optimum.limits import limit as limit
+from .tracing.frontier import Frontier as Frontier
+from .tracing.frontier import load_frontier as load_frontier
+from .tracing.training import trace as trace
+
+__version__: str

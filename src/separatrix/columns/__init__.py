@@ -1,0 +1,1 @@
+"""Any input becomes codes and levels here, once: columns, groups, files, frames."""

@@ -1,0 +1,1 @@
+"""Numbers only: information of a table of counts, the table itself, metrics, envelopes."""

@@ -1,0 +1,177 @@
+"""Rows of every combination of three columns of codes, at the speed of reading them from memory.
+
+Two ways. A table of few cells goes through *bit planes*: bit k of a column, eight rows to a byte,
+64 to a word. A popcount of the words of two planes' intersection counts the rows that have both
+bits, and subtraction turns the counts of all intersections into those of the cells. A larger table
+goes through one fused code per row and `np.bincount`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.errors import InputError
+
+__all__ = ["crosstab", "crosstab_small"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.integer[Any]]
+_CHUNK = 1 << 19  # rows whose fused codes stay in the second-level cache
+_SPAN = 1 << 21  # rows whose bit planes do
+_BLOCK = (
+    1 << 17
+)  # rows read at a time: checked, then cut to one byte while the cache still holds them
+_THREADS = (
+    2  # numpy's loops release the GIL; more threads than this only fight for memory bandwidth
+)
+_PLANES = 6  # each further plane doubles the intersections: with seven the fused code is faster
+_MOST_BITS = 26
+
+
+def crosstab_small(columns: Sequence[Codes]) -> Array | None:
+    """The table of equally long columns of small integers, read once.
+
+    Returns:
+        Counts of the codes 0, 1, … of each column; None where a value is negative or the table has
+        too many cells.
+    """
+    parts = _on_threads(len(columns[0]), lambda a, b: _planes_range(columns, a, b))
+    tables = [table for table in parts if table is not None]
+    if len(tables) < len(parts):
+        return None
+    total = np.zeros(np.max([table.shape for table in tables], axis=0))
+    for table in tables:
+        total[tuple(map(slice, table.shape))] += table
+    return total if total.size <= 1 << _PLANES else None
+
+
+def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None = None) -> Array:
+    """Rows, or their weight, of every combination of codes 0 … levels − 1."""
+    bits = [max(levels - 1, 0).bit_length() for levels in shape]
+    if sum(bits) > _MOST_BITS:
+        raise InputError(
+            f"The table of labels × groups × predictions would have "
+            f"{' × '.join(f'{k:,}' for k in shape)} cells. "
+            "Is one of the columns an identifier?"
+        )
+    small = crosstab_small(codes) if weight is None and sum(bits) <= _PLANES else None
+    if small is None:
+        parts = _on_threads(len(codes[0]), lambda a, b: _fused_range(codes, bits, weight, a, b))
+        small = np.sum(parts, axis=0).reshape([1 << b for b in bits])
+    total = np.zeros(tuple(shape))
+    seen = tuple(slice(min(a, b)) for a, b in zip(small.shape, shape, strict=True))
+    total[seen] = small[seen]
+    return total
+
+
+def _on_threads(n: int, work: Any) -> list[Any]:
+    edges = [n * part // _THREADS for part in range(_THREADS + 1)] if n > _CHUNK else [0, n]
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(work, edges[:-1], edges[1:]))
+
+
+def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | None:
+    total, depth = np.zeros((1,) * len(columns)), [0] * len(columns)
+    spare = np.empty((2, min(stop - start, _BLOCK)), np.uint8)
+    for a in range(start, stop, _SPAN):
+        planes = []
+        for column in columns:
+            own = _planes(column[a : min(a + _SPAN, stop)], spare)
+            planes.append(own)
+            if own is None or sum(len(p) for p in planes if p is not None) > _PLANES:
+                return None
+        depth = [
+            max(old, len(own)) for old, own in zip(depth, planes, strict=True) if own is not None
+        ]
+        if sum(depth) > _PLANES:
+            return None
+        table = _cells(np.concatenate([p for p in planes if p is not None]), min(_SPAN, stop - a))
+        table = table.reshape([1 << len(p) for p in planes if p is not None])
+        grown = np.zeros([1 << b for b in depth])
+        grown[tuple(map(slice, total.shape))] = total
+        grown[tuple(map(slice, table.shape))] += table
+        total = grown
+    return total
+
+
+def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | None:
+    """The bit planes of a chunk, the highest first; None if it holds a value outside 0 … 255."""
+    n = len(column)
+    planes = np.zeros((0, -(-n // 64) * 8), np.uint8)
+    for a in range(0, n, _BLOCK):
+        block = column[a : a + _BLOCK]
+        union = int(np.bitwise_or.reduce(block))  # below 256 exactly if every value is in 0 … 255
+        if not 0 <= union < 256:
+            return None
+        depth = union.bit_length()
+        if depth > len(planes):
+            planes = np.concatenate(
+                [np.zeros((depth - len(planes), planes.shape[1]), np.uint8), planes]
+            )
+        code, one = spare[:, : len(block)]
+        np.copyto(code, block, casting="unsafe")
+        for k in range(depth):  # packbits takes what is not zero for a one
+            packed = np.packbits(
+                code if depth == 1 else np.bitwise_and(code, np.uint8(1 << k), out=one)
+            )
+            planes[len(planes) - 1 - k, a // 8 : a // 8 + len(packed)] = packed
+    return planes.view(np.uint64)
+
+
+def _cells(planes: NDArray[np.uint64], rows: int) -> Array:
+    """Rows of each combination of bits, array (2, …, 2) with one axis per plane."""
+    count = np.zeros((2,) * len(planes))
+    count[(0,) * len(planes)] = rows
+    _intersect(planes, (), None, count, np.empty_like(planes), np.empty(planes.shape[1], np.uint8))
+    for axis in range(len(planes)):  # rows without the bit = all rows − rows with it
+        halves = np.moveaxis(count, axis, 0)
+        halves[0] -= halves[1]
+    return count
+
+
+def _intersect(
+    planes: NDArray[np.uint64],
+    chosen: tuple[int, ...],
+    both: NDArray[np.uint64] | None,
+    count: Array,
+    spare: NDArray[np.uint64],
+    ones: NDArray[np.uint8],
+) -> None:
+    """Count the rows in `both`, the intersection of the planes that `chosen` marks, and any of the
+    planes after it.
+    """
+    first = len(chosen)
+    for k in range(first, len(planes)):
+        words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[first])
+        place = (*chosen, *(0,) * (k - first), 1)
+        rest = (0,) * (len(planes) - k - 1)
+        count[(*place, *rest)] = np.add.reduce(np.bitwise_count(words, out=ones), dtype=np.int64)
+        _intersect(planes, place, words, count, spare, ones)
+
+
+def _fused_range(
+    codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int
+) -> Array:
+    """One word per row, each column's code in its own bits, and the words counted chunk by
+    chunk.
+    """
+    cells = 1 << sum(bits)
+    kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
+    size = min(_CHUNK, stop - start)
+    fused, part = np.empty(size, kind), np.empty(size, kind)
+    total = np.zeros(cells)
+    for a in range(start, stop, _CHUNK):
+        b = min(a + _CHUNK, stop)
+        code, one = fused[: b - a], part[: b - a]
+        np.copyto(code, codes[0][a:b], casting="unsafe")
+        for column, width in zip(codes[1:], bits[1:], strict=True):
+            np.copyto(one, column[a:b], casting="unsafe")
+            code *= kind(1 << width)  # numpy multiplies many lanes at a time, but shifts one by one
+            code += one
+        total += np.bincount(code, None if weight is None else weight[a:b], minlength=cells)
+    return total

@@ -1,0 +1,335 @@
+r"""Points in the (v, u) plane: Pareto set, upper concave envelope, hypervolume, price of
+separation, stability of a path.
+
+A point is one predictor: its violation v = I(U;Z|Y) and its utility u = I(U;Y). Small v and large u
+are good. A point with a NaN coordinate (a run that diverged) takes no part; among equal points the
+first one counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.errors import InputError
+
+__all__ = [
+    "Envelope",
+    "Mixture",
+    "PathStability",
+    "Secant",
+    "concave_envelope",
+    "hypervolume",
+    "pareto",
+    "path_stability",
+    "secant",
+    "utility_fraction",
+    "staircase",
+]
+
+Array = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+
+class Mixture(NamedTuple):
+    """Reveal a coin: with probability `weight` use predictor `second`, otherwise `first` (indices
+    of the points).
+    """
+
+    first: int
+    second: int
+    weight: float
+
+
+def pareto(violation: ArrayLike, utility: ArrayLike) -> Index:
+    """Indices of the points that no other point beats, by increasing violation.
+
+    A point is beaten by one with v no larger and u no smaller that differs in at least one of them.
+
+    >>> pareto([0.0, 0.1, 0.2, 0.2], [0.1, 0.3, 0.2, 0.4])
+    array([0, 1, 3])
+    """
+    v, u = _points(violation, utility)
+    index = np.flatnonzero(~(np.isnan(v) | np.isnan(u)))
+    order = index[np.lexsort((index, -u[index], v[index]))]
+    best = np.maximum.accumulate(np.r_[-np.inf, u[order]])[:-1]
+    return order[u[order] > best]
+
+
+def staircase(violation: ArrayLike, utility: ArrayLike, at: ArrayLike) -> Array:
+    r"""U(v) = max{u' : v' ≤ v}: Proposition "Deterministic frontier is non-decreasing". NaN left of
+    the first point.
+
+    >>> staircase([0.1, 0.3], [0.2, 0.5], [0.0, 0.1, 0.2, 1.0])
+    array([nan, 0.2, 0.2, 0.5])
+    """
+    v, u = _points(violation, utility)
+    front = pareto(v, u)
+    return np.r_[np.nan, u[front]][
+        np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right")
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Envelope:
+    r"""The smallest concave non-decreasing curve above a set of points: what revealed mixtures of
+    them attain.
+
+    Theorem "Randomized frontier equals the concave closure": the coin of a revealed mixture is
+    independent of (X,Y,Z), so both v and u of the mixture are the averages of those of its parts.
+
+    Args:
+        violation, utility: the vertices, both strictly increasing.
+        index: which of the points each vertex is.
+    """
+
+    violation: Array
+    utility: Array
+    index: Index
+
+    def at(self, violation: ArrayLike) -> Array:
+        """Best utility of a mixture whose violation is at most `violation`; NaN where no point is
+        that strict.
+        """
+        x = _levels(violation)
+        return np.where(x < self.violation[0], np.nan, np.interp(x, self.violation, self.utility))
+
+    def mixture(self, violation: float) -> Mixture:
+        """The two points and the weight of the second that realise `at(violation)`."""
+        x = float(_levels(violation))
+        if x < self.violation[0]:
+            raise InputError(
+                f"No mixture of these points has a violation of at most {x:.6g}: the smallest is "
+                f"{self.violation[0]:.6g}. Ask for that one, or add a stricter predictor."
+            )
+        right = int(np.searchsorted(self.violation, x, side="right"))
+        if right == len(self.violation):
+            return Mixture(int(self.index[-1]), int(self.index[-1]), 0.0)
+        left = right - 1
+        weight = (x - self.violation[left]) / (self.violation[right] - self.violation[left])
+        return Mixture(int(self.index[left]), int(self.index[right]), float(weight))
+
+    def price(self) -> Array:
+        """Marginal price of separation du/dv of each segment, strictest first: it rises as the
+        violation falls.
+        """
+        return np.diff(self.utility) / np.diff(self.violation)
+
+    def hypervolume(self, v_max: float) -> float:
+        """Area under the envelope between its first vertex and `v_max`, above u = 0."""
+        _check_reference(v_max)
+        v, u = _clip(self.violation, self.utility, v_max)
+        return float(np.sum(np.diff(v) * (u[1:] + u[:-1]) / 2))
+
+
+def concave_envelope(violation: ArrayLike, utility: ArrayLike) -> Envelope:
+    """Upper concave envelope of the points, from the strictest to the most useful one.
+
+    >>> e = concave_envelope([0.0, 0.1, 0.2, 0.4], [0.0, 0.1, 0.3, 0.2])
+    >>> e.index, e.at(0.1), e.mixture(0.05)
+    (array([0, 2]), array(0.15), Mixture(first=0, second=2, weight=0.25))
+    """
+    v, u = _points(violation, utility)
+    front = pareto(v, u)
+    if not len(front):
+        raise InputError(
+            "There are no points: every violation or utility is NaN, or none was passed."
+        )
+    hull: list[int] = []
+    for i in front.tolist():
+        while len(hull) > 1 and _turns_left(v, u, hull[-2], hull[-1], i):
+            hull.pop()
+        hull.append(i)
+    index = np.array(hull, dtype=np.intp)
+    return Envelope(v[index], u[index], index)
+
+
+def hypervolume(violation: ArrayLike, utility: ArrayLike, v_max: float) -> float:
+    r"""Area dominated by the points with respect to the reference (v_max, 0): the area under their
+    staircase.
+
+    Points with v ≥ v_max or u ≤ 0 add nothing. For the area under the envelope ask the `Envelope`.
+
+    >>> round(hypervolume([0.1, 0.3], [0.2, 0.5], v_max=0.4), 6)
+    0.09
+    """
+    _check_reference(v_max)
+    v, u = _points(violation, utility)
+    front = pareto(v, u)
+    v, u = v[front], np.maximum(u[front], 0.0)
+    width = np.maximum(np.diff(np.r_[np.minimum(v, v_max), v_max]), 0.0)
+    return float(np.sum(width * u))
+
+
+def utility_fraction(
+    violation: ArrayLike, utility: ArrayLike, limit: Envelope, v_max: float | None = None
+) -> float:
+    """A method's share of the limit: hypervolume of its envelope over that of the limit's, up to
+    `v_max`.
+
+    Left of the method's strictest point its envelope is continued to the constant predictor (0, 0),
+    which every method has. `v_max` is by default where the limit reaches its largest utility.
+
+    >>> round(utility_fraction([0.1], [0.2], concave_envelope([0.0, 0.1], [0.1, 0.2])), 4)
+    0.6667
+    """
+    v, u = _points(violation, utility)
+    own = concave_envelope(np.r_[v, 0.0], np.r_[u, 0.0])
+    reference = float(limit.violation[-1]) if v_max is None else v_max
+    total = limit.hypervolume(reference)
+    if total <= 0.0:
+        raise InputError(f"The limit has no area up to v_max = {reference}: pass a larger `v_max`.")
+    return own.hypervolume(reference) / total
+
+
+class Secant(NamedTuple):
+    """The line through the X-only and the unconstrained reference point (section "When Is a
+    Trade-off Necessary?").
+    """
+
+    slope: float
+    violation: float
+    utility: float
+
+    def at(self, violation: ArrayLike) -> Array:
+        """Extrapolated utility. Left of the X-only point it bounds a concave frontier through both
+        points from above.
+        """
+        return self.utility + self.slope * (_levels(violation) - self.violation)
+
+    def least_cost(self, violation: float) -> float:
+        """The least utility that going from the X-only point down to `violation` costs."""
+        if violation > self.violation:
+            raise InputError(
+                f"The secant bounds the frontier only left of the X-only point v = "
+                f"{self.violation:.6g}, "
+                f"got {violation:.6g}."
+            )
+        return self.slope * (self.violation - violation)
+
+
+def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> Secant:
+    r"""Local price of separation between two reference predictors, each given as (v, u).
+
+    .. math:: \frac{u_{XZ} - u_X}{v_{XZ} - v_X}
+
+    >>> s = secant((0.01, 0.2), (0.03, 0.3))
+    >>> round(s.slope, 6), round(float(s.at(0.0)), 6), round(s.least_cost(0.0), 6)
+    (5.0, 0.15, 0.05)
+    """
+    (v0, u0), (v1, u1) = x_only, unconstrained
+    if not np.isfinite([v0, u0, v1, u1]).all() or v1 <= v0:
+        raise InputError(
+            f"The unconstrained point must violate separation more than the X-only one, got v = "
+            f"{v1} and {v0}. "
+            "Without a difference there is no price to read off."
+        )
+    return Secant((u1 - u0) / (v1 - v0), v0, u0)
+
+
+class PathStability(NamedTuple):
+    """How steadily a path of trade-offs travels the plane; all zero is a noise-aware path.
+
+    Args:
+        backtracks: share of the steps at which the fold means of v rise or those of u rise, though
+            λ asks for less of both; steps smaller than the tolerance do not count.
+        backtrack_length: the same weighted by length: wrong-way travel over all travel, in v and in
+            u, averaged.
+        violation_spread, utility_spread: standard deviation over the folds, averaged over the path.
+        strict_spread: standard deviation of v over the folds in the stricter half of the path.
+    """
+
+    backtracks: float
+    backtrack_length: float
+    violation_spread: float
+    utility_spread: float
+    strict_spread: float
+
+
+def path_stability(
+    violation: ArrayLike, utility: ArrayLike, tolerance: float = 1e-6
+) -> PathStability:
+    """Monotonicity and smoothness of a path, "stable traversal" as numbers.
+
+    Args:
+        violation, utility: arrays (λ, fold), λ rising from ERM to the strictest; or (λ,) for a
+            single fold.
+        tolerance: rises of less than this many nats are noise.
+
+    >>> path_stability([0.3, 0.1, 0.2, 0.0], [0.5, 0.4, 0.4, 0.1]).backtracks
+    0.3333333333333333
+    """
+    v, u = (np.atleast_2d(np.asarray(x, dtype=np.float64).T).T for x in (violation, utility))
+    if v.shape != u.shape or v.ndim != 2 or len(v) < 2:
+        raise InputError(
+            f"A path needs two or more trade-offs, arrays (λ, fold), got shapes {v.shape} and "
+            f"{u.shape}."
+        )
+    lost = np.isnan(v) | np.isnan(u)
+    v, u = np.where(lost, np.nan, v), np.where(lost, np.nan, u)
+    kept = ~lost.all(1)
+    if kept.sum() < 2:
+        raise InputError(
+            "A path needs two or more trade-offs with a finite point; the others are NaN."
+        )
+    v, u = v[kept], u[kept]
+    step_v, step_u = np.diff(np.nanmean(v, 1)), np.diff(np.nanmean(u, 1))
+    wrong = (step_v > tolerance) | (step_u > tolerance)
+    lengths = [_wrong_way(step) for step in (step_v, step_u)]
+    spread_v, spread_u = np.nanstd(v, 1), np.nanstd(u, 1)
+    return PathStability(
+        backtracks=float(wrong.mean()),
+        backtrack_length=float(np.mean(lengths)),
+        violation_spread=float(spread_v.mean()),
+        utility_spread=float(spread_u.mean()),
+        strict_spread=float(spread_v[len(v) // 2 :].mean()),
+    )
+
+
+def _wrong_way(step: Array) -> float:
+    total = np.abs(step).sum()
+    return float(step[step > 0].sum() / total) if total > 0 else 0.0
+
+
+def _turns_left(v: Array, u: Array, a: int, b: int, c: int) -> bool:
+    """Whether b lies on or below the segment from a to c."""
+    return bool((v[b] - v[a]) * (u[c] - u[a]) >= (u[b] - u[a]) * (v[c] - v[a]))
+
+
+def _clip(v: Array, u: Array, v_max: float) -> tuple[Array, Array]:
+    """The curve on [v[0], v_max], continued flat beyond its last vertex."""
+    inside = v < v_max
+    if not inside.any():
+        return np.zeros(1), np.zeros(1)
+    return np.r_[v[inside], v_max], np.maximum(np.r_[u[inside], np.interp(v_max, v, u)], 0.0)
+
+
+def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
+    v, u = np.asarray(violation, dtype=np.float64), np.asarray(utility, dtype=np.float64)
+    if v.ndim != 1 or v.shape != u.shape:
+        raise InputError(
+            f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}."
+        )
+    if np.isinf(v).any() or np.isinf(u).any():
+        raise InputError(
+            "A violation or utility is infinite. Both are finite for finite data; pass NaN for a "
+            "lost run."
+        )
+    return v, u
+
+
+def _levels(violation: ArrayLike) -> Array:
+    x = np.asarray(violation, dtype=np.float64)
+    if np.isnan(x).any():
+        raise InputError("`violation` is NaN; pass the level of separation that you ask for.")
+    return x
+
+
+def _check_reference(v_max: float) -> None:
+    if not (np.isfinite(v_max) and v_max > 0.0):
+        raise InputError(
+            f"The reference violation `v_max` must be positive and finite, got {v_max}."
+        )

@@ -1,0 +1,309 @@
+"""The choice: by fold means, or with a confidence that holds over the choice itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core import information
+from separatrix.deploy.points import BUDGETS, KINDS, Candidate, Metric, Option, Selection
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.statistics import bounds
+
+__all__ = ["KINDS", "RULES", "best_pair", "select"]
+
+Array = NDArray[np.float64]
+RULES = ("sequence", "holm")
+
+
+def select(
+    candidates: Sequence[Candidate],
+    *,
+    max_violation: float | None = None,
+    max_eo_gap: float | None = None,
+    maximize: Metric = "utility",
+    confidence: float | None = None,
+    rule: str = "sequence",
+    option: str | None = None,
+) -> Selection:
+    """The best operating point within the budgets.
+
+    Args:
+        candidates: what could be shipped.
+        max_violation, max_eo_gap: budgets, one or both.
+        maximize: "utility", "accuracy", a further metric of the candidates, or a function of the
+            tables.
+        confidence: None for the fold-mean rule; otherwise the probability that the chosen point
+            keeps its budgets.
+        rule: "sequence" or "holm", with a confidence.
+        option: "deterministic", "single" or "mixture" if only that will do; then it has the whole
+            error.
+
+    Returns:
+        A `Selection`; `InfeasibleError` where nothing keeps the budgets, with the smallest that
+        something does.
+
+    >>> tables = [np.array([[[[60 - d, 40 + d], [60, 40]], [[30, 70], [30 + d, 70 - d]]]]) for d in (0.0, 20.0)]
+    >>> path = [Candidate("demo", 1.0 - i, "randomized", t) for i, t in enumerate(tables)]
+    >>> select(path, max_violation=0.005, option="single").chosen.components[0].trade_off
+    1.0
+    """
+    budgets = _budgets(max_violation, max_eo_gap)
+    kinds = KINDS if option is None else (option,)
+    if option is not None and option not in KINDS:
+        raise InputError(f"`option` must be one of {', '.join(KINDS)}, got {option!r}.")
+    if rule not in RULES:
+        raise InputError(f"`rule` must be one of {', '.join(RULES)}, got {rule!r}.")
+    if not candidates:
+        raise InputError("`candidates` is empty: there is nothing to choose from.")
+    values = np.array([candidate.value(maximize) for candidate in candidates])
+    if np.isnan(values).all():
+        raise InputError(f"{_name(maximize)} is not defined for any candidate.")
+    if confidence is None:
+        limits = np.array([[c.means[BUDGETS[name]] for name in budgets] for c in candidates])
+        found = {kind: _best(kind, candidates, values, limits, budgets) for kind in kinds}
+    else:
+        found, limits = _certified(kinds, candidates, values, budgets, confidence, rule)
+    options = {}
+    best = float(np.nanmax(values))
+    for kind, pick in found.items():
+        if pick is not None:
+            index, weights, bound = pick
+            options[kind] = _option(
+                kind, candidates, values, index, weights, best, {} if confidence is None else bound
+            )
+    if not options:
+        raise _infeasible(candidates, values, limits, budgets, maximize, best, confidence)
+    chosen = max(options.values(), key=lambda one: (round(one.value, 9), -KINDS.index(one.kind)))
+    return Selection(
+        chosen, options, kinds, budgets, _name(maximize), best, confidence, rule, tuple(candidates)
+    )
+
+
+Pick = tuple[tuple[int, ...], tuple[float, ...], dict[str, float]]
+
+
+def _best(
+    kind: str,
+    candidates: Sequence[Candidate],
+    values: Array,
+    limits: Array,
+    budgets: Mapping[str, float],
+) -> Pick | None:
+    """The best candidate or pair of one kind whose limits (candidates, budgets) are within the
+    budgets.
+    """
+    budget = np.array(list(budgets.values()))
+    usable = ~np.isnan(values)
+    if kind == "mixture":
+        pair = best_pair(np.where(usable, values, -np.inf), limits, budget)
+        if pair is None:
+            return None
+        i, j, w = pair
+        if w in (0.0, 1.0):
+            i, w = (i, 1.0) if w == 1.0 else (j, 1.0)
+            return (i,), (1.0,), _named(limits[i], budgets)
+        return (i, j), (w, 1.0 - w), _named(w * limits[i] + (1.0 - w) * limits[j], budgets)
+    policy = "deterministic" if kind == "deterministic" else "randomized"
+    good = usable & np.array([c.policy == policy for c in candidates]) & (limits <= budget).all(1)
+    if not good.any():
+        return None
+    i = int(np.argmax(np.where(good, values, -np.inf)))
+    return (i,), (1.0,), _named(limits[i], budgets)
+
+
+def best_pair(values: Array, limits: Array, budget: Array) -> tuple[int, int, float] | None:
+    """The pair (i, j) and the weight of i with the best mean value whose mean limits keep every
+    budget; exact.
+
+    Args:
+        values: (M,), −inf for what may not be used.
+        limits: (M, budgets).
+        budget: (budgets,).
+    """
+    first, second = np.triu_indices(len(values))
+    use = np.isfinite(values[first]) & np.isfinite(values[second])
+    first, second = first[use], second[use]
+    if not len(first):
+        return None
+    low, high = np.zeros(len(first)), np.ones(len(first))
+    for k, b in enumerate(budget):
+        slack, slope = (
+            b - limits[second, k],
+            limits[first, k] - limits[second, k],
+        )  # w · slope ≤ slack
+        with np.errstate(divide="ignore", invalid="ignore"):
+            at = slack / slope
+        high = np.where(slope > 0, np.minimum(high, at), high)
+        low = np.where(slope < 0, np.maximum(low, at), low)
+        high = np.where((slope == 0) & (slack < 0), -1.0, high)
+    open_ = low <= high
+    if not open_.any():
+        return None
+    weight = np.where(values[first] >= values[second], high, low)
+    mean = np.where(open_, weight * values[first] + (1.0 - weight) * values[second], -np.inf)
+    k = int(np.argmax(mean))
+    return int(first[k]), int(second[k]), float(weight[k])
+
+
+def _certified(
+    kinds: Sequence[str],
+    candidates: Sequence[Candidate],
+    values: Array,
+    budgets: Mapping[str, float],
+    confidence: float,
+    rule: str,
+) -> tuple[dict[str, Pick | None], Array]:
+    """The options that keep the budgets with the confidence, and every candidate's simultaneous
+    bounds.
+    """
+    information.check_confidence(confidence)
+    missing = [c for c in candidates if c.hold_out is None]
+    if missing:
+        raise InputError(
+            f"A confidence needs rows that trained nothing, and {missing[0]} has no such table. "
+            "Use the fold-mean rule (confidence=None), or candidates with `hold_out`."
+        )
+    budget = np.array(list(budgets.values()))
+    error = (1.0 - confidence) / len(kinds)
+    together = np.array([_upper(c, budgets, 1.0 - error / len(candidates)) for c in candidates])
+    found: dict[str, Pick | None] = {}
+    for kind in kinds:
+        if kind == "mixture":
+            found[kind] = _best(kind, candidates, values, together, budgets)
+            continue
+        policy = "deterministic" if kind == "deterministic" else "randomized"
+        mine = [i for i, c in enumerate(candidates) if c.policy == policy]
+        passed = np.zeros(len(candidates), dtype=bool)
+        if rule == "sequence":
+            paths = list(dict.fromkeys(candidates[i].path for i in mine))
+            for path in paths:
+                for i in sorted(
+                    (i for i in mine if candidates[i].path == path),
+                    key=lambda i: -candidates[i].trade_off,
+                ):
+                    if (_upper(candidates[i], budgets, 1.0 - error / len(paths)) > budget).any():
+                        break
+                    passed[i] = True
+        else:
+            passed[_holm(candidates, mine, budgets, error)] = True
+        # what these tests prove is the budget itself, not the single bounds
+        proved = np.where(passed[:, None], np.minimum(together, budget), np.inf)
+        found[kind] = _best(kind, candidates, values, proved, budgets)
+    return found, together
+
+
+def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float) -> Array:
+    """Upper bounds of what is budgeted, which hold together.
+
+    Of two predictions there are two bounds on v, and either may be the smaller one: each has half
+    of the error.
+    """
+    table = candidate.hold_out
+    assert table is not None
+    both = "max_violation" in budgets and table.counts.shape[2] == 2
+    both = both and np.allclose(table.weight_squares, table.counts.sum(2))
+    sure = 0.5 * (1.0 + confidence) if both else confidence
+    found = []
+    for name in budgets:
+        if name == "max_eo_gap":
+            found.append(bounds.eo_gap_upper(table, sure))
+        else:
+            v = bounds.upper_bound(table, sure)
+            found.append(min(v, bounds.ball_bound(table, sure)) if both else v)
+    return np.array(found)
+
+
+def _holm(
+    candidates: Sequence[Candidate], mine: Sequence[int], budgets: Mapping[str, float], error: float
+) -> list[int]:
+    """Holm's procedure: whoever passes at the shared error leaves, and the rest shares it among
+    fewer.
+    """
+    budget = np.array(list(budgets.values()))
+    rest, passed = list(mine), []
+    while rest:
+        now = [
+            i
+            for i in rest
+            if (_upper(candidates[i], budgets, 1.0 - error / len(rest)) <= budget).all()
+        ]
+        if not now:
+            break
+        passed += now
+        rest = [i for i in rest if i not in now]
+    return passed
+
+
+def _option(
+    kind: str,
+    candidates: Sequence[Candidate],
+    values: Array,
+    index: tuple[int, ...],
+    weights: tuple[float, ...],
+    best: float,
+    bound: dict[str, float],
+) -> Option:
+    components = tuple(candidates[i] for i in index)
+    value = float(sum(w * values[i] for i, w in zip(index, weights, strict=True)))
+    names = [
+        name
+        for name in components[0].means
+        if all(name in component.means for component in components)
+    ]
+    means = {
+        name: float(sum(w * p.means[name] for p, w in zip(components, weights, strict=True)))
+        for name in names
+    }
+    return Option(kind, components, weights, value, best - value, means, bound)
+
+
+def _infeasible(
+    candidates: Sequence[Candidate],
+    values: Array,
+    limits: Array,
+    budgets: Mapping[str, float],
+    maximize: Metric,
+    best: float,
+    confidence: float | None,
+) -> InfeasibleError:
+    """The smallest budgets, in the proportion asked for, that a candidate keeps."""
+    budget = np.array(list(budgets.values()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(budget > 0, limits / budget, np.where(limits > 0, np.inf, 0.0)).max(1)
+    if np.isinf(ratio).all():  # a budget of zero has no multiple
+        ratio = limits.max(1)
+    i = int(np.nanargmin(np.where(np.isnan(values), np.nan, ratio)))
+    smallest = {name: float(limit) for name, limit in zip(budgets, limits[i], strict=True)}
+    asked = " and ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in budgets.items())
+    needed = " and ".join(f"{BUDGETS[name]} ≤ {limit:.4g}" for name, limit in smallest.items())
+    sure = "" if confidence is None else f" with confidence {confidence:g}"
+    advice = "" if confidence is None else " More hold-out rows would lower that."
+    return InfeasibleError(
+        f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
+        f"({candidates[i]}), at "
+        f"{_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below the best.{advice}",
+        smallest,
+        float(values[i]),
+    )
+
+
+def _budgets(max_violation: float | None, max_eo_gap: float | None) -> dict[str, float]:
+    given = {"max_violation": max_violation, "max_eo_gap": max_eo_gap}
+    budgets = {name: float(value) for name, value in given.items() if value is not None}
+    if not budgets:
+        raise InputError("Pass a budget: `max_violation` (nats), `max_eo_gap`, or both.")
+    for name, value in budgets.items():
+        if not 0.0 <= value < np.inf:
+            raise InputError(f"`{name}` must be a number that is not negative, got {value}.")
+    return budgets
+
+
+def _name(metric: Metric) -> str:
+    return metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
+
+
+def _named(limits: Array, budgets: Mapping[str, float]) -> dict[str, float]:
+    return {BUDGETS[name]: float(limit) for name, limit in zip(budgets, limits, strict=True)}

@@ -1,0 +1,122 @@
+"""ONNX: one network as a standard graph, with the names that its inputs and outputs stand for."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.nn.networks import Networks
+
+if TYPE_CHECKING:
+    from separatrix.deploy.predictor import Predictor
+
+__all__ = ["to_onnx"]
+
+_OPSET = 17
+
+
+def to_onnx(predictor: Predictor, path: Path) -> Path:
+    """Inputs: `X` (n, d) float32, as `Predictor.matrix` makes it, and `z` (n,) int64 group codes
+    where they are used. Output: `posterior` (n, K) float32. Labels, groups and the preprocessing
+    are in the file's metadata, as JSON."""
+    try:
+        from onnx import TensorProto, checker, helper, numpy_helper
+    except ImportError as error:
+        raise MissingExtraError(
+            "ONNX export needs onnx: pip install 'separatrix[deploy]'."
+        ) from error
+    if (
+        len(predictor.components) != 1
+        or not isinstance(predictor.components[0].fitted, Networks)
+        or predictor.bases
+    ):
+        raise InputError(
+            "Only a single network can be exported to ONNX; this predictor is a mixture, or of "
+            "another kind. "
+            "Export the components: `Predictor(labels, groups, (component,), ...)`."
+        )
+    net = predictor.components[0].fitted
+    weights, biases = [w[0] for w in net.weights], [b[0] for b in net.biases]
+    piecewise_linear = net.piecewise_linear
+    width = weights[0].shape[0] - net.n_groups - len(piecewise_linear)
+    inputs = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", width])]
+    constants = [
+        numpy_helper.from_array(np.ascontiguousarray(b), f"bias_{i}") for i, b in enumerate(biases)
+    ]
+    constants += [
+        numpy_helper.from_array(np.ascontiguousarray(w), f"weight_{i}")
+        for i, w in enumerate(weights[1:], 1)
+    ]
+    constants.append(
+        numpy_helper.from_array(np.ascontiguousarray(weights[0][net.n_groups :]), "weight_0")
+    )
+    nodes, x = [], "X"
+    if len(piecewise_linear):
+        of_ramps = {
+            "piece_column": piecewise_linear.column,
+            "piece_low": piecewise_linear.low,
+            "piece_width": piecewise_linear.width,
+        }
+        bounds = {"zero": np.float32(0.0), "one": np.float32(1.0)}
+        constants += [
+            numpy_helper.from_array(np.asarray(a), name) for name, a in (of_ramps | bounds).items()
+        ]
+        nodes += [
+            helper.make_node("Gather", ["X", "piece_column"], ["piece_x"], axis=1),
+            helper.make_node("Sub", ["piece_x", "piece_low"], ["piece_above"]),
+            helper.make_node("Div", ["piece_above", "piece_width"], ["piece_share"]),
+            helper.make_node("Clip", ["piece_share", "zero", "one"], ["piecewise_linear"]),
+            helper.make_node("Concat", ["X", "piecewise_linear"], ["X_ramps"], axis=1),
+        ]
+        x = "X_ramps"
+    nodes.append(helper.make_node("Gemm", [x, "weight_0", "bias_0"], ["h_0"]))
+    last = "h_0"
+    if net.n_groups:
+        inputs.append(helper.make_tensor_value_info("z", TensorProto.INT64, ["n"]))
+        constants.append(
+            numpy_helper.from_array(
+                np.ascontiguousarray(weights[0][: net.n_groups]), "group_weight"
+            )
+        )
+        nodes += [
+            helper.make_node("Gather", ["group_weight", "z"], ["of_group"], axis=0),
+            helper.make_node("Add", ["h_0", "of_group"], ["h_0z"]),
+        ]
+        last = "h_0z"
+    for i in range(1, len(weights)):
+        nodes += [
+            helper.make_node("Relu", [last], [f"a_{i}"]),
+            helper.make_node("Gemm", [f"a_{i}", f"weight_{i}", f"bias_{i}"], [f"h_{i}"]),
+        ]
+        last = f"h_{i}"
+    nodes.append(helper.make_node("Softmax", [last], ["posterior"], axis=1))
+    output = helper.make_tensor_value_info(
+        "posterior", TensorProto.FLOAT, ["n", weights[-1].shape[1]]
+    )
+    graph = helper.make_graph(nodes, "separatrix", inputs, [output], constants)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="separatrix"
+    )
+    model.ir_version = 9
+    prepared = predictor.preprocessing
+    helper.set_model_props(
+        model,
+        {
+            "labels": json.dumps([str(label) for label in predictor.labels]),
+            "groups": json.dumps([str(group) for group in predictor.groups]),
+            "preprocessing": json.dumps(None if prepared is None else prepared.to_dict()),
+            "columns": json.dumps(list(predictor.features if prepared is None else prepared.names)),
+        },
+    )
+    checker.check_model(model)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "wb") as file:
+        file.write(model.SerializeToString())
+    os.replace(name, path)
+    return path

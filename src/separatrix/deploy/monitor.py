@@ -1,0 +1,459 @@
+"""Monitor: the audit of a stream, valid at any time, in constant memory.
+
+Labels arrive late and for ever. A test that is repeated each night raises a false alarm sooner or
+later; the evidence used here (`evidence.log_e_process`) may be looked at after every batch. All
+rows since the start are one test. Old rows would hide a change, so windows of growing length are
+tests of their own, each with its share of the error: half for all rows, the rest for the r-th
+window (r = 1, 2, …) of length index j in shares 1 / (windows · r (r + 1)).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns.values import check_lengths, check_posteriors, compact, listed
+from separatrix.core.counts import CountTable
+from separatrix.core.information import (
+    check_confidence,
+    conditional_mutual_information,
+    eo_gap,
+    mutual_information,
+)
+from separatrix.errors import InputError
+from separatrix.statistics import inference
+from separatrix.statistics.bounds import worst_violation
+from separatrix.statistics.e_process import log_e_process, lower_bound, rate_sequences
+
+__all__ = ["Alarm", "Monitor", "Report"]
+
+Array = NDArray[np.float64]
+_WINDOWS = tuple(
+    1_000 * 4**j for j in range(7)
+)  # rows; a window closes at the first check at or beyond its length
+_FORMAT = 1
+
+
+class _Audited(Protocol):
+    @property
+    def table(self) -> CountTable: ...
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The first time that the evidence was enough.
+
+    Args:
+        rows: rows seen when it was raised.
+        window: rows of the test that raised it; all rows, or the last ones.
+        violation: plug-in v of those rows.
+        log_e_process: log E against v ≤ budget, and what was needed.
+        log_needed: log of the inverse of that test's share of the error.
+    """
+
+    rows: int
+    window: int
+    violation: float
+    log_e_process: float
+    log_needed: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the stream says now.
+
+    Args:
+        rows: rows seen.
+        violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
+        violation_corrected: v less its bias.
+        interval: for v given the composition of the rows seen; holds at all times at once with the
+            monitor's confidence.
+        recent: plug-in v of the shortest window with at least 1,000 rows, and its rows.
+        reference: v of the reference.
+        alarm: None, or the first alarm.
+    """
+
+    rows: int
+    violation: float
+    violation_corrected: float
+    utility: float
+    eo_gap: float
+    interval: tuple[float, float]
+    recent: tuple[float, int]
+    reference: float
+    budget: float
+    confidence: float
+    alarm: Alarm | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON or a metrics endpoint."""
+        return asdict(self)
+
+
+class Monitor:
+    """Watch the predictions of a deployed model as their labels arrive.
+
+    The guarantee: while P(u | y, z) keeps v ≤ budget, the probability that an alarm is *ever*
+    raised is at most 1 − confidence, however often and whenever one looks. v is taken at the
+    composition p(y, z) of the rows in the test. Rows are independent given (y, z); rows of one
+    person that come again and again are not.
+
+    Args:
+        reference: the audit (or its `CountTable`) at the time of selection. It fixes labels, groups
+            and predictions, which a test for an unbounded stream must know beforehand, and is what
+            `report` compares with.
+        budget: the v that must not be exceeded, in nats.
+        confidence: one minus the error of the alarm, and that of the interval.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, (2, 5_000))
+    >>> monitor = Monitor(CountTable.from_labels(y, z, y), budget=0.01)
+    >>> monitor.update(y, z, np.where(rng.random(5_000) < 0.05, z, y))     # v = 0.0058: within the budget
+    >>> monitor.update(y, z, np.where(rng.random(5_000) < 0.3, z, y)).rows  # v = 0.08
+    10000
+    """
+
+    def __init__(
+        self, reference: CountTable | _Audited, budget: float, confidence: float = 0.95
+    ) -> None:
+        table = (
+            reference if isinstance(reference, CountTable) else getattr(reference, "table", None)
+        )
+        if not isinstance(table, CountTable):
+            raise InputError(
+                f"`reference` must be an Audit or a CountTable of the model at selection, got "
+                f"{type(reference).__name__}."
+            )
+        check_confidence(confidence)
+        if not 0 <= budget < np.inf:
+            raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
+        self.reference, self.budget, self.confidence = table, float(budget), float(confidence)
+        self.alarm: Alarm | None = None
+        empty = np.zeros_like(table.counts)
+        self._all = replace(table, counts=empty, rows=0, moments=None)
+        self._windows = [_Window(length, empty) for length in _WINDOWS]
+
+    @property
+    def rows(self) -> int:
+        """Rows seen."""
+        return self._all.rows
+
+    @property
+    def table(self) -> CountTable:
+        """The counts of all rows seen."""
+        return self._all
+
+    def update(
+        self,
+        y_true: ArrayLike,
+        sensitive_features: ArrayLike,
+        prediction: ArrayLike,
+        *,
+        branch: ArrayLike | None = None,
+        check: bool = True,
+    ) -> Alarm | None:
+        """Add a batch; all of it or, where a value is unknown, nothing.
+
+        Args:
+            y_true, sensitive_features: labels and groups of the reference.
+            prediction: the labels that were decided (1-d), or posteriors (2-d) in the order of the
+                reference's predictions.
+            branch: the branch of a revealed mixture that was drawn for each row: the decision is
+                the pair. The reference is then `Predictor.counts`, which counts such pairs.
+            check: look at the evidence. Workers that will be merged may leave that to the merged
+                monitor.
+
+        Returns:
+            The alarm, once there is one; None before. Later batches are counted but keep the first
+            alarm.
+        """
+        return self.update_counts(
+            self._counted(y_true, sensitive_features, prediction, branch), check=check
+        )
+
+    def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
+        """`update` with rows that were counted elsewhere, in a database say:
+        `audit_frame(...).table`.
+        """
+        if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
+            raise InputError(
+                "The batch has weighted rows. The evidence of a stream is for rows of weight one."
+            )
+        for levels, axis, name in zip(
+            (batch.labels, batch.groups, batch.predictions),
+            self._axes,
+            ("labels", "groups", "predictions"),
+            strict=True,
+        ):
+            _refuse_unknown(levels, axis, name)
+        empty = replace(self._all, counts=np.zeros_like(self._all.counts), rows=0)
+        placed = replace(
+            empty + batch, moments=None
+        )  # the evidence of soft counts needs no second moments
+        self._all = self._all + placed
+        for window in self._windows:
+            window.add(placed)
+        return self.check() if check else self.alarm
+
+    def check(self) -> Alarm | None:
+        """Style at the evidence now, and close the windows that are full."""
+        error = 1.0 - self.confidence
+        if self.alarm is None and self.rows:
+            tests = [(self._all.counts, self.rows, 0.5 * error)]
+            tests += [
+                (w.counts, w.rows, 0.5 * error * w.share)
+                for w in self._windows
+                if 0 < w.rows < self.rows
+            ]
+            for counts, rows, share in tests:
+                needed = -np.log(share)
+                evidence = log_e_process(counts, self.budget, needed)
+                if evidence >= needed:
+                    v = float(conditional_mutual_information(counts))
+                    self.alarm = Alarm(self.rows, rows, v, float(evidence), float(needed))
+                    break
+        for window in self._windows:
+            window.close_if_full()
+        return self.alarm
+
+    def report(self) -> Report:
+        """What the stream says now; safe to ask at any time."""
+        counts, v0 = self._all.counts, float(conditional_mutual_information(self.reference.counts))
+        common = {
+            "reference": v0,
+            "budget": self.budget,
+            "confidence": self.confidence,
+            "alarm": self.alarm,
+        }
+        if not self.rows:
+            nan = float("nan")
+            return Report(0, nan, nan, nan, nan, (0.0, float("inf")), (nan, 0), **common)  # type: ignore[arg-type]
+        half = 0.5 * (1.0 + self.confidence)  # each end has half of the error
+        upper = worst_violation(counts, *rate_sequences(counts, half))
+        v = float(conditional_mutual_information(counts))
+        filled = [(w.rows, w.counts) for w in self._windows if w.rows >= _WINDOWS[0]]
+        recent_rows, recent = min(filled, key=lambda one: one[0]) if filled else (self.rows, counts)
+        return Report(
+            rows=self.rows,
+            violation=v,
+            violation_corrected=inference.corrected(self._all)[0],
+            utility=float(mutual_information(counts)),
+            eo_gap=float(eo_gap(counts)),
+            interval=(lower_bound(counts, half), max(upper, v)),
+            recent=(float(conditional_mutual_information(recent)), recent_rows),
+            **common,  # type: ignore[arg-type]
+        )
+
+    @staticmethod
+    def merge(monitors: Sequence[Monitor]) -> Monitor:
+        """One monitor of a stream that was dealt out to several workers.
+
+        Its windows are the workers' current windows together. An alarm of a worker is kept. The
+        error of the merged monitor is 1 − confidence if the workers did not check on their own
+        (`update(..., check=False)`); W workers that did add their own, so give each the confidence
+        1 − (1 − c) / W.
+        """
+        if not monitors:
+            raise InputError("`monitors` is empty: pass at least one Monitor to merge.")
+        first = monitors[0]
+        merged = Monitor(first.reference, first.budget, first.confidence)
+        for other in monitors:
+            same = (
+                np.array_equal(other.reference.counts, first.reference.counts)
+                and other._axes == first._axes
+                and (other.budget, other.confidence) == (first.budget, first.confidence)
+            )
+            if not same:
+                raise InputError(
+                    "Monitors can be merged only if reference, budget and confidence are the same."
+                )
+            merged._all = replace(
+                merged._all,
+                counts=merged._all.counts + other._all.counts,
+                rows=merged.rows + other.rows,
+            )
+            for mine, theirs in zip(merged._windows, other._windows, strict=True):
+                mine.counts, mine.rows = mine.counts + theirs.counts, mine.rows + theirs.rows
+                mine.index = max(mine.index, theirs.index)
+        merged.alarm = next((other.alarm for other in monitors if other.alarm is not None), None)
+        return merged
+
+    def to_json(self) -> str:
+        """The whole state, for a file or a database column."""
+        table = self.reference
+        return json.dumps(
+            {
+                "format": _FORMAT,
+                "budget": self.budget,
+                "confidence": self.confidence,
+                "labels": _plain(table.labels),
+                "groups": _plain(table.groups),
+                "predictions": _plain(table.predictions),
+                "reference": {"counts": table.counts.tolist(), "rows": table.rows},
+                "all": {"counts": self._all.counts.tolist(), "rows": self.rows},
+                "windows": [
+                    {
+                        "length": w.length,
+                        "counts": w.counts.tolist(),
+                        "rows": w.rows,
+                        "index": w.index,
+                    }
+                    for w in self._windows
+                ],
+                "alarm": None if self.alarm is None else asdict(self.alarm),
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> Monitor:
+        """The monitor that `to_json` described."""
+        try:
+            state = json.loads(text)
+            if state["format"] != _FORMAT:
+                raise InputError(
+                    f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}."
+                )
+            axes = [
+                tuple(map(_hashable, state[name])) for name in ("labels", "groups", "predictions")
+            ]
+            shape = tuple(len(axis) for axis in axes)
+            old = state["reference"]
+            reference = CountTable(
+                _array(old["counts"], shape), axes[0], axes[1], axes[2], rows=int(old["rows"])
+            )
+            monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
+            seen = state["all"]
+            monitor._all = replace(
+                monitor._all, counts=_array(seen["counts"], shape), rows=int(seen["rows"])
+            )
+            monitor._windows = [
+                _Window(
+                    int(w["length"]), _array(w["counts"], shape), int(w["rows"]), int(w["index"])
+                )
+                for w in state["windows"]
+            ]
+            monitor.alarm = None if state["alarm"] is None else Alarm(**state["alarm"])
+        except InputError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
+            ) from error
+        return monitor
+
+    def save(self, path: str | Path) -> None:
+        """Write the state to a file: all of it or nothing."""
+        target = Path(path)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(self.to_json())
+        os.replace(name, target)
+
+    @staticmethod
+    def load(path: str | Path) -> Monitor:
+        """The monitor that was saved."""
+        try:
+            return Monitor.from_json(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(
+                f"{str(path)!r} cannot be read as the state of a Monitor: {error}."
+            ) from error
+
+    @property
+    def _axes(self) -> tuple[Any, ...]:
+        return self._all.labels, self._all.groups, self._all.predictions
+
+    def _counted(
+        self, y: ArrayLike, z: ArrayLike, u: ArrayLike, branch: ArrayLike | None
+    ) -> CountTable:
+        table, prediction = self.reference, np.asarray(u)
+        at_y, at_z = (
+            _places(y, table.labels, "y_true"),
+            _places(z, table.groups, "sensitive_features"),
+        )
+        counts = np.zeros_like(table.counts)
+        if prediction.ndim == 2:
+            posterior = check_posteriors(prediction, "prediction")
+            if posterior.shape[1] != len(table.predictions):
+                raise InputError(
+                    f"`prediction` has {posterior.shape[1]} columns for the reference's "
+                    f"{len(table.predictions)} "
+                    f"predictions ({listed(table.predictions)})."
+                )
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": posterior})
+            np.add.at(counts, (at_y, at_z), posterior)
+        else:
+            if branch is not None:
+                pairs = np.empty(len(prediction), dtype=object)
+                pairs[:] = list(zip(np.asarray(branch).tolist(), prediction.tolist(), strict=True))
+                prediction = pairs
+            at_u = _places(prediction, table.predictions, "prediction")
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": at_u})
+            np.add.at(counts, (at_y, at_z, at_u), 1.0)
+        return CountTable(counts, table.labels, table.groups, table.predictions, rows=n)
+
+
+class _Window:
+    """The current window of one length; mutable, since a stream is."""
+
+    def __init__(self, length: int, counts: Array, rows: int = 0, index: int = 1) -> None:
+        self.length, self.counts, self.rows, self.index = length, counts, rows, index
+
+    @property
+    def share(self) -> float:
+        """Of the error that all windows have together; sums to one over all windows that can ever
+        be.
+        """
+        return 1.0 / (len(_WINDOWS) * self.index * (self.index + 1))
+
+    def add(self, batch: CountTable) -> None:
+        self.counts, self.rows = self.counts + batch.counts, self.rows + batch.rows
+
+    def close_if_full(self) -> None:
+        if self.rows >= self.length:
+            self.counts, self.rows, self.index = np.zeros_like(self.counts), 0, self.index + 1
+
+
+def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: str) -> None:
+    unknown = [level for level in levels if level not in axis]
+    if unknown:
+        raise InputError(
+            f"`{name}` holds {listed(unknown)}, which the reference does not know "
+            f"({listed(axis)}). "
+            "A new level needs a new reference and a new monitor."
+        )
+
+
+def _places(values: ArrayLike, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
+    codes, levels = compact(values, name)
+    _refuse_unknown(levels, axis, name)
+    return np.array([axis.index(level) for level in levels], dtype=np.intp)[codes]
+
+
+def _array(values: Any, shape: tuple[int, ...]) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(
+            f"The counts of this monitor have shape {array.shape} or bad values; {shape} was "
+            f"expected."
+        )
+    return array
+
+
+def _plain(levels: Sequence[Hashable]) -> list[Any]:
+    return [
+        list(level) if isinstance(level, tuple) else getattr(level, "item", lambda x=level: x)()
+        for level in levels
+    ]
+
+
+def _hashable(level: Any) -> Hashable:
+    return tuple(level) if isinstance(level, list) else level

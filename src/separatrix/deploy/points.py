@@ -1,0 +1,224 @@
+"""What can be chosen, what is offered, what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core import information
+from separatrix.core.counts import CountTable
+from separatrix.deploy.predictor import Predictor
+from separatrix.errors import InputError
+
+__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "OperatingPoint", "Selection"]
+
+Array = NDArray[np.float64]
+Metric = str | Callable[[Array], Any]
+KINDS = ("deterministic", "single", "mixture")
+BUDGETS = {"max_violation": "violation", "max_eo_gap": "eo_gap"}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One policy that could be shipped, and what was measured of it.
+
+    Args:
+        path: what it is a point of, such as (method, inputs, recipe); the candidates of one path
+            differ in λ alone.
+        trade_off: λ; a larger one is more cautious.
+        policy: "randomized" or "deterministic".
+        tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
+        metrics: further metrics, one value per fold, such as AUROC.
+        hold_out: counts of rows that did not train the model that would be shipped; needed for a
+            confidence.
+    """
+
+    path: Hashable
+    trade_off: float
+    policy: str
+    tables: Array
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    hold_out: CountTable | None = None
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Fold means of violation, utility, EO gap, accuracy and the further metrics."""
+        measured: dict[str, Any] = {
+            "violation": information.conditional_mutual_information(self.tables),
+            "utility": information.mutual_information(self.tables),
+            "eo_gap": information.eo_gap(self.tables),
+            "accuracy": information.accuracy(self.tables),
+        }
+        return {
+            name: float(np.mean(values)) for name, values in {**measured, **self.metrics}.items()
+        }
+
+    def value(self, metric: Metric) -> float:
+        """The fold mean of a metric: a name, or a function of the tables (folds, y, z, u)."""
+        if callable(metric):
+            return float(np.mean(metric(self.tables)))
+        if metric not in self.means:
+            raise InputError(
+                f"`maximize` must be one of {', '.join(self.means)} or a function, got {metric!r}."
+            )
+        return self.means[metric]
+
+    def __str__(self) -> str:
+        name = " ".join(map(str, self.path)) if isinstance(self.path, tuple) else str(self.path)
+        return f"{name} λ={self.trade_off:g} {self.policy}"
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """One way to keep the budget.
+
+    Args:
+        kind: "deterministic", "single" or "mixture".
+        components: its candidates.
+        weights: how often each is drawn.
+        value: the maximised metric.
+        price: what it gives up of that metric against the best candidate without a budget.
+        means: fold means of all metrics.
+        bounds: upper bounds that hold with the confidence, by budget; empty if none was asked for.
+    """
+
+    kind: str
+    components: tuple[Candidate, ...]
+    weights: tuple[float, ...]
+    value: float
+    price: float
+    means: Mapping[str, float]
+    bounds: Mapping[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return " + ".join(
+            f"{w:.3g} × ({component})"
+            for w, component in zip(self.weights, self.components, strict=True)
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "kind": self.kind,
+            "model": str(self),
+            "value": self.value,
+            "price": self.price,
+            **{name: value for name, value in self.means.items() if np.isfinite(value)},
+            **{f"{name} at most": bound for name, bound in self.bounds.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The answer: what to ship, and what else there was.
+
+    Args:
+        chosen: the option that was asked for, or the best.
+        options: every kind that was asked for and keeps the budget.
+        asked: the kinds that were asked for.
+        budgets: what was asked for, by name.
+        maximize: the name of the maximised metric.
+        best: its best value without a budget.
+        confidence, rule: of the guarantee; None for fold means.
+        candidates: all that were looked at.
+    """
+
+    chosen: Option
+    options: Mapping[str, Option]
+    asked: tuple[str, ...]
+    budgets: Mapping[str, float]
+    maximize: str
+    best: float
+    confidence: float | None
+    rule: str
+    candidates: tuple[Candidate, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        asked = ", ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in self.budgets.items())
+        sure = "by fold mean" if self.confidence is None else f"with confidence {self.confidence:g}"
+        lines = [
+            f"Best {self.maximize} with {asked}, {sure} (without a budget: {self.best:.4f})",
+            f"  {'':15}{self.maximize:>10}{'price':>10}{'v':>10}{'u':>10}{'EO gap':>10}{'accuracy':>10}  model",
+        ]
+        for kind in self.asked:
+            if kind not in self.options:
+                lines.append(f"  {kind:15}none keeps the budget")
+                continue
+            option = self.options[kind]
+            m, mark = option.means, "→ " if option is self.chosen else "  "
+            numbers = (
+                option.value,
+                option.price,
+                m["violation"],
+                m["utility"],
+                m["eo_gap"],
+                m["accuracy"],
+            )
+            lines.append(
+                f"{mark}{kind:15}" + "".join(f"{x:10.4f}" for x in numbers) + f"  {option}"
+            )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the manifest and the model card."""
+        rule = (
+            "fold mean"
+            if self.confidence is None
+            else f"{self.rule}, confidence {self.confidence:g}"
+        )
+        return {
+            "maximize": self.maximize,
+            "budgets": dict(self.budgets),
+            "rule": rule,
+            "without a budget": self.best,
+            "chosen": self.chosen.to_dict(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingPoint:
+    """A selection with a way to build its predictors.
+
+    Args:
+        selection: what was chosen.
+        build: makes the predictor of an option.
+    """
+
+    selection: Selection
+    build: Callable[[Option], Predictor] = field(repr=False)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The chosen option's predictor."""
+        return self.build(self.selection.chosen)
+
+    def option(self, kind: str) -> Predictor:
+        """The predictor of another kind of option: "deterministic", "single" or "mixture"."""
+        if kind not in self.selection.options:
+            raise InputError(
+                f"There is no {kind!r} option here; there are {', '.join(self.selection.options)}."
+            )
+        return self.build(self.selection.options[kind])
+
+    @property
+    def violation(self) -> float:
+        """Fold mean of v."""
+        return self.selection.chosen.means["violation"]
+
+    @property
+    def utility(self) -> float:
+        """Fold mean of u."""
+        return self.selection.chosen.means["utility"]
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Fold means of all metrics."""
+        return self.selection.chosen.means
+
+    def __str__(self) -> str:
+        return str(self.selection)

@@ -1,0 +1,356 @@
+"""Predictor: raw rows in, decisions out.
+
+Three numbers are easily confused, so each has its own method. `branch_proba` is P(U = u | x, z) of
+each model. `predict_proba` is the mean of these, weighted: the law of the decision before any coin
+is thrown. `predict` throws the coins and returns labels; in a revealed mixture the branch N that
+was drawn belongs to the decision and is returned with ``return_branch=True``. (v, u) of a revealed
+mixture are the weighted means of its models'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns.values import Levels, compact, listed
+from separatrix.core.counts import CountTable
+from separatrix.datasets import Grouping, Preprocessing
+from separatrix.datasets._columns import level_text, raw_columns
+from separatrix.deploy.draws import uniforms
+from separatrix.errors import InputError
+from separatrix.methods import Fitted
+from separatrix.nn.networks import Networks
+
+__all__ = ["Component", "Predictor"]
+
+Array = NDArray[np.float64]
+POLICIES = ("randomized", "deterministic")
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One model and how it decides.
+
+    Args:
+        method: its file in `methods/`.
+        trade_off: its λ.
+        policy: "randomized" draws the label from the posterior; "deterministic" takes the second of
+            two labels where its posterior exceeds `threshold`, and the most probable of more
+            labels.
+        fitted: the trained method.
+        lane: which of its lanes.
+        threshold: of a deterministic decision between two labels.
+        uses_groups: whether it needs to know the group.
+    """
+
+    method: str
+    trade_off: float
+    policy: str
+    fitted: Fitted
+    lane: int = 0
+    threshold: float = 0.5
+    uses_groups: bool = True
+
+    def __post_init__(self) -> None:
+        if self.policy not in POLICIES:
+            raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {self.policy!r}.")
+        status = self.fitted.status[self.lane]
+        if status != "ok":
+            raise InputError(
+                f"The model {self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
+            )
+
+    @classmethod
+    def of(
+        cls,
+        method: str,
+        trade_off: float,
+        policy: str,
+        fitted: Fitted,
+        lane: int = 0,
+        threshold: float | None = None,
+    ) -> Component:
+        """A component with no more than its own lane of a stack of networks."""
+        uses, cut = True, 0.5 if threshold is None or np.isnan(threshold) else float(threshold)
+        if isinstance(fitted, Networks):
+            fitted, lane, uses = fitted[[lane]], 0, fitted.n_groups > 0
+        return cls(method, float(trade_off), policy, fitted, lane, cut, uses)
+
+    def proba(self, X: NDArray[Any], z: NDArray[Any] | None) -> Array:
+        """P(U = u | x, z) of its decision, (n, K): the posterior, or zeros and ones."""
+        q = np.asarray(self.fitted.posteriors(X, z)[self.lane], dtype=np.float64)
+        if self.policy == "randomized":
+            return q / q.sum(1, keepdims=True)
+        chosen = (q[:, 1] > self.threshold).astype(np.intp) if q.shape[1] == 2 else q.argmax(1)
+        return np.eye(q.shape[1])[chosen]
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A single model, or a revealed mixture of several.
+
+    Args:
+        labels, groups: what the codes of the models stand for.
+        components: the models.
+        weights: how often each is drawn; they sum to one.
+        preprocessing: raw columns to the models' matrix; None where rows come as a matrix.
+        features: the matrix's columns, where there is no preprocessing.
+        grouping: finds the group in raw rows.
+        bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
+            where they see the rows.
+        about: plain data that belongs to the choice: budgets, audit, prices, data card, points of
+            the frontier.
+    """
+
+    labels: Levels
+    groups: Levels
+    components: tuple[Component, ...]
+    weights: tuple[float, ...] = (1.0,)
+    preprocessing: Preprocessing | None = None
+    features: tuple[str, ...] = ()
+    grouping: Grouping | None = None
+    bases: tuple[Any, ...] = ()
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        w = np.asarray(self.weights, dtype=np.float64)
+        if (
+            not self.components
+            or w.shape != (len(self.components),)
+            or (w < 0).any()
+            or abs(w.sum() - 1.0) > 1e-9
+        ):
+            raise InputError(
+                f"`weights` must be one non-negative number per component and sum to one, got "
+                f"{self.weights} for "
+                f"{len(self.components)} components."
+            )
+
+    @property
+    def uses_groups(self) -> bool:
+        """Whether a prediction needs the person's group."""
+        return any(component.uses_groups for component in self.components)
+
+    @property
+    def randomized(self) -> bool:
+        """Whether a prediction throws any coin."""
+        return len(self.components) > 1 or any(
+            component.policy == "randomized" for component in self.components
+        )
+
+    def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(U = u | x, z, N = b) of each branch b, array (branches, n, K)."""
+        matrix = self.matrix(X)
+        z = self.group_codes(X, sensitive_features, len(matrix)) if self.uses_groups else None
+        return np.stack([component.proba(matrix, z) for component in self.components])
+
+    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(U = u | x, z), (n, K): the law of the decision before the branch and the label are
+        drawn.
+        """
+        return np.einsum(
+            "b,bnk->nk", np.asarray(self.weights), self.branch_proba(X, sensitive_features)
+        )
+
+    def predict(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        random_state: int | None = 0,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+        return_branch: bool = False,
+    ) -> Any:
+        """Decisions.
+
+        Args:
+            X: raw rows as in training: a dataframe or a mapping of columns (found by name, others
+                ignored), or a matrix where the training data were one.
+            sensitive_features: groups; read from the raw rows' own columns if None.
+            random_state: seed of the coins; None for coins that nobody can repeat.
+            ids: one identity per row, with a secret `salt`: the same person always gets the same
+                draw, in any batch and any order. For production; a seed depends on the row's place.
+            return_branch: also return the branch N of each row, which was drawn independently of
+                everything else.
+
+        Returns:
+            Labels (n,), and with `return_branch` the index (n,) of the model that decided.
+        """
+        q = self.branch_proba(X, sensitive_features)
+        labels, branch = self.decide(q, uniforms(q.shape[1], random_state, ids, salt))
+        return (labels, branch) if return_branch else labels
+
+    def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """Labels and branches (n,) from `branch_proba` (branches, n, K) and two uniform numbers per
+        row, (n, 2).
+        """
+        branch = np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
+        law = q[branch, np.arange(q.shape[1])]
+        chosen = (np.cumsum(law, axis=1)[:, :-1] <= coins[:, 1:]).sum(1)
+        return _array(self.labels)[chosen], branch
+
+    def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
+        """Expected counts N[y, z, (branch, label)] on labelled rows: the table of the revealed
+        decision (N, U).
+
+        Its violation and utility are those of the predictor, also of a mixture. With one component
+        the predictions are the labels themselves.
+        """
+        q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
+        posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
+        z = self.group_codes(X, sensitive_features, len(posterior))
+        codes = codes_of(y, self.labels, "y")
+        if len(codes) != len(posterior):
+            raise InputError(
+                f"`y` must have one label per row, {len(posterior):,}, got {len(codes):,}."
+            )
+        cell = codes * len(self.groups) + z
+        shape = (len(self.labels), len(self.groups), posterior.shape[1])
+        counts, moments = (
+            np.zeros((shape[0] * shape[1], shape[2])),
+            np.zeros((shape[0] * shape[1], shape[2], shape[2])),
+        )
+        for one in np.unique(cell):
+            block = posterior[cell == one]
+            counts[one], moments[one] = block.sum(0), block.T @ block
+        names: Levels = self.labels
+        if len(self.components) > 1:
+            names = tuple((b, label) for b in range(len(self.components)) for label in self.labels)
+        table = CountTable(
+            counts.reshape(shape),
+            self.labels,
+            self.groups,
+            names,
+            rows=len(cell),
+            moments=moments.reshape(*shape, -1),
+        )
+        return table.simplest()
+
+    def matrix(self, X: Any) -> NDArray[Any]:
+        """What the models see of raw rows: the float32 matrix, or the bases' posteriors."""
+        if self.preprocessing is not None:
+            rows: Any = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
+        elif self.bases and not self.features:
+            rows = X  # a pipeline that reads its own columns
+        else:
+            rows = self._numbers(X)
+        if not self.bases:
+            return np.asarray(rows)
+        # double precision, since a channel's thresholds are exact scores
+        return np.concatenate(
+            [np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases], axis=1
+        )
+
+    def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:
+        """Codes of the groups, from `sensitive_features` or from the raw rows' own columns."""
+        if sensitive_features is None:
+            if self.grouping is None:
+                raise InputError(
+                    f"This predictor uses the group: pass `sensitive_features` "
+                    f"({listed(self.groups)}), one per row."
+                )
+            return self.grouping.codes(X)
+        codes = codes_of(joined(sensitive_features), self.groups, "sensitive_features")
+        if len(codes) != n:
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
+            )
+        return codes
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder: safetensors, a JSON manifest with checksums, MODEL_CARD.md. All of it or
+        nothing.
+        """
+        from separatrix.deploy.saving import save
+
+        return save(self, Path(folder))
+
+    def to_onnx(self, path: str | Path) -> Path:
+        """Write a single network as an ONNX file: prepared matrix (and group codes) in, posterior
+        out.
+        """
+        from separatrix.deploy.export import to_onnx
+
+        return to_onnx(self, Path(path))
+
+    def _numbers(self, X: Any) -> NDArray[Any]:
+        frame = nw.from_native(X, pass_through=True)
+        if isinstance(X, Mapping) or isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            if not self.features:
+                raise InputError(
+                    "The columns of this predictor have no names: pass a matrix with the columns "
+                    "of training."
+                )
+            columns = raw_columns(X, self.features)
+            return np.column_stack(
+                [np.asarray(columns[name], dtype=np.float32) for name in self.features]
+            )
+        rows = np.asarray(X, dtype=np.float32)
+        if rows.ndim != 2 or (self.features and rows.shape[1] != len(self.features)):
+            raise InputError(
+                f"`X` must have one row per person and the {len(self.features) or ''} columns of "
+                f"training, "
+                f"got shape {rows.shape}."
+            )
+        return rows
+
+
+def _numbered(X: Any, columns: tuple[str, ...]) -> Any:
+    """An array's columns under the names x0, x1, … that `trace` gives them; anything else as it
+    is.
+    """
+    if (
+        isinstance(X, np.ndarray)
+        and X.ndim == 2
+        and all(name[:1] == "x" and name[1:].isdigit() for name in columns)
+    ):
+        return {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    return X
+
+
+def joined(values: Any) -> Any:
+    """One column of groups; several columns joined as in training, like "f & young"."""
+    known = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return known.to_numpy()
+    if isinstance(known, nw.DataFrame):
+        columns = [known[name].to_list() for name in known.columns]
+    else:
+        array = np.asarray(values)
+        if array.ndim == 1:
+            return array
+        columns = [array[:, i].tolist() for i in range(array.shape[1])]
+    if len(columns) == 1:
+        return np.asarray(columns[0])
+    return np.array(
+        [" & ".join(map(level_text, row)) for row in zip(*columns, strict=True)], dtype=object
+    )
+
+
+def codes_of(values: Any, levels: Levels, name: str) -> NDArray[np.intp]:
+    codes, seen = compact(values, name)
+    known = {level_text(level): code for code, level in enumerate(levels)}
+    unknown = [level for level in seen if level_text(level) not in known]
+    if unknown:
+        raise InputError(
+            f"`{name}` holds {listed(unknown)}, which was not in training ({listed(levels)}): "
+            "the model cannot say anything about it."
+        )
+    return np.array([known[level_text(level)] for level in seen], dtype=np.intp)[codes]
+
+
+def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:
+    """Labels as an array of their own kind, so that text stays text and numbers numbers."""
+    kinds = {type(level) for level in levels}
+    if len(kinds) == 1 and kinds <= {str, int, float, bool}:
+        return np.array(levels)
+    out = np.empty(len(levels), dtype=object)
+    out[:] = levels
+    return out

@@ -1,0 +1,84 @@
+"""Plane: walk the information plane itself. Beyond the paper.
+
+The paper defines utility as u = I(U;Y) and then trains cross-entropy. A posterior that minimises
+cross-entropy is calibrated, and a decision sampled from a calibrated posterior wastes most of its
+information. Here, after a warm-up with cross-entropy, nine tenths of the task gradient are that of
+−I(U;Y) itself, each part divided by its own norm as in Algorithm 1:
+
+    (1−λ) [0.1 CE/‖∂_h CE‖ − 0.9 u/‖∂_h u‖] + λ v/‖∂_h v‖
+
+I(U;Y) does not know which label is which, so the warm-up and the rest of cross-entropy hold the
+labels in place. It is convex in the policy and drives posteriors to 0 and 1: logits are held within
+±15. The price: decisions that are almost hard have the sampling error of hard decisions, so a small
+training EO gap says less about the next sample than `cmi`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from separatrix.methods import TUNED, Method
+from separatrix.nn.balance import Lanes
+from separatrix.nn.information import Term, cmi_term, mi_term, rows_last
+from separatrix.nn.lanes import Batch
+
+SHARE = 0.9  # of the task gradient that is −I(U;Y)
+WARM_UP = 0.3  # of the training, with cross-entropy alone
+BOUND = 15.0  # of the logits
+
+
+def loss(batch: Batch, trade_off: Tensor) -> Tensor:
+    """One loss per lane, (M,)."""
+    lanes = Lanes.of(batch)
+    cell, table = lanes.table()
+    terms, weights = [lanes.cross_entropy()], [1 - trade_off]
+    if batch.progress >= WARM_UP:
+        u = mi_term(lanes.p, batch.y, table)
+        terms.append(Term(-u.value, -u.rows))
+        weights = [(1 - SHARE) * (1 - trade_off), SHARE * (1 - trade_off)]
+    terms.append(cmi_term(lanes.p, cell, table))
+    bounded = [Term(term.value, _inwards(term.rows, rows_last(batch.logits))) for term in terms]
+    return lanes.loss(bounded, [*weights, trade_off])
+
+
+def _inwards(rows: Tensor, logits: Tensor) -> Tensor:
+    """Drop what would push a (centred) logit further out than ±BOUND; the way back stays open."""
+    centred = logits - logits.mean(1, keepdim=True)
+    return torch.where((centred.abs() > BOUND) & (rows * centred < 0), 0.0, rows)
+
+
+METHOD = Method(
+    label="Plane",
+    colour="#9646ff",
+    reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
+    trade_offs=(
+        0.0,
+        0.02,
+        0.05,
+        0.1,
+        0.15,
+        0.2,
+        0.25,
+        0.3,
+        0.4,
+        0.5,
+        0.6,
+        0.7,
+        0.8,
+        0.85,
+        0.9,
+        0.93,
+        0.95,
+        0.97,
+        1.0,
+    ),
+    loss=loss,
+    recipes={
+        "default": replace(TUNED, exact=True, piecewise_linear=32),
+        "plain": replace(TUNED, exact=True),
+        "batches": TUNED,
+    },
+)

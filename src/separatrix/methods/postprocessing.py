@@ -1,0 +1,402 @@
+r"""Channel: the limit as a method. Any classifier, then the best channel of its posterior, per
+group.
+
+The base is five ensembles of four networks; a ensemble's score is the mean of its four. Four times
+the rows are dealt into fifths and each network is trained without one fifth, so that every row has
+a score of four networks that have not seen it. The channel is fitted to these scores and corrects
+the errors that will occur. A prediction is that of one of the five ensembles drawn at random, P(U |
+x, z) their mean. A network on all rows would have other scores than those that the channel was
+fitted to, and on Adult that alone trebles the violation of exact separation on unseen rows.
+
+Two labels: the certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact
+separation (a vertex of a linear programme) and λ = 0 the most useful rule. More labels: the
+channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
+
+Beyond λ = 1 separation on the fitted rows cannot get better, on unseen rows it can: what is left
+there is the sampling error of decisions that are almost hard. 1 < λ < 2 are the noise-aware
+channels (`channels.noise-aware`), softer ones, which have the share 2 − λ of the utility of λ = 1
+(of the plain rule where there are more than two labels) and the least violation to be expected on
+unseen rows; λ = 2 is a constant.
+
+λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel
+here does that. `ChannelClassifier` is the same around any classifier with `predict_proba`, or
+around an array of probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import _safe_indexing
+
+from separatrix.columns.values import check_lengths, check_posteriors, check_weight, compact
+from separatrix.core.counts import soft_counts
+from separatrix.core.information import mutual_information
+from separatrix.errors import InputError
+from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.nn.networks import Networks
+from separatrix.optimum.certified import certified_curve
+from separatrix.optimum.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
+from separatrix.optimum.noise_aware import noise_aware_channels
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
+from separatrix.optimum.softmax import softmax_path
+
+__all__ = ["METHOD", "ChannelClassifier", "fit"]
+
+Array = NDArray[np.float64]
+Channel = ThresholdChannel | SoftmaxChannel
+_FOLDS = 5
+_ENSEMBLE = 4  # networks whose mean is one score
+
+
+@dataclass(frozen=True, eq=False)
+class ChannelPolicies:
+    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of a ensemble,
+    ensembles).
+    """
+
+    base: Networks
+    of_lane: NDArray[np.intp]
+    channels: tuple[Channel, ...]
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return tuple(
+            next((self.base.status[i] for i in own if self.base.status[i] != "ok"), "ok")
+            for own in self.of_lane.reshape(len(self.of_lane), -1).tolist()
+        )
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | x, z) of each lane, array (M, n, K); z are group codes."""
+        if z is None:
+            raise InputError(
+                "A channel needs the group of every row: pass the group codes `z` as well."
+            )
+        scores = _normalised(self.base.posteriors(X, z))
+        q = np.full((len(self.of_lane), *scores.shape[1:]), np.nan)
+        if not scores.shape[1]:  # a model trained on all rows has none to be tested on
+            return q
+        for lane, (own, channel, status) in enumerate(
+            zip(self.of_lane, self.channels, self.status, strict=True)
+        ):
+            if status == "ok":
+                q[lane] = np.mean(
+                    [channel.predict_proba(scores[ensemble].mean(0), z) for ensemble in own.T],
+                    axis=0,
+                )
+        return q
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        named = {f"base_{name}": value for name, value in self.base.arrays().items()}
+        for i, channel in enumerate(self.channels):
+            named |= {f"channel_{i}_{name}": value for name, value in channel.arrays().items()}
+        return named | {"of_lane": self.of_lane, "n_groups": np.array(len(self.channels[0].groups))}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> ChannelPolicies:
+        """The policies that `arrays` described."""
+        base = Networks.restore(
+            {k.removeprefix("base_"): v for k, v in arrays.items() if k.startswith("base_")}
+        )
+        groups = tuple(range(int(arrays["n_groups"])))
+        channels: list[Channel] = []
+        for i in range(len(arrays["of_lane"])):
+            head = f"channel_{i}_"
+            own = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
+            kind = SoftmaxChannel if "mix" in own else ThresholdChannel
+            channels.append(kind.from_arrays(groups, own))
+        of_lane = np.asarray(arrays["of_lane"])
+        return ChannelPolicies(
+            base, of_lane.reshape(len(of_lane), -1, _FOLDS), tuple(channels)
+        )  # a ensemble was once one network
+
+
+def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:
+    """Train the base networks of all lanes in one stack, then one channel per lane.
+
+    Lanes that differ in λ alone share their networks.
+    """
+    from separatrix.methods.erm import loss  # needs torch, which the channel itself does not
+    from separatrix.nn.stack import train
+
+    bases: dict[tuple[int, bytes], list[int]] = {}
+    for i, lane in enumerate(lanes):
+        key = (
+            lane.seed,
+            b"" if lane.rows is None else np.asarray(lane.rows, dtype=np.int64).tobytes(),
+        )
+        bases.setdefault(key, []).append(i)
+    plan: list[Lane] = []
+    parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+    for members in bases.values():
+        lane = lanes[members[0]]
+        rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.intp)
+        seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
+        fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
+        parts.append((rows, fold))
+        plan += [
+            Lane(0.0, rows[own != k], seed)
+            for own, seed in zip(fold, seeds, strict=True)
+            for k in range(_FOLDS)
+        ]
+    networks = train(sample, plan, options, loss)
+    of_base = np.arange(len(plan)).reshape(-1, _ENSEMBLE, _FOLDS)
+    of_lane = np.empty((len(lanes), _ENSEMBLE, _FOLDS), dtype=np.intp)
+    channels: dict[int, Channel] = {}
+    for b, (members, (rows, fold)) in enumerate(zip(bases.values(), parts, strict=True)):
+        scores = np.zeros((len(rows), sample.n_labels))
+        for member, k in np.ndindex(_ENSEMBLE, _FOLDS):
+            here = fold[member] == k
+            network = networks[of_base[b, member, k : k + 1]]
+            own = network.posteriors(np.asarray(sample.X[rows[here]]), sample.z[rows[here]])
+            scores[here] += _normalised(own)[0] / _ENSEMBLE
+        weight = None if sample.weight is None else sample.weight[rows]
+        trade_offs = [lanes[i].trade_off for i in members]
+        found = _channels(
+            scores, sample.y[rows], sample.z[rows], weight, trade_offs, sample.n_groups
+        )
+        for i, channel in zip(members, found, strict=True):
+            of_lane[i], channels[i] = of_base[b], channel
+    return ChannelPolicies(networks, of_lane, tuple(channels[i] for i in range(len(lanes))))
+
+
+def _channels(
+    scores: Array,
+    y: NDArray[Any],
+    z: NDArray[Any],
+    weight: Array | None,
+    trade_offs: list[float],
+    n_groups: int,
+) -> list[Channel]:
+    """The channel of each λ, fitted on scores of unseen rows; a group without rows gets the most
+    common group's.
+    """
+    if not np.isfinite(
+        scores
+    ).all():  # a diverged base: its lanes are marked, the channel is never used
+        scores = np.full_like(scores, 1.0 / scores.shape[1])
+    codes, seen = compact(z, "z")
+    wanted = np.asarray(trade_offs)
+    share = np.minimum(wanted, 1.0)
+    if scores.shape[1] == 2:
+        best = limit(scores, y, z, sample_weight=weight, points=2, tolerance=1e-4)
+        assert isinstance(best, BinaryLimit)
+        levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
+        curve = certified_curve(best.regions, levels, tolerance=1e-4)
+        exact: list[Channel] = [
+            threshold_channel(r, best.curves, best.regions, best.groups) for r in curve.rates
+        ]
+        reference: float | None = float(best.utility[0])
+    else:
+        with np.errstate(divide="ignore"):
+            betas, at = np.unique(
+                np.where(share < 1.0, 3.0 * share / (1.0 - share), np.inf), return_inverse=True
+            )
+        path = softmax_path(scores, y, codes, betas=betas.tolist(), sample_weight=weight)
+        exact = [
+            SoftmaxChannel(seen, *parts)
+            for parts in zip(path.weight, path.bias, path.mix, strict=True)
+        ]
+        reference = None
+    beyond = np.flatnonzero(wanted > 1.0)
+    shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()
+    softer = noise_aware_channels(
+        scores, y, codes, shares, seen, reference=reference, sample_weight=weight
+    )
+    found = [exact[i] for i in at]
+    for i, channel in zip(beyond.tolist(), softer, strict=True):
+        found[i] = channel
+    size, groups = np.bincount(z, minlength=n_groups), tuple(range(n_groups))
+    return [_for_all(channel, groups, size) for channel in found]
+
+
+def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:
+    place = [channel.groups.index(g if g in channel.groups else int(size.argmax())) for g in groups]
+    if isinstance(channel, SoftmaxChannel):
+        prior = None if channel.prior is None else channel.prior[place]
+        return SoftmaxChannel(
+            groups, channel.weight[place], channel.bias[place], channel.mix[place], prior
+        )
+    return ThresholdChannel(
+        groups, tuple(channel.thresholds[i] for i in place), tuple(channel.levels[i] for i in place)
+    )
+
+
+def _deal(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
+    """Folds stratified by label; groups play no part, so that renaming them changes nothing."""
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(y))
+    dealt = shuffled[np.argsort(y[shuffled], kind="stable")]
+    fold = np.empty(len(y), dtype=np.intp)
+    fold[dealt] = np.arange(len(y)) % _FOLDS
+    return fold
+
+
+def _normalised(q: NDArray[Any]) -> Array:
+    """Posteriors in double precision; single-precision rows sum to one only within 1e-7."""
+    p = np.asarray(q, dtype=np.float64)
+    return p / p.sum(-1, keepdims=True)
+
+
+class ChannelClassifier(ClassifierMixin, BaseEstimator):
+    """The best post-processing of a classifier for a given violation, with or without
+    cross-fitting.
+
+    Args:
+        estimator: a classifier with `predict_proba`; None if X *is* the probabilities, (n,) or (n,
+            K).
+        max_violation: the most v, in nats, on the rows of `fit`. 0 is exact separation, None the
+            most useful rule.
+        share: of the utility of that rule. Below 1 it is a noise-aware channel
+            (`channels.noise-aware`): softer, and of all channels of that utility the one of which
+            unseen rows are expected to show the least violation.
+        prefit: `estimator` is fitted already, and the rows of `fit` are rows that it has not seen.
+        cv: otherwise `cv` clones are fitted, each without one fold, which it scores; a prediction
+            is that of one of them drawn at random. (A clone fitted on all rows would have other
+            scores than those that the channel was fitted to.)
+        random_state: seed of the folds and of `predict`.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
+    >>> X = rng.normal(size=(2000, 1)) + (y * (1 + z))[:, None]
+    >>> model = ChannelClassifier(LogisticRegression(), max_violation=0.0).fit(X, y, sensitive_features=z)
+    >>> model.predict_proba(X[:1], sensitive_features=z[:1]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        max_violation: float | None = 0.0,
+        prefit: bool = False,
+        cv: int = 5,
+        random_state: int = 0,
+        share: float = 1.0,
+    ) -> None:
+        self.estimator = estimator
+        self.max_violation = max_violation
+        self.share = share
+        self.prefit = prefit
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> ChannelClassifier:
+        """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of
+        `max_violation` and `share`.
+        """
+        if not 0.0 <= self.share <= 1.0:
+            raise InputError(
+                f"`share` is a share of the utility, between 0 and 1, got {self.share}."
+            )
+        codes, labels = compact(y, "y")
+        weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
+        self.classes_ = np.asarray(labels)
+        if self.estimator is None or self.prefit:
+            self.estimators_: tuple[Any, ...] = () if self.estimator is None else (self.estimator,)
+            (scores,) = self._scores(X)
+        else:
+            folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
+            fitted, scores = [], np.empty((len(codes), len(labels)))
+            for train, test in folds.split(np.empty((len(codes), 0)), codes):
+                extra = {} if weight is None else {"sample_weight": weight[train]}
+                own = clone(self.estimator).fit(
+                    _safe_indexing(X, train), _safe_indexing(y, train), **extra
+                )
+                scores[test] = self._posteriors(own, _safe_indexing(X, test))
+                fitted.append(own)
+            self.estimators_ = tuple(fitted)
+        self.limit_: BinaryLimit | SoftmaxLimit = limit(
+            scores, codes, sensitive_features, sample_weight=weight, random_state=self.random_state
+        )
+        wanted = (
+            float(self.limit_.violation[-1])
+            if self.max_violation is None
+            else float(self.max_violation)
+        )
+        strictest = float(self.limit_.violation[0])
+        self.channel_: Channel = self.limit_.channel(
+            max(wanted, strictest if strictest < 1e-6 else wanted)
+        )
+        if self.share < 1.0:
+            z, groups = compact(sensitive_features, "sensitive_features")
+            law = soft_counts(
+                self.channel_.predict_proba(scores, sensitive_features),
+                codes,
+                z,
+                sample_weight=weight,
+            )
+            useful = float(mutual_information(law))
+            (self.channel_,) = noise_aware_channels(
+                scores, codes, z, [self.share], groups, reference=useful, sample_weight=weight
+            )
+        return self
+
+    def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
+        """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
+        q = [self.channel_.predict_proba(scores, sensitive_features) for scores in self._scores(X)]
+        return np.asarray(np.mean(q, axis=0))
+
+    def predict(
+        self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None
+    ) -> NDArray[Any]:
+        """Draw the prediction of each row; the same `random_state` draws the same."""
+        q = self.predict_proba(X, sensitive_features)
+        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        place = (rng.random(len(q))[:, None] > np.cumsum(q, axis=1)).sum(1)
+        return self.classes_[np.minimum(place, q.shape[1] - 1)]
+
+    def _scores(self, X: Any) -> list[Array]:
+        """The scores of each classifier; X itself where there is none."""
+        if not self.estimators_:
+            p = np.asarray(X, dtype=np.float64)
+            if p.ndim == 1:
+                p = binary_score(p, "X")
+                return [
+                    p
+                    if self.share == 1.0
+                    else check_posteriors(np.stack([1.0 - p, p], axis=1), "X")
+                ]
+            return [p]
+        return [self._posteriors(own, X) for own in self.estimators_]
+
+    def _posteriors(self, fitted: Any, X: Any) -> Array:
+        known = getattr(fitted, "classes_", None)
+        if known is not None and len(known) != len(self.classes_):
+            raise InputError(
+                f"The classifier knows {len(known)} labels, `y` has {len(self.classes_)}: both "
+                f"must have the same."
+            )
+        q = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+        check_lengths({"predict_proba(X)": q})
+        return _normalised(q)
+
+
+METHOD = Method(
+    label="Channel",
+    colour="#d55e00",
+    reference="separatrix: the limit of post-processing, as a method",
+    # close to separation u moves like √v: there the steps are small
+    trade_offs=(
+        *(float(x) for x in np.linspace(0.0, 0.9, 10)),
+        *(0.93, 0.96, 0.98, 0.99, 1.0),
+        *(1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
+    ),
+    supports=Supports(multiclass=True, multigroup=True),
+    recipes={"default": Recipe(piecewise_linear=32), "plain": Recipe()},
+    fit=fit,
+    restore=ChannelPolicies.restore,
+)

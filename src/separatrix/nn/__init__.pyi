@@ -1,0 +1,11 @@
+from .balance import SeparationLoss as SeparationLoss
+from .information import soft_cmi as soft_cmi
+from .information import soft_mi as soft_mi
+from .lanes import Adversary as Adversary
+from .lanes import Batch as Batch
+from .lanes import Lane as Lane
+from .lanes import Options as Options
+from .lanes import Recipe as Recipe
+from .lanes import Sample as Sample
+from .networks import Networks as Networks
+from .stack import train as train

@@ -1,0 +1,375 @@
+r"""What randomised thresholds of a score can do to each group: the ROC regions, and points on their
+frontier.
+
+For a binary prediction U, (v, u) depends on a predictor only through its rates x[z] =
+(P(U=1|Y=0,z), P(U=1|Y=1,z)). Thresholds of a score and their mixtures reach, in each group by
+itself, exactly the convex region R_z between the concave hull of the group's ROC curve and its
+mirror image. So all that there is to know is one concave chain per group.
+
+The optimal points have a closed form. Let a[z,y] = P(Y=y, Z=z) and, for ξ in R²,
+
+.. math:: x_z(ξ) = \arg\max_{x \in R_z} \sum_y a_{zy} \bigl[h(x_y) + ξ_y x_y\bigr], \qquad
+          κ_y = ξ_y - \operatorname{logit} \bar x_y(ξ), \quad \bar x_y = P(U{=}1 \mid y)
+
+with h the binary entropy. Then x(ξ) maximises the concave function
+:math:`J(x) = \sum_y p_y κ_y \bar x_y - v(x)` over all x in ∏ R_z, because
+:math:`v(x) = \min_m \sum a_{zy} KL(x_{zy} \| m_y)`, J is jointly concave in (x, m), and (x(ξ), x̄)
+is optimal in each block. Hence every ξ yields a point of the frontier of the convex set {(x̄, w): w
+≥ v} and the plane that supports it there: two numbers describe the whole frontier for any number of
+groups, and no iteration over groups is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
+from scipy.special import entr, expit
+
+__all__ = ["Regions", "RocCurve", "rates_utility", "rates_violation", "roc_curve"]
+
+Array = NDArray[np.float64]
+_TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
+_EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
+
+
+@dataclass(frozen=True, eq=False)
+class RocCurve:
+    """The ROC curve of one group, from the strictest threshold to the most lenient.
+
+    Args:
+        rates: array (k, 2), P(U=1|Y=0) and P(U=1|Y=1) of the rule `score ≥ threshold`; from (0, 0)
+            to (1, 1).
+        thresholds: array (k,), first +inf, then the distinct scores downwards.
+        hull: which rows of `rates` are vertices of the concave hull.
+    """
+
+    rates: Array
+    thresholds: Array
+    hull: NDArray[np.intp]
+
+
+def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
+    """ROC curve and concave hull of one group.
+
+    Args:
+        score: one score per row (or per atom of a law).
+        positive, negative: the weight of the rows with Y=1 and with Y=0 at each score. A group that
+            lacks one of the labels has no rate for it: that rate is free, and the region is the
+                whole square.
+
+    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+    >>> curve.rates[curve.hull].tolist()
+    [[0.0, 0.0], [0.0, 0.5], [1.0, 1.0]]
+    """
+    order = np.argsort(-score, kind="stable")
+    s, pos, neg = score[order], positive[order], negative[order]
+    last = np.flatnonzero(np.r_[s[1:] != s[:-1], True])  # last row of each distinct score
+    cumulative = np.stack([np.cumsum(neg)[last], np.cumsum(pos)[last]], axis=1)
+    total = cumulative[-1]
+    kept = np.flatnonzero(np.diff(cumulative.sum(1), prepend=0.0) > 0)
+    thresholds, cumulative = s[last][kept], cumulative[kept]
+    if total.min() <= 0:
+        square = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+        return RocCurve(square, np.array([np.inf, np.inf, -np.inf]), np.arange(3))
+    step = np.diff(cumulative, axis=0, prepend=np.zeros((1, 2)))
+    weight = step.sum(1)
+    blocks = isotonic_regression(step[:, 1] / weight, weights=weight, increasing=False).blocks
+    rates = np.concatenate([np.zeros((1, 2)), cumulative / total])
+    rates[-1] = 1.0
+    return RocCurve(rates, np.r_[np.inf, thresholds], np.asarray(blocks, dtype=np.intp))
+
+
+class Regions:
+    """The ROC regions of all groups, padded to one array so that many points of the frontier are
+    computed at once.
+    """
+
+    def __init__(self, chains: Sequence[Array], mass: Array) -> None:
+        """
+        Args:
+            chains: one array (k, 2) per group, the vertices of the concave hull of its ROC curve
+                from (0,0) to (1,1).
+            mass: array (groups, 2), P(Y=y, Z=z), summing to one; both labels occur.
+        """
+        self.chains = [np.asarray(chain, dtype=np.float64) for chain in chains]
+        self.mass = np.asarray(mass, dtype=np.float64) / np.sum(mass)
+        self.prior = self.mass.sum(0)
+        self.share = self.mass / self.prior  # P(z | y)
+        longest = max(map(len, self.chains))
+        vertex = np.ones((len(chains), longest, 2))
+        for z, chain in enumerate(self.chains):
+            vertex[z, : len(chain)] = chain
+        self._vertex = vertex
+        self._edge = np.diff(vertex, axis=1)
+        with np.errstate(divide="ignore"):
+            logits = np.log(vertex) - np.log1p(-vertex)
+        pull = self.mass[:, None] * self._edge
+        # slope of the objective at the far end of each edge is pull·ξ − offset; 0 · ∞ = 0 on the
+        # sides of the square
+        self._pull = pull
+        product = np.zeros_like(pull)
+        np.multiply(pull, logits[:, 1:], out=product, where=pull > 0)
+        self._offset = product.sum(-1)
+        self._offset[(self._edge == 0).all(-1)] = np.inf  # padding is never on the rising side
+
+    def project(self, xi: Array) -> Array:
+        """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
+        return self._project(xi)[0]
+
+    def maximise(self, kappa: Array, mean: Array, steps: int = 120) -> tuple[Array, Array]:
+        r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with a prescribed normal; ξ
+        (n, 2) and x(ξ).
+
+        φ(m) = max_x Σ a (κx − KL(x ‖ m)) is concave in m, its gradient p (x̄ − m)/(m(1−m))
+        continuous: Newton's method with a backtracking line search, from m = `mean`, until x̄ = m
+        to seven digits. The planes are valid wherever it ends.
+        """
+        n = len(kappa)
+        xi, x = np.empty((n, 2)), np.empty((n, *self.mass.shape))
+        m = np.clip(mean, _EDGE, 1.0 - _EDGE)
+        best, rise, length, direction = (
+            np.full(n, -np.inf),
+            np.zeros(n),
+            np.ones(n),
+            np.zeros((n, 2)),
+        )
+        todo = np.arange(n)
+        for _ in range(steps):
+            trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
+            here = kappa[todo] + _logit(trial)
+            found, slope = self._project(here)
+            away = _kl(found, trial[:, None]) + _kl(1.0 - found, 1.0 - trial[:, None])
+            value = (self.mass * (kappa[todo][:, None] * found - away)).sum((1, 2))
+            residual = self.mean(found) - trial
+            good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
+            length[todo[~good]] *= 0.3
+            rows, r, t = todo[good], residual[good], trial[good]
+            m[rows], xi[rows], x[rows], best[rows], length[rows] = (
+                t,
+                here[good],
+                found[good],
+                value[good],
+                1.0,
+            )
+            w = 1.0 / (t * (1.0 - t))
+            gradient = self.prior * r * w
+            hessian = (self.prior * w)[:, :, None] * slope[good] * w[:, None, :]
+            hessian[:, [0, 1], [0, 1]] -= self.prior * w * (1.0 + r * (1.0 - 2.0 * t) * w)
+            step = _ascent(hessian, gradient)
+            outward = ((t <= 2 * _EDGE) & (r < 0)) | (
+                (t >= 1.0 - 2 * _EDGE) & (r > 0)
+            )  # the rate is 0 or 1
+            step[outward] = 0.0
+            near = np.where(step > 0, 1.0 - t, t)
+            room = near * np.where(
+                near < 1e-3, 0.999, 0.9
+            )  # a rate on its way to 0 or 1 gets there fast
+            shrink = np.minimum(1.0, (room / np.maximum(np.abs(step), _TINY)).min(1))
+            direction[rows] = step * shrink[:, None]
+            rise[rows] = (gradient * direction[rows]).sum(1)
+            finished = good.copy()
+            finished[good] = (outward | (np.abs(r) < 1e-7 * np.minimum(t, 1.0 - t))).all(1)
+            todo = todo[~finished & (length[todo] > 1e-9)]
+            if not len(todo):
+                break
+        return xi, x
+
+    def _project(self, xi: Array) -> tuple[Array, Array]:
+        """x_z(ξ), and the derivative of x̄(ξ), array (n, 2, 2)."""
+        target = np.clip(expit(xi), _TINY, _ONE)
+        inside = target[:, 1:] <= self.height(target[:, 0])
+        x = np.broadcast_to(target[:, None, :], (len(xi), *self.mass.shape)).copy()
+        slope = np.zeros((len(xi), 2, 2))
+        for y in range(2):
+            slope[:, y, y] = (
+                (inside * self.share[:, y]).sum(1) * target[:, y] * (1.0 - target[:, y])
+            )
+        row, z = np.nonzero(~inside)
+        x[row, z], part = self._on_chain(xi[row], z)
+        for y in range(2):
+            for other in range(2):
+                slope[:, y, other] += np.bincount(
+                    row, self.share[z, y] * part[:, y, other], minlength=len(xi)
+                )
+        return x, slope
+
+    def height(self, s: Array) -> Array:
+        """Largest true-positive rate of each group at false-positive rate s: array (n, groups)."""
+        return np.stack([np.interp(s, chain[:, 0], chain[:, 1]) for chain in self.chains], axis=-1)
+
+    def mean(self, x: Array) -> Array:
+        """x̄_y = P(U=1 | y): array (n, 2)."""
+        return np.einsum("nzy,zy->ny", x, self.share)
+
+    def normal(self, xi: Array, x: Array) -> Array:
+        """κ = ξ − logit x̄ (n, 2)."""
+        return xi - _logit(np.clip(self.mean(x), _TINY, _ONE))
+
+    def planes(self, kappa: Array, x: Array) -> tuple[Array, Array]:
+        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v), tight where x
+        maximises J for κ.
+
+        J is concave, so J(x') ≤ J(x) + max ∇J(x)·(x' − x): the maximum of a linear function over
+        the polygons. That makes the half-space valid to rounding for *any* κ and x in the open unit
+        cube, however roughly x was computed.
+
+        Returns:
+            normals (n, 2) and offsets (n,).
+        """
+        x = np.clip(x, _TINY, _ONE)
+        mean = np.clip(self.mean(x), _TINY, _ONE)
+        gradient = self.mass * ((kappa + _logit(mean))[:, None, :] - _logit(x))
+        gap = (self._linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
+        normals = self.prior * kappa
+        return normals, np.einsum("ny,ny->n", normals, mean) - rates_violation(
+            x, self.mass
+        ) + np.maximum(gap, 0.0)
+
+    def _linear_max(self, direction: Array) -> Array:
+        """max over R_z of direction·x for any direction: the chain's mirror image is the lower side
+        of the region.
+        """
+        best = np.full(direction.shape[:2], -np.inf)
+        for z, chain in enumerate(self.chains):
+            value = direction[:, z] @ chain.T
+            best[:, z] = np.maximum(value.max(1), (direction[:, z].sum(1)[:, None] - value).max(1))
+        return best
+
+    def _on_chain(self, xi: Array, z: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The maximiser on the upper chain, for targets above it: bisection for the edge, Newton's
+        method on the edge.
+
+        Returns:
+            x (n, 2) and its derivative with respect to ξ (n, 2, 2), zero at a vertex.
+        """
+        low, high = (
+            np.zeros(len(z), dtype=np.intp),
+            np.full(len(z), self._edge.shape[1] - 1, dtype=np.intp),
+        )
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            pull = self._pull[z, middle]
+            rising = pull[:, 0] * xi[:, 0] + pull[:, 1] * xi[:, 1] > self._offset[z, middle]
+            low = np.where(open_ & rising, middle + 1, low)
+            high = np.where(open_ & ~rising, middle, high)
+        start, edge, pull = self._vertex[z, low], self._edge[z, low], self._pull[z, low]
+        position = _root_on_edge(start, edge, pull, xi)
+        x = start + position[:, None] * edge
+        open_x = np.clip(x, _TINY, _ONE)
+        curvature = np.maximum((pull * edge / (open_x * (1.0 - open_x))).sum(1), _TINY)
+        free = (position > 1e-9) & (position < 1.0 - 1e-9)
+        return x, (free / curvature)[:, None, None] * edge[:, :, None] * pull[:, None, :]
+
+
+def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
+    """Where the slope Σ pull (ξ − logit(start + λ edge)), decreasing in λ, vanishes: Newton's
+    method in a bracket.
+
+    0 or 1 where it does not vanish between: most maximisers are vertices. Close to an end of the
+    edge that is an end of the unit interval the slope is linear in the logarithm of the distance
+    from there, and Newton's step is taken in that.
+    """
+    force, end = (pull * xi).sum(1), start + edge
+    falls, rises = (force < _weight(pull, np.clip(x, _TINY, _ONE)) for x in (start, end))
+    result = np.where(falls, 0.0, 1.0)
+    active = np.flatnonzero(~falls & rises)
+    from_zero, to_one = ((pull > 0) & (start <= 0.0)).any(1), ((pull > 0) & (end >= 1.0)).any(1)
+    low, high, position = np.zeros(len(active)), np.ones(len(active)), np.full(len(active), 0.5)
+    fixed = [part[active] for part in (*start.T, *edge.T, *pull.T, force, from_zero, to_one)]
+    for _ in range(70):
+        s0, s1, e0, e1, p0, p1, f, zero, one = fixed
+        x0, x1 = np.clip(s0 + position * e0, _TINY, _ONE), np.clip(s1 + position * e1, _TINY, _ONE)
+        slope = f - p0 * _logit(x0) - p1 * _logit(x1)
+        newton = slope / np.maximum(
+            p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1)), _TINY
+        )
+        rising = slope > 0
+        low, high = np.where(rising, position, low), np.where(rising, high, position)
+        step = position + newton
+        near = zero & (position < 0.5)
+        step[near] = _scaled(position[near], newton[near])
+        near = one & (position > 0.5)
+        step[near] = 1.0 - _scaled(1.0 - position[near], -newton[near])
+        new = np.where(
+            (step >= low) & (step <= high), step, 0.5 * (low + high)
+        )  # at the root the step is none
+        # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
+        room = np.minimum(
+            np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY),
+            np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY),
+        )
+        moved = np.abs(new - position) > 1e-10 * np.minimum(room, 1.0)
+        result[active] = new
+        if not moved.any():
+            break
+        if np.count_nonzero(moved) < 0.7 * len(moved):
+            active, low, high, new = active[moved], low[moved], high[moved], new[moved]
+            fixed = [part[moved] for part in fixed]
+        position = new
+    return result
+
+
+def _scaled(distance: Array, step: Array) -> Array:
+    """The step in the logarithm of the distance that is `step` to first order."""
+    return distance * np.exp(np.clip(step / np.maximum(distance, _TINY), -600.0, 50.0))
+
+
+def _weight(pull: Array, x: Array) -> Array:
+    return (pull * _logit(x)).sum(1)
+
+
+def _ascent(hessian: Array, gradient: Array) -> Array:
+    """Newton's step −H⁻¹g for 2 × 2 matrices, made negative definite where rounding or a kink
+    spoils them.
+    """
+    a, b, d = hessian[:, 0, 0], 0.5 * (hessian[:, 0, 1] + hessian[:, 1, 0]), hessian[:, 1, 1]
+    a, d = np.minimum(a, -1e-12), np.minimum(d, -1e-12)
+    b = np.where(b * b < 0.999999 * a * d, b, 0.0)
+    det = a * d - b * b
+    return np.stack(
+        [
+            (b * gradient[:, 1] - d * gradient[:, 0]) / det,
+            (b * gradient[:, 0] - a * gradient[:, 1]) / det,
+        ],
+        axis=1,
+    )
+
+
+def rates_utility(mean: Array, prior: Array) -> Array:
+    """u of the overall rates x̄ (..., 2): convex in x̄, rising in x̄₁ and falling in x̄₀ above the
+    diagonal.
+    """
+    mean = np.clip(
+        mean, 0.0, 1.0
+    )  # a sum of shares may round to just above one, where the entropy is not defined
+    return np.maximum(_h(np.minimum(mean @ prior, 1.0)) - _h(mean) @ prior, 0.0)
+
+
+def rates_violation(x: Array, mass: Array) -> Array:
+    """v of the rates x (..., groups, 2): convex in x."""
+    mean = (x * mass).sum(-2, keepdims=True) / mass.sum(-2, keepdims=True)
+    return np.maximum((mass * (_kl(x, mean) + _kl(1.0 - x, 1.0 - mean))).sum((-2, -1)), 0.0)
+
+
+def _kl(x: Array, m: Array) -> Array:
+    """x log(x/m) − x + m, with 0 log 0 = 0 and without cancellation for x close to m."""
+    ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
+    with np.errstate(divide="ignore"):
+        logarithm = np.where(
+            ratio > 0.5,
+            np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)),
+            np.log(ratio),
+        )
+    return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
+
+
+def _h(x: Array) -> Array:
+    return entr(x) + entr(1.0 - x)
+
+
+def _logit(x: Array) -> Array:
+    return np.log(x) - np.log1p(-x)

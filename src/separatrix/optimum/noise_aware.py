@@ -1,0 +1,285 @@
+r"""Noise-aware channels: of all channels of a given utility, the one that will show the least
+violation on unseen rows.
+
+An audit of n unseen rows sees v plus the sampling error of the rates r[y,z,u] = E[q_u | y, z]. A
+second-order expansion of v in the rates gives its mean,
+
+.. math:: v + \frac{1}{2} \Big(\frac{1}{n_{fit}} + \frac{1}{n}\Big)
+          \sum_{y,z,u} (1 - p(z|y)) \frac{\mathrm{Var}(q_u | y, z)}{p(u|y)},
+
+the first share for the channel that was fitted to n_fit rows, the second for the rows that audit
+it. A hard rule has the largest variance that its rates allow, a posterior has less: what exact
+separation on the fitted rows cannot reach on unseen ones, softer decisions can. Both are
+softmax(W_z p + b_z).
+
+Of two labels, p is here the posterior that the same likelihoods have where both are equally common
+in the group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, and the error
+counts the variance of h within each label alike, however rare the label: the best h is linear in
+f_1 / (f_0 + f_1), which is that posterior, while the plain one hardly moves where a label is rare
+(on Bank it has half the utility at a small violation). Of many labels the same holds, but
+posteriors of rare labels are too inexact to be divided by their frequency (on ACS 1 to 5 % is
+lost): there p stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from separatrix.columns.values import Levels
+from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.optimum.rules import SoftmaxChannel, balanced
+
+__all__ = ["noise_aware_channels"]
+
+Array = NDArray[np.float64]
+_HARDEST = 512.0
+_FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most
+_BINS = 2048  # of the score of two labels: a quarter of the width of the hardest channel's step
+_SAME = 1e-9  # between two shares
+_NOTHING = 1e-9  # nats
+# soft to sharp, each the start of the next; always these, so that a channel does not depend on
+# which others are asked for
+_LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+
+
+def noise_aware_channels(
+    p: Array,
+    y: NDArray[Any],
+    z: NDArray[Any],
+    shares: Sequence[float],
+    groups: Levels,
+    *,
+    reference: float | None = None,
+    sample_weight: Array | None = None,
+    shrinkage: float = 300.0,
+    steps: int = 200,
+) -> list[SoftmaxChannel]:
+    """One channel per share: utility share · `reference`, least violation expected of as many
+    unseen rows.
+
+    Args:
+        p: posteriors (n, K).
+        y, z: codes of labels and groups, each from 0.
+        shares: of the reference; 0 is a constant, the law of the labels.
+        groups: the groups, in the order of their codes.
+        reference: a utility in nats; by default that of the rule "the label whose posterior exceeds
+            its mean the most".
+        sample_weight: weight per row.
+        shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows
+            where (W, b) has the size of its start: sharp and soft channels are pulled alike. Each
+            group's law of the labels is pulled to that of all rows too.
+        steps: L-BFGS steps at most.
+
+    >>> from separatrix.core.counts import soft_counts
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
+    >>> p = np.stack([1 - y, y], 1) * 0.4 + 0.6 * rng.dirichlet((1, 1), 4000)
+    >>> half, none = noise_aware_channels(p, y, z, (0.5, 0.0), (0, 1), reference=0.2)
+    >>> u = mutual_information(soft_counts(half.predict_proba(p, z), y, z))
+    >>> float(u.round(2)), none.predict_proba(p[:1], z[:1]).round(1)
+    (0.1, array([[0.5, 0.5]]))
+    """
+    problem = _Problem(p, y, z, sample_weight, shrinkage)
+    if reference is None:
+        reference = problem.measure(problem.start(_HARDEST))[0]
+    prior = None
+    if problem.k == 2:
+        prior = _prior(y, z, sample_weight, (len(groups), problem.k), shrinkage)
+        problem = _Problem(balanced(p, prior[z]), y, z, sample_weight, shrinkage)
+    found = []
+    for theta in problem.path(shares, reference, steps):
+        weight, bias = problem.split(theta)
+        mix = np.broadcast_to(np.eye(problem.k), weight.shape).copy()
+        found.append(SoftmaxChannel(groups, weight, bias, mix, prior))
+    return found
+
+
+def _prior(
+    y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float
+) -> Array:
+    """P(y | z) as if each group had so many more rows of the law of all; no label is without
+    mass.
+    """
+    counts = np.zeros(shape)
+    np.add.at(counts, (z, y), 1.0 if w is None else w * w.sum() / (w**2).sum())
+    law = (counts.sum(0) + 1.0) / (counts.sum() + shape[1])
+    return (counts + (rows + 1.0) * law) / (counts.sum(1, keepdims=True) + rows + 1.0)
+
+
+def _binned(p: Array, w: Array, cell: NDArray[np.intp]) -> tuple[Array, Array, NDArray[np.intp]]:
+    """Mean posterior, weight and cell of each bin of P(Y=1) in each cell."""
+    code = cell * (_BINS + 1) + np.rint(p[:, 1] * _BINS).astype(np.intp)
+    found, place = np.unique(code, return_inverse=True)
+    weight = np.bincount(place, w[:, 0])[:, None].astype(np.float64)
+    sums = np.stack([np.bincount(place, w[:, 0] * column) for column in p.T], axis=1)
+    return sums / weight, weight, found // (_BINS + 1)
+
+
+class _Problem:
+    """The rows sorted by (group, label); u, v and the sampling error of a channel on them, with
+    gradients.
+
+    Of two labels, rows of one group and label whose scores fall into one of many bins are one row
+    with their weight.
+    """
+
+    def __init__(
+        self, p: Array, y: NDArray[Any], z: NDArray[Any], w: Array | None, shrinkage: float
+    ) -> None:
+        self.k, self.groups = p.shape[1], int(z.max()) + 1
+        weight = np.ones(len(p)) if w is None else w
+        if not weight.all():  # a row that weighs nothing is no row
+            p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
+        self.n = float(weight.sum() ** 2 / (weight**2).sum())  # Kish: as many rows of equal weight
+        cell = z.astype(np.intp) * self.k + y
+        order = np.argsort(cell, kind="stable")
+        p, weight, cell = p[order], (weight * self.n / weight.sum())[order, None], cell[order]
+        if self.k == 2:
+            p, weight, cell = _binned(p, weight, cell)
+        self.p, self.w = np.ascontiguousarray(p), weight
+        self.first = np.flatnonzero(np.diff(cell, prepend=-1))
+        cells = cell[self.first]
+        self.of_row = np.repeat(np.arange(len(cells)), np.diff(self.first, append=len(p)))
+        self.y, self.z = cells % self.k, cells // self.k
+        self.mass = np.add.reduceat(
+            self.w, self.first, axis=0
+        )  # (cells, 1), as many in all as there are rows
+        self.of_label = self._per_label(self.mass)
+        self.rest = 1.0 - self.mass / self.of_label[self.y]  # 1 − p(z|y)
+        self.scale, self.shrinkage = 2.0 / self.n, shrinkage / self.n
+        ends = np.searchsorted(cell // self.k, np.arange(self.groups + 1))
+        self.slices = [
+            (g, slice(ends[g], ends[g + 1])) for g in range(self.groups) if ends[g] < ends[g + 1]
+        ]
+        self.mean = (self.w * self.p).sum(0) / self.n
+
+    def _per_label(self, values: Array) -> Array:
+        out = np.zeros((self.k, values.shape[1]))
+        np.add.at(out, self.y, values)
+        return out
+
+    def split(self, theta: Array) -> tuple[Array, Array]:
+        both = theta.reshape(self.groups, self.k, self.k + 1)
+        return both[:, :, : self.k].copy(), both[:, :, self.k].copy()
+
+    def start(self, scale: float) -> Array:
+        """softmax(scale · (p − mean of p)) in every group."""
+        rule = scale * np.column_stack([np.eye(self.k), -self.mean])
+        return np.broadcast_to(rule, (self.groups, *rule.shape)).ravel().copy()
+
+    def constant(self) -> Array:
+        """The law of the labels, whatever the posterior."""
+        law = np.log(np.maximum(self.of_label[:, 0] / self.n, 1e-12))
+        rule = np.column_stack([np.zeros((self.k, self.k)), law])
+        return np.broadcast_to(rule, (self.groups, *rule.shape)).ravel().copy()
+
+    def _law(self, sums: Array) -> Array:
+        law = np.zeros((self.k, self.groups, self.k))
+        law[self.y, self.z] = sums / self.n
+        return law
+
+    def _posterior(self, both: Array) -> Array:
+        q = np.empty_like(self.p)
+        for g, rows in self.slices:
+            q[rows] = self.p[rows] @ both[g, :, :-1].T + both[g, :, -1]
+        q -= q.max(1, keepdims=True)
+        np.exp(q, out=q)
+        q /= q.sum(1, keepdims=True)
+        return q
+
+    def measure(self, theta: Array) -> tuple[float, float, float]:
+        """u, v and the mean of the sampling error that comes on top of v."""
+        return self._moments(theta)[:3]
+
+    def _moments(self, theta: Array) -> tuple[float, float, float, Array, Array, Array, Array]:
+        q = self._posterior(theta.reshape(self.groups, self.k, self.k + 1))
+        sums = np.add.reduceat(self.w * q, self.first, axis=0)
+        rate = sums / self.mass
+        common = np.maximum(self._per_label(sums) / np.maximum(self.of_label, 1e-300), 1e-9)
+        spread = (
+            np.add.reduceat(self.w * q * q, self.first, axis=0) / self.mass - rate**2
+        ) * self.rest
+        spread = self._per_label(np.maximum(spread, 0.0))
+        law = self._law(sums)
+        error = 0.5 * self.scale * float((spread / common).sum())
+        return (
+            float(mutual_information(law)),
+            float(conditional_mutual_information(law)),
+            error,
+            q,
+            rate,
+            common,
+            spread,
+        )
+
+    def path(self, shares: Sequence[float], reference: float, steps: int) -> list[Array]:
+        """The channel of each share of the reference; a constant where that is nothing."""
+        solved: dict[float, Array] = {}
+        softer: Array | None = None
+        for step in _LADDER if self.k == 2 else ():
+            if step * reference > _NOTHING and step <= max(shares, default=0.0) + _SAME:
+                solved[step] = softer = self.solve(step * reference, softer, steps)
+        found = []
+        for share in shares:
+            below = max((step for step in solved if step <= share + _SAME), default=None)
+            if share * reference <= _NOTHING:
+                found.append(self.constant())
+            elif below is not None and share - below <= _SAME:
+                found.append(solved[below])
+            else:
+                found.append(
+                    self.solve(share * reference, None if below is None else solved[below], steps)
+                )
+        return found
+
+    def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
+        """Least log of the expected violation at a utility, from a softer channel or from the
+        sharpened posterior.
+
+        Of two labels the softer channel is the better start: a sharp one is flat almost everywhere,
+        and stays where it is. Of many labels it is the worse one.
+        """
+        low, high = -8.0, float(np.log2(_HARDEST))
+        while high - low > 0.05:
+            middle = 0.5 * (low + high)
+            low, high = (
+                (middle, high)
+                if self.measure(self.start(2.0**middle))[0] < utility
+                else (low, middle)
+            )
+        hold = self.shrinkage / 4.0**high  # a pull that is the same at any sharpness
+        start = self.start(2.0**high) if softer is None else softer
+        options = {"maxiter": steps}
+        result = minimize(
+            self._loss, start, args=(utility, hold), jac=True, method="L-BFGS-B", options=options
+        )
+        return np.asarray(result.x)
+
+    def _loss(self, theta: Array, utility: float, hold: float) -> tuple[float, Array]:
+        u, v, error, q, rate, common, spread = self._moments(theta)
+        u, expected = max(u, 1e-12), max(v + error, 1e-12)
+        distance = np.log(u / utility)
+        of_u, of_v = -2.0 * _FIRM * distance / u, 1.0 / expected
+        joint = common[self.y]
+        marginal = np.log(np.maximum(self.of_label[:, 0] @ common / self.n, 1e-12))
+        cell = of_u * (np.log(joint) - marginal) - of_v * (
+            np.log(np.maximum(rate, 1e-12)) - np.log(joint)
+        )
+        per_row = self.rest / (self.mass * joint)
+        cell = cell / self.n + of_v * self.scale * (
+            per_row * rate + 0.5 * (spread / common**2)[self.y] / self.of_label[self.y]
+        )
+        up = cell[self.of_row] - (of_v * self.scale * per_row)[self.of_row] * q
+        up = self.w * q * (up - (q * up).sum(1, keepdims=True))
+        both = theta.reshape(self.groups, self.k, self.k + 1)
+        gradient = np.zeros_like(both)
+        for g, rows in self.slices:
+            gradient[g, :, :-1], gradient[g, :, -1] = up[rows].T @ self.p[rows], up[rows].sum(0)
+        away = both - both.mean(0)
+        loss = float(np.log(expected)) + _FIRM * distance**2 + 0.5 * hold * float((away**2).sum())
+        return loss, (hold * away - gradient).ravel()

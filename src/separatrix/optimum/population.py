@@ -1,0 +1,369 @@
+r"""A known finite law p[x, y, z]: its exact frontier, its budgets, and what the theorems of section
+2 conclude for it.
+
+Nothing here is estimated. `exact_frontier` tries every deterministic predictor f: X×Z → U where
+there are at most 2²² of them; for two labels the best *randomised* predictor is computed too, for
+any size, by the certified solver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
+from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
+from separatrix.errors import InputError
+from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
+from separatrix.optimum.geometry import Regions, rates_violation, roc_curve
+
+__all__ = [
+    "Budgets",
+    "ExactFrontier",
+    "TradeOff",
+    "budgets",
+    "exact_frontier",
+    "frozen",
+    "necessary_trade_off",
+    "overlap_gap",
+    "predictor_point",
+    "separated_features",
+    "u_x",
+]
+
+Array = NDArray[np.float64]
+Map = NDArray[np.intp]
+MAX_PREDICTORS = 1 << 22
+_ZERO = 1e-12  # nats: below this a quantity that is zero in theory counts as zero
+
+
+class Budgets(NamedTuple):
+    """Lemma "Budget identity and universal bounds": u ≤ `utility`, v ≤ `separation`, u + v ≤
+    `total`, in nats.
+    """
+
+    utility: float
+    separation: float
+    total: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExactFrontier:
+    r"""The exact frontier of a law.
+
+    Args:
+        violation, utility: U*_det, the staircase of the best deterministic predictors, strictest
+            first. Where there are too many to try, and two labels, the private curve instead,
+            certified; `deterministic` says which.
+        predictors: f[x, z] of each point, where deterministic.
+        u_x, u_xz: best utility of a predictor of X alone, and of (X, Z).
+        deterministic: whether `violation`, `utility` come from trying all deterministic predictors.
+        law, points, n_outputs: what `private` is computed from, when it is first asked for.
+    """
+
+    violation: Array
+    utility: Array
+    predictors: Map | None
+    u_x: float
+    u_xz: float
+    deterministic: bool
+    law: Array = field(repr=False)
+    points: int = 200
+    n_outputs: int = 2
+
+    @cached_property
+    def private(self) -> CertifiedCurve | None:
+        """Two labels: the certified best of the predictors that may use a coin that nobody sees;
+        None for more labels.
+
+        These need not be below U*_rand: at v = 0 a coin can equalise the groups where no mixture of
+        deterministic rules can.
+        """
+        return _private(self.law, self.points) if self.law.shape[1] == self.n_outputs == 2 else None
+
+    def envelope(self) -> Envelope:
+        """U*_rand: the concave closure, what revealed mixtures reach (Theorem "Randomized frontier
+        …").
+        """
+        return concave_envelope(self.violation, self.utility)
+
+    def at(self, violation: ArrayLike) -> Array:
+        """U*_det(v): the best utility of a single point of the frontier with at most this
+        violation.
+        """
+        return staircase(self.violation, self.utility, violation)
+
+
+def exact_frontier(
+    p_xyz: ArrayLike, n_outputs: int | None = None, points: int = 200
+) -> ExactFrontier:
+    r"""All deterministic predictors f: X×Z → U of a law, and the frontier that they and their
+    mixtures form.
+
+    Args:
+        p_xyz: array (x, y, z) of probabilities (or counts).
+        n_outputs: |U|; by default the number of labels.
+        points: levels of the certified private curve (two labels, two outputs).
+
+    >>> p = np.zeros((2, 2, 2)); p[0, 0, 0] = p[1, 1, 0] = 0.25; p[:, :, 1] = 0.125   # X = Y in group 0, noise in group 1
+    >>> f = exact_frontier(p)
+    >>> [round(float(x), 4) for x in (f.u_x, f.u_xz, f.violation[0], f.utility[-1])]
+    [0.1308, 0.2158, 0.0, 0.2158]
+    """
+    p = _law(p_xyz)
+    k = p.shape[1] if n_outputs is None else n_outputs
+    if k < 2:
+        raise InputError(f"A prediction needs at least two values, got `n_outputs` = {k}.")
+    x, _, z = p.shape
+    if k ** (x * z) > MAX_PREDICTORS:
+        if p.shape[1] != 2 or k != 2:
+            raise InputError(
+                f"{k}^({x}·{z}) predictors are more than {MAX_PREDICTORS:,} and the labels are "
+                f"more than two. "
+                "Merge values of x, or use `separatrix.limit` on rows drawn from the law."
+            )
+        private = _private(p, points)
+        best = float(private.utility[-1])
+        return ExactFrontier(
+            private.level, private.utility, None, u_x(p, k), best, False, p, points, k
+        )
+    v, u = _all_points(p.transpose(1, 2, 0).reshape(p.shape[1], z, x), k)
+    v = np.where(v < _ZERO, 0.0, v)
+    front = pareto(v, u)
+    powers = k ** np.arange(x * z - 1, -1, -1)
+    maps = (front[:, None] // powers % k).reshape(-1, z, x).transpose(0, 2, 1)
+    return ExactFrontier(
+        v[front], u[front], maps, u_x(p, k), float(u[front[-1]]), True, p, points, k
+    )
+
+
+def predictor_point(
+    p_xyz: ArrayLike, f: ArrayLike, n_outputs: int | None = None
+) -> tuple[float, float]:
+    """(v, u) of one predictor: f[x, z] values, or f[x, z, u] probabilities.
+
+    >>> v, u = predictor_point(np.full((2, 2, 2), 0.125), [[0, 1], [0, 1]])       # the prediction copies the group
+    >>> round(v, 4), round(u, 4)
+    (0.6931, 0.0)
+    """
+    p = _law(p_xyz)
+    table = np.einsum("xyz,xzu->yzu", p, _channel(p, f, n_outputs))
+    return float(conditional_mutual_information(table)), float(mutual_information(table))
+
+
+def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> NDArray[np.float64]:
+    """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u) that do not depend on
+    z.
+    """
+    p = _law(p_xyz)
+    q = _channel(p, f, None)
+    if not 0 <= z0 < p.shape[2]:
+        raise InputError(
+            f"`z0` must be one of the {p.shape[2]} groups 0 … {p.shape[2] - 1}, got {z0}."
+        )
+    return np.repeat(q[:, z0 : z0 + 1], p.shape[2], axis=1)
+
+
+def budgets(p_xyz: ArrayLike) -> Budgets:
+    r"""I((X,Z);Y), I((X,Z);Z|Y) = H(Z|Y) and their sum I((X,Z);(Y,Z)).
+
+    >>> b = budgets(np.full((2, 2, 2), 0.125))
+    >>> round(b.utility, 4), round(b.separation, 4), round(b.total, 4)
+    (0.0, 0.6931, 0.6931)
+    """
+    p = _law(p_xyz)
+    x, y, z = p.shape
+    pair = p.transpose(1, 0, 2).reshape(y, 1, x * z)
+    of_yz = p.sum(0)
+    utility = float(mutual_information(pair))
+    separation = float(entropy(of_yz, 2) - entropy(of_yz.sum(1), 1))
+    joint = np.zeros((y * z, 1, x * z))  # (y, z) against (x, z): zero unless both z agree
+    for g in range(z):
+        joint[np.arange(y) * z + g, 0, g::z] = p[:, :, g].T
+    return Budgets(utility, separation, float(mutual_information(joint)))
+
+
+def separated_features(p_xyz: ArrayLike) -> float:
+    """I(X;Z|Y) in nats: zero exactly if X ⟂ Z | Y, the first assumption of section 2.3."""
+    return float(conditional_mutual_information(_law(p_xyz).transpose(1, 2, 0)))
+
+
+def overlap_gap(p_xyz: ArrayLike) -> float:
+    """P_Y ⊗ P_Z of the cells (y, z) that never occur: zero exactly if P_Y ⊗ P_Z ≪ P_YZ, the second
+    assumption.
+    """
+    of_yz = _law(p_xyz).sum(0)
+    product = of_yz.sum(1)[:, None] * of_yz.sum(0)
+    return float(product[of_yz <= 0].sum())
+
+
+def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
+    """u*_X: the best utility of a predictor of X alone; revealed randomness cannot improve on the
+    best deterministic one.
+
+    Two labels, two outputs: a threshold of P(Y=1|x). Otherwise every map is tried, at most 2²² of
+    them.
+    """
+    p = _law(p_xyz)
+    k = p.shape[1] if n_outputs is None else n_outputs
+    if p.shape[1] == 2 and k == 2:
+        return float(_threshold_utility(p.sum(2)))
+    if k ** p.shape[0] > MAX_PREDICTORS:
+        raise InputError(
+            f"{k}^{p.shape[0]} predictors of X are more than {MAX_PREDICTORS:,}. Merge values of x."
+        )
+    return float(_all_points(p.sum(2).T[:, None, :], k)[1].max())
+
+
+class TradeOff(NamedTuple):
+    """What Theorem "Necessary trade-off beyond u*_X" concludes for a law.
+
+    Args:
+        applies: both assumptions hold.
+        dependence: I(X;Z|Y), zero under the first assumption.
+        missing_overlap: P_Y ⊗ P_Z of the cells that never occur, zero under the second.
+        u_x, u_xz: best utility of X alone and of (X, Z).
+        price: u_xz − u_x where the theorem applies, else NaN.
+        conclusion: in words.
+    """
+
+    applies: bool
+    dependence: float
+    missing_overlap: float
+    u_x: float
+    u_xz: float
+    price: float
+    conclusion: str
+
+
+def necessary_trade_off(
+    p_xyz: ArrayLike, n_outputs: int | None = None, tolerance: float = 1e-9
+) -> TradeOff:
+    """Check the assumptions, and say what follows or which of them fails.
+
+    >>> p = np.zeros((1, 2, 2)); p[0, 0, 0] = p[0, 1, 1] = 0.5            # the paper's counter-example Y = Z
+    >>> necessary_trade_off(p).conclusion
+    'no conclusion: overlap fails (cells of product mass 0.5 never occur)'
+    """
+    p = _law(p_xyz)
+    dependence, missing = separated_features(p), overlap_gap(p)
+    x_only, both = u_x(p, n_outputs), _u_xz(p, n_outputs)
+    fails = []
+    if dependence > tolerance:
+        fails.append(f"X ⟂ Z | Y fails (I(X;Z|Y) = {dependence:.3g} nats)")
+    if missing > 0.0:
+        fails.append(f"overlap fails (cells of product mass {missing:.3g} never occur)")
+    if fails:
+        return TradeOff(
+            False,
+            dependence,
+            missing,
+            x_only,
+            both,
+            float("nan"),
+            "no conclusion: " + " and ".join(fails),
+        )
+    price = max(both - x_only, 0.0)
+    if price <= tolerance:
+        words = f"no trade-off: u*_XZ = u*_X = {x_only:.4g} is reached at v = 0"
+    else:
+        words = f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; the last {price:.4g} nats up to u*_XZ cost v > 0"
+    return TradeOff(True, dependence, missing, x_only, both, price, words)
+
+
+def _u_xz(p: Array, n_outputs: int | None) -> float:
+    """u*_XZ is u*_X of a law whose features are (X, Z)."""
+    x, y, z = p.shape
+    return u_x(p.transpose(0, 2, 1).reshape(x * z, y)[:, :, None], n_outputs)
+
+
+def _private(p: Array, points: int) -> CertifiedCurve:
+    """The certified frontier of all randomised predictors of (X, Z): the score is the posterior
+    P(Y=1|x,z).
+    """
+    mass = p.sum(0).T
+    used = np.flatnonzero(mass.sum(1) > 0)
+    if mass.sum(0).min() <= 0:
+        raise InputError("One of the two labels has probability zero: there is nothing to predict.")
+    chains = []
+    for z in used:
+        total = p[:, :, z].sum(1)
+        score = np.divide(p[:, 1, z], total, out=np.zeros(len(total)), where=total > 0)
+        curve = roc_curve(score, p[:, 1, z], p[:, 0, z])
+        chains.append(curve.rates[curve.hull])
+    regions = Regions(chains, mass[used])
+    top = float(rates_violation(most_useful(regions), regions.mass))
+    levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > _ZERO else np.zeros(1)
+    return certified_curve(regions, levels)
+
+
+def _threshold_utility(p_xy: Array) -> float:
+    """Best I(f(X);Y) for two labels and outputs: u is convex in the rates, so a vertex of the ROC
+    region.
+    """
+    order = np.argsort(
+        -np.divide(p_xy[:, 1], p_xy.sum(1), out=np.zeros(len(p_xy)), where=p_xy.sum(1) > 0),
+        kind="stable",
+    )
+    ones = np.cumsum(p_xy[order], axis=0)
+    tables = np.stack([p_xy.sum(0) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
+    return float(mutual_information(np.maximum(tables, 0.0)).max())
+
+
+def _all_points(p: Array, k: int) -> tuple[Array, Array]:
+    """(v, u) of all maps from the atoms (z, x) of p[y, z, x] to k outputs, in the order of their
+    base-k number.
+
+    The tables of the first half of the atoms and of the second half are built once; a predictor's
+    table is the sum of one of each.
+    """
+    y, z, x = p.shape
+    cell = p.transpose(1, 2, 0).reshape(z * x, y)  # atom → mass per label
+    low = z * x // 2
+    halves = []
+    for part in (range(low), range(low, z * x)):
+        tables = np.zeros((1, y, z, k))
+        for atom in part:
+            choice = np.zeros((k, y, z, k))
+            choice[np.arange(k), :, atom // x, np.arange(k)] = cell[atom]
+            tables = (tables[:, None] + choice[None]).reshape(-1, y, z, k)
+        halves.append(tables)
+    first, second = halves
+    v, u = np.empty(len(first) * len(second)), np.empty(len(first) * len(second))
+    step = max(1, (1 << 16) // len(second))
+    for a in range(0, len(first), step):
+        table = (first[a : a + step, None] + second[None]).reshape(-1, y, z, k)
+        rows = slice(a * len(second), a * len(second) + len(table))
+        v[rows], u[rows] = conditional_mutual_information(table), mutual_information(table)
+    return v, u
+
+
+def _channel(p: Array, f: ArrayLike, n_outputs: int | None) -> Array:
+    q = np.asarray(f)
+    x, y, z = p.shape
+    if q.shape == (x, z) and q.dtype.kind in "iub":
+        k = max(int(q.max()) + 1, y if n_outputs is None else n_outputs)
+        return np.eye(k)[q.astype(np.intp)]
+    if q.ndim == 3 and q.shape[:2] == (x, z) and np.allclose(q.sum(2), 1.0) and (q >= 0).all():
+        return q.astype(np.float64)
+    raise InputError(
+        f"`f` must hold an output per (x, z), shape {(x, z)} of integers, or probabilities "
+        f"{(x, z)} + (outputs,), "
+        f"got shape {q.shape} of {q.dtype}."
+    )
+
+
+def _law(p_xyz: ArrayLike) -> Array:
+    try:
+        p = np.asarray(p_xyz, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`p_xyz` must be an array of numbers: {error}.") from error
+    if p.ndim != 3 or not p.size:
+        raise InputError(f"`p_xyz` needs the axes (x, y, z), got shape {p.shape}.")
+    if not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:
+        raise InputError("`p_xyz` must hold finite probabilities, none negative and not all zero.")
+    return p / p.sum()

@@ -1,0 +1,172 @@
+"""Channels: what turns a score and a group into a random prediction. Plain arrays, so they are
+saved without pickle.
+
+`ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel`
+(any number of labels): softmax(W_z p + b_z) C_z of the posterior p, or of what p says beside the
+law of the labels, C_z a stochastic matrix. Both need the group when they predict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+
+from separatrix.columns.values import Levels, check_lengths, check_posteriors, encode, listed
+from separatrix.errors import InputError
+
+__all__ = ["SoftmaxChannel", "ThresholdChannel", "balanced", "binary_score", "group_codes"]
+
+Array = NDArray[np.float64]
+
+
+def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
+    """One score per row: a column of scores, or the second of two columns of posteriors."""
+    try:
+        s = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must be numbers, one score per row: {error}.") from error
+    if s.ndim == 2 and s.shape[1] == 2:
+        s = check_posteriors(s, name)[:, 1]
+    if s.ndim != 1:
+        raise InputError(
+            f"`{name}` must be one score per row (n,) or two posteriors (n, 2), got shape "
+            f"{s.shape}."
+        )
+    if not np.isfinite(s).all():
+        raise InputError(
+            f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite."
+        )
+    return s
+
+
+def balanced(p: Array, prior: Array) -> Array:
+    """The posteriors that the same likelihoods have where all labels are equally common, array (n,
+    K).
+
+    >>> balanced(np.array([[0.9, 0.1]]), np.array([0.9, 0.1]))
+    array([[0.5, 0.5]])
+    """
+    likelihood = p / prior
+    return np.asarray(likelihood / likelihood.sum(1, keepdims=True))
+
+
+def group_codes(z: Any, groups: Levels, name: str = "z") -> NDArray[np.intp]:
+    """Positions of the groups in `groups`; a group without a channel is an error, never a guess."""
+    codes, levels = encode(z, name)
+    position = {level: i for i, level in enumerate(groups)}
+    place = np.array([position.get(level, -1) for level in levels], dtype=np.intp)
+    result = place[codes]
+    if (result < 0).any():
+        unknown: list[Hashable] = [levels[i] for i in np.unique(codes[result < 0]).tolist()]
+        raise InputError(
+            f"`{name}` holds {listed(unknown)}, for which there is no channel; it was fitted on "
+            f"{listed(groups)}."
+        )
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class ThresholdChannel:
+    """P(U=1 | score, z) = levels[z][i] for the first i with score ≥ thresholds[z][i], and 0 below
+    all of them.
+
+    Args:
+        groups: the groups, in order.
+        thresholds: per group, falling.
+        levels: per group, the probabilities; falling too, so P(U=1) rises with the score.
+    """
+
+    groups: Levels
+    thresholds: tuple[Array, ...]
+    levels: tuple[Array, ...]
+
+    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+        """Posteriors of U, array (n, 2).
+
+        >>> c = ThresholdChannel((0, 1), (np.array([0.7]), np.array([0.8, 0.5])), (np.array([1.0]), np.array([1.0, 0.25])))
+        >>> c.predict_proba([0.7, 0.6, 0.6], [0, 0, 1])[:, 1]
+        array([1.  , 0.  , 0.25])
+        """
+        s, codes = binary_score(scores), group_codes(z, self.groups)
+        check_lengths({"scores": s, "z": codes})
+        q = np.zeros(len(s))
+        for k, (thresholds, levels) in enumerate(zip(self.thresholds, self.levels, strict=True)):
+            rows = codes == k
+            first = np.searchsorted(-thresholds, -s[rows], side="left")
+            q[rows] = np.r_[levels, 0.0][first]
+        return np.stack([1.0 - q, q], axis=1)
+
+    def arrays(self) -> dict[str, Array]:
+        """Its numbers, for `from_arrays`: padded to one array each."""
+        width = max(map(len, self.thresholds))
+        thresholds, levels = (
+            np.full((len(self.groups), width), -np.inf),
+            np.zeros((len(self.groups), width)),
+        )
+        for k, (t, q) in enumerate(zip(self.thresholds, self.levels, strict=True)):
+            thresholds[k, : len(t)], levels[k, : len(t)] = t, q
+            levels[k, len(t) :] = 0.0
+        return {"thresholds": thresholds, "levels": levels}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> ThresholdChannel:
+        """The inverse of `arrays`."""
+        return cls(groups, tuple(arrays["thresholds"]), tuple(arrays["levels"]))
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxChannel:
+    """P(U | p, z) = softmax(W_z p + b_z) C_z.
+
+    Args:
+        groups: the groups, in order.
+        weight: W, array (groups, U, labels).
+        bias: b, array (groups, U).
+        mix: C, array (groups, U, U): what each value of the softmax is replaced by, a law per row.
+        prior: array (groups, labels): the law of the labels that p is freed of first (`balanced`);
+            None for p as it is.
+    """
+
+    groups: Levels
+    weight: Array
+    bias: Array
+    mix: Array
+    prior: Array | None = None
+
+    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+        """Posteriors of U, array (n, K).
+
+        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]), np.eye(3)[None])
+        >>> c.predict_proba([[1.0, 0.0, 0.0]], ["a"])
+        array([[0.5 , 0.25, 0.25]])
+        """
+        p, codes = check_posteriors(scores, "scores"), group_codes(z, self.groups)
+        check_lengths({"scores": p, "z": codes})
+        if p.shape[1] != self.weight.shape[2]:
+            raise InputError(
+                f"`scores` has {p.shape[1]} columns, the channel was fitted on "
+                f"{self.weight.shape[2]}."
+            )
+        if self.prior is not None:
+            p = balanced(p, self.prior[codes])
+        q = np.empty((len(p), self.weight.shape[1]))
+        for k in range(len(self.groups)):
+            rows = codes == k
+            q[rows] = softmax(p[rows] @ self.weight[k].T + self.bias[k], axis=1) @ self.mix[k]
+        return q / q.sum(1, keepdims=True)
+
+    def arrays(self) -> dict[str, Array]:
+        """Its numbers, for `from_arrays`."""
+        named = {"weight": self.weight, "bias": self.bias, "mix": self.mix}
+        return named if self.prior is None else named | {"prior": self.prior}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> SoftmaxChannel:
+        """The inverse of `arrays`."""
+        names = ("weight", "bias", "mix", *(("prior",) if "prior" in arrays else ()))
+        return cls(groups, *(np.asarray(arrays[name]) for name in names))

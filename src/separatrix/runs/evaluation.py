@@ -1,0 +1,129 @@
+r"""Evaluation as in the paper's section 4: both policies of each lane on its test rows.
+
+Randomised: the posterior itself, as soft counts. Deterministic: for two labels the decision
+:math:`q_1(x) > t^*`, where :math:`t^*` maximises Accuracy − w · EO gap on the training rows; for
+more labels the argmax.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.nn.evaluation import auroc, hard, tables
+
+__all__ = ["Scores", "best_threshold", "decide", "evaluate", "thresholds"]
+
+Array = NDArray[np.float64]
+
+
+class Scores(NamedTuple):
+    """What is kept of one lane; the metrics follow from the tables."""
+
+    soft: Array
+    hard: Array
+    auroc: float
+
+
+def thresholds(
+    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weights: ArrayLike
+) -> Array:
+    """t* of every lane on the rows that trained it, for two labels.
+
+    Args:
+        q: posteriors (M, n, 2) of the training rows.
+        y, z: codes of these rows.
+        n_groups: number of groups.
+        weights: w of each lane, in Accuracy − w · EO gap.
+    """
+    posterior = np.asarray(q)
+    weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(posterior),))
+    return np.array(
+        [
+            best_threshold(s, y, z, n_groups, w)
+            for s, w in zip(posterior[:, :, 1], weight, strict=True)
+        ]
+    )
+
+
+def evaluate(
+    q: ArrayLike,
+    y: ArrayLike,
+    z: ArrayLike,
+    n_groups: int,
+    cuts: ArrayLike,
+    ranking: ArrayLike | None = None,
+) -> list[Scores]:
+    """Tables of both policies and AUROC of every lane on rows that did not train it.
+
+    Args:
+        q: posteriors (M, n, K) of these rows.
+        y, z: their codes.
+        n_groups: number of groups.
+        cuts: of `thresholds`; not used for more than two labels, where the decision is the argmax.
+        ranking: posteriors (M, n, K) that AUROC is read off instead of `q`: those of the base
+            model, where a method's own are decisions rather than scores.
+    """
+    posterior = np.asarray(q)
+    k = posterior.shape[2]
+    firm = decide(posterior, cuts) if k == 2 else hard(posterior)
+    soft, decided = (tables(p, y, z, k, n_groups) for p in (posterior, firm))
+    area = auroc(posterior if ranking is None else ranking, y)
+    return [Scores(*lane) for lane in zip(soft, decided, area.tolist(), strict=True)]
+
+
+def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:
+    """The decisions q[..., 1] > t of each lane, as one-hot posteriors (M, n, 2)."""
+    posterior = np.asarray(q)
+    second = (
+        posterior[:, :, 1].astype(np.float64) > np.asarray(thresholds, dtype=np.float64)[:, None]
+    )
+    return np.stack([~second, second], axis=-1).astype(np.float32)
+
+
+def best_threshold(
+    score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weight: float
+) -> float:
+    r"""t* of two labels: the exact maximiser of Accuracy − w · EO gap over all thresholds.
+
+    .. math:: t^* = \arg\max_t\ \frac1n \#\{1\{s_i > t\} = y_i\}
+        - \frac w2 \bigl[\mathrm{range}_z \mathrm{FPR}_z(t) + \mathrm{range}_z
+          \mathrm{FNR}_z(t)\bigr]
+
+    Every distinct decision is tried, from counts in one pass over the sorted scores. Thresholds lie
+    half-way between neighbouring scores. Of equally good ones the closest to 1/2 is taken, which is
+    where the posterior itself decides.
+
+    Args:
+        score: posterior of label 1, (n,).
+        y, z: codes.
+        n_groups: number of groups.
+        weight: w.
+
+    >>> best_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1], [0, 1, 0, 1], 2, weight=1.0)
+    0.4
+    """
+    s = np.asarray(score, dtype=np.float64)
+    cell = np.asarray(y, dtype=np.intp) * n_groups + np.asarray(z, dtype=np.intp)
+    values, place = np.unique(s, return_inverse=True)
+    counts = np.zeros((len(values), 2 * n_groups))
+    np.add.at(counts, (place, cell), 1.0)
+    total = counts.sum(0)
+    # row t: how many of each cell are above the t-th cut, from "everybody" to "nobody"
+    above = np.vstack([total, total - np.cumsum(counts, axis=0)])
+    right = (total[:n_groups] - above[:, :n_groups]).sum(1) + above[:, n_groups:].sum(1)
+    rate = np.divide(above, total, out=np.full_like(above, np.nan), where=total > 0).reshape(
+        -1, 2, n_groups
+    )
+    seen = ~np.isnan(rate[0])
+    gap = np.zeros(len(above))
+    for label in range(2):
+        if seen[label].any():
+            gap += np.ptp(rate[:, label, seen[label]], axis=1)
+    gap /= max(int(seen.any(1).sum()), 1)
+    value = right / len(s) - weight * gap
+    cuts = np.concatenate([[values[0] - 1.0], (values[:-1] + values[1:]) / 2, [values[-1] + 1.0]])
+    best = np.flatnonzero(value >= value.max() - 1e-12)
+    return float(cuts[best[np.argmin(np.abs(cuts[best] - 0.5))]])

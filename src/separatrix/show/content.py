@@ -1,0 +1,358 @@
+"""What the page shows, as plain data: points, envelopes, rates, audits, cards, and what is not
+estimable.
+
+All numbers are made here, from the records; the page's script only mixes two points, which is
+linear, and puts an interval around a rate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from separatrix.auditing.result import Audit
+from separatrix.auditing.view import measures
+from separatrix.core import information
+from separatrix.core.counts import CountTable
+from separatrix.core.envelope import concave_envelope, pareto
+from separatrix.errors import InputError
+from separatrix.runs.store import POLICIES, select
+from separatrix.show.results import Results
+from separatrix.show.series import Series, legend_names
+from separatrix.statistics import bounds
+
+__all__ = ["content", "pooled"]
+
+METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
+X_AXES = ("violation", "eo_gap")
+MIXING = (
+    "utility",
+    "accuracy",
+)  # of a revealed mixture these are the weighted means; an AUROC is not
+EVERYTHING = "all"
+BOTH = "both"  # policies: the points of the first, then those of the second
+
+
+def content(
+    results: Results, folder: str, confidence: float = 0.95, posterior_audit: Audit | None = None
+) -> dict[str, Any]:
+    """The whole page as plain JSON; see `report.write`."""
+    from separatrix import __version__
+
+    information.check_confidence(confidence)
+    if posterior_audit is not None and len(results.datasets) > 1:
+        raise InputError(
+            f"`posterior_audit` is of one dataset; {folder!r} holds "
+            f"{', '.join(results.datasets)}. Leave it out."
+        )
+    return {
+        "version": __version__,
+        "folder": folder,
+        "models": any((Path(folder) / "models").glob("*.safetensors")),
+        "confidence": confidence,
+        "quantile": float(ndtri((1 + confidence) / 2)),
+        "datasets": [
+            _dataset(results, name, confidence, posterior_audit) for name in results.datasets
+        ],
+    }
+
+
+def _dataset(
+    results: Results, name: str, confidence: float, posterior_audit: Audit | None
+) -> dict[str, Any]:
+    about = _without_paths(results.about[name])
+    series = results.series(name)
+    labels, main = legend_names(series), set(results.main(name))
+    points = {policy: _points(results, name, series, policy) for policy in POLICIES}
+    both = [point for policy in POLICIES for point in points[policy]]
+    hulls = {
+        name: _hulls(listed, [s in main for s in series])
+        for name, listed in {**points, BOTH: both}.items()
+    }
+    certain = {id(both[i]) for i in _listed(hulls[BOTH])}
+    for policy in POLICIES:
+        certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
+        _measure(results, name, series, policy, points[policy], certain, confidence)
+    limit = results.limit(name)
+    erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
+    audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
+    if posterior_audit is not None:
+        audits["randomized"] = {
+            "measures": measures(posterior_audit),
+            "notes": list(posterior_audit.notes),
+        }
+    return {
+        "name": name,
+        "about": about,
+        "labels": [str(label) for label in about["labels"]],
+        "groups": [str(group) for group in about["groups"]],
+        "series": [
+            {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
+            | {"hollow": s.inputs == "x", "main": s in main}
+            for s, label in zip(series, labels, strict=True)
+        ],
+        "points": points,
+        "envelopes": hulls,
+        "erm": erm,
+        "audits": audits,
+        "limit": None if limit is None else _curve(limit.violation, limit.utility),
+        "notes": _notes(results, name, series, labels, erm),
+    }
+
+
+def _points(
+    results: Results, dataset: str, series: list[Series], policy: str
+) -> list[dict[str, Any]]:
+    """Every trained point: means, standard deviations and the single runs, in the order of the
+    runs' folds and seeds.
+    """
+    found = []
+    for place, s in enumerate(series):
+        mean = select(results.mean, dataset=dataset, policy=policy, **s._asdict())
+        runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **s._asdict())
+        for i in np.argsort(mean["trade_off"], kind="stable"):
+            trade_off = mean["trade_off"][i]
+            own = select(runs, trade_off=trade_off)
+            order = np.lexsort((own["seed"], own["fold"]))
+            cuts = own["threshold"][np.isfinite(own["threshold"])]
+            found.append(
+                {
+                    "series": place,
+                    "trade_off": _plain(trade_off),
+                    "folds": int(mean["folds"][i]),
+                    "lost": int(mean["lost"][i]),
+                    "threshold": _plain(cuts.mean()) if len(cuts) else None,
+                    "mean": {m: _plain(mean[m][i]) for m in METRICS},
+                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in METRICS},
+                    "runs": {m: [_plain(x) for x in own[m][order]] for m in METRICS},
+                }
+            )
+    return found
+
+
+def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
+    """For each pair of axes and each scope (all main series, or one) the points along it, strictest
+    first.
+
+    Utility and accuracy of a revealed mixture are the weighted means of its parts, and its
+    violation too, while its EO gap is at most that: the concave envelope is reached. The AUROC of a
+    mixture is not a mean, so there only the Pareto points are listed. Points that lost a fold take
+    no part.
+    """
+    out: dict[str, Any] = {}
+    for x in X_AXES:
+        for y in ("utility", "accuracy", "auroc"):
+            for scope in (EVERYTHING, *range(len(main))):
+                place = [
+                    i
+                    for i, p in enumerate(points)
+                    if scope in (EVERYTHING, p["series"])
+                    and not p["lost"]
+                    and None not in (p["mean"][x], p["mean"][y])
+                ]
+                a, b = (np.array([points[i]["mean"][m] for i in place]) for m in (x, y))
+                index = concave_envelope(a, b).index if place and y in MIXING else pareto(a, b)
+                out.setdefault(x, {}).setdefault(y, {})[str(scope)] = [place[i] for i in index]
+    return out
+
+
+def _measure(
+    results: Results,
+    dataset: str,
+    series: list[Series],
+    policy: str,
+    points: list[dict[str, Any]],
+    certain: set[int],
+    confidence: float,
+) -> None:
+    """Add to each point its rates per group, and to those on an envelope the certified bound on
+    v.
+    """
+    for point in points:
+        table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
+        point["rates"] = (
+            None if table is None else [[_plain(r) for r in row] for row in shown_rates(table)]
+        )
+        if point["lost"] and table is not None:  # fewer rows than the data have
+            point["cells"] = table.counts.sum(2).round().tolist()
+        # half the error each, so that the bounds of the two parts of a mixture hold at once
+        wanted = table is not None and id(point) in certain
+        point["upper"] = _certified(table, (1 + confidence) / 2) if wanted and table else None
+
+
+def _certified(table: CountTable, confidence: float) -> float | None:
+    """The bound on v, where it says more than that v ≤ H(Z|Y)."""
+    upper = bounds.upper_bound(table, confidence)
+    return upper if upper < information.violation_ceiling(table.counts) * (1 - 1e-9) else None
+
+
+def _listed(hulls: dict[str, Any]) -> set[int]:
+    """The points on any of the envelopes."""
+    return {
+        i
+        for by_y in hulls.values()
+        for by_scope in by_y.values()
+        for scope in by_scope.values()
+        for i in scope
+    }
+
+
+def pooled(
+    results: Results, dataset: str, series: Series, policy: str, trade_off: float | None
+) -> CountTable | None:
+    """The out-of-fold predictions of every row as one table: the folds' tables added, for the first
+    seed.
+
+    The records of the randomised policy hold sums of posteriors but not of their squares. The
+    second moments are taken as large as they can be, those of decisions drawn from the posteriors,
+    so that every bound errs on the wide side.
+    """
+    runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **series._asdict())
+    runs = select(runs, trade_off=trade_off)
+    if not len(runs["seed"]):
+        return None
+    counts = np.sum(
+        [
+            c
+            for c, seed in zip(runs["counts"], runs["seed"], strict=True)
+            if seed == runs["seed"].min()
+        ],
+        0,
+    )
+    about = results.about[dataset]
+    labels, groups = (tuple(about[name]) for name in ("labels", "groups"))
+    moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
+    return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
+
+
+def shown_rates(table: CountTable) -> np.ndarray:
+    """Per label and group: P(U = the second label) of two labels, else P(U = the right label). NaN
+    without rows.
+    """
+    rates = information.conditional_rates(table.counts)
+    return rates[:, :, 1] if rates.shape[2] == 2 else np.einsum("yzy->yz", rates)
+
+
+def _audit(
+    results: Results,
+    dataset: str,
+    series: list[Series],
+    erm: int | None,
+    policy: str,
+    confidence: float,
+) -> dict[str, Any] | None:
+    """The audit of ERM's out-of-fold predictions."""
+    if erm is None:
+        return None
+    table = _erm_table(results, dataset, series[erm], policy)
+    try:
+        audit = None if table is None else Audit.of(table, confidence)
+    except (
+        InputError
+    ) as error:  # a single group or a single label: there is nothing to audit, and this says why
+        return {"measures": [], "notes": [str(error)]}
+    if audit is None:
+        return None
+    rows = measures(audit)
+    notes = list(audit.notes)
+    if policy == "randomized":
+        rows = [row for row in rows if not row["name"].startswith("test of")]
+        rows[0] = rows[0] | {"note": "nats; plug-in"}
+        notes.append(
+            "The records keep sums of posteriors, not of their squares: for the randomised policy "
+            "the bound holds but is "
+            "wider than it need be, and no bias correction, interval or test is given. "
+            "`separatrix audit` on the held-out "
+            "posteriors gives them."
+        )
+    return {"measures": rows, "notes": notes}
+
+
+def _erm_table(results: Results, dataset: str, series: Series, policy: str) -> CountTable | None:
+    part = select(results.mean, dataset=dataset, policy=policy, **series._asdict())
+    return pooled(results, dataset, series, policy, float(part["trade_off"].min()))
+
+
+def _notes(
+    results: Results, dataset: str, series: list[Series], labels: list[str], erm: int | None
+) -> list[str]:
+    """What cannot be said from these records, one sentence each."""
+    about = results.about[dataset]
+    notes = []
+    table = None if erm is None else _erm_table(results, dataset, series[erm], "deterministic")
+    if erm is None:
+        notes.append(
+            "ERM ([Z|X]) was not run, so there is no audit of an unconstrained model beside the "
+            "chosen point."
+        )
+    elif table is not None:
+        try:
+            notes += Audit.of(table).notes
+        except InputError as error:
+            notes.append(str(error))
+        if _certified(table, 0.95) is None:
+            notes.append(
+                "No bound on v below H(Z|Y), which holds for every model, can be certified with "
+                "so few rows."
+            )
+    runs = select(results.columns, dataset=dataset, policy="deterministic")
+    folds = len(set(runs["fold"].tolist()))
+    cells = np.array(about["cells"])
+    y, z = np.unravel_index(int(np.where(cells > 0, cells, cells.max() + 1).argmin()), cells.shape)
+    smallest = cells[y, z] / max(folds, 1)
+    notes.append(
+        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has "
+        f"{cells[y, z]:,}, about "
+        f"{smallest:.3g} in one test fold: a rate there has a standard error of up to "
+        f"{0.5 / np.sqrt(max(smallest, 1)):.2g}, "
+        "and an EO gap of hard decisions smaller than that is mostly luck."
+    )
+    for s, label in zip(series, labels, strict=True):
+        lost = select(runs, status=["diverged", "error", "timeout"], **s._asdict())
+        if len(lost["status"]):
+            kinds = ", ".join(
+                f"{n} {kind}" for kind, n in sorted(Counter(lost["status"].tolist()).items())
+            )
+            total = len(select(runs, **s._asdict())["status"])
+            notes.append(
+                f"{label}: {len(lost['status'])} of {total} runs were lost ({kinds}; "
+                f"{lost['message'][0]}). Points that "
+                "lost a fold are on no envelope."
+            )
+    if results.limit(dataset) is None:
+        notes.append("The limit of post-processing was not computed for these records.")
+    if len(about["labels"]) > 2:
+        notes.append(
+            "AUROC is the macro average over the labels, one against the rest; rates are those of "
+            "the right label."
+        )
+    return notes
+
+
+def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
+    """The description without folders: a page travels, and where its files lay is nobody's
+    business.
+    """
+    card = about["card"]
+    read_from = {PurePath(file).name: digest for file, digest in card["read_from"].items()}
+    source = (
+        PurePath(card["source"]).name if PurePath(card["source"]).is_absolute() else card["source"]
+    )
+    return about | {"card": card | {"read_from": read_from, "source": source}}
+
+
+def _curve(violation: Any, utility: Any) -> dict[str, list[Any]]:
+    hull = concave_envelope(violation, utility)
+    return {
+        "violation": [_plain(x) for x in hull.violation],
+        "utility": [_plain(x) for x in hull.utility],
+    }
+
+
+def _plain(x: Any) -> float | None:
+    """A number as JSON has it; nothing for NaN."""
+    return float(x) if np.isfinite(x) else None

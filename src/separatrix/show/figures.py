@@ -1,0 +1,392 @@
+"""The figures themselves, on matplotlib."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from separatrix.core.envelope import concave_envelope
+from separatrix.errors import InputError
+from separatrix.io import write_whole
+from separatrix.runs.store import POLICIES, Columns
+from separatrix.show.results import Results
+from separatrix.show.series import MARKERS, REFERENCES, Series, legend_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["NAMES", "batch_sizes", "draw", "frontier", "gradient_norms", "six_panels"]
+
+NAMES = {
+    "violation": "violation v = I(U;Z|Y), nats",
+    "utility": "utility u = I(U;Y), nats",
+    "eo_gap": "equalized-odds gap",
+    "accuracy": "accuracy",
+    "auroc": "AUROC",
+}
+# the order of batch sizes is shown by lightness, which every eye can tell apart
+_SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
+
+
+def draw(
+    records: str | Path | Results,
+    out: str | Path,
+    formats: Sequence[str] = ("png", "svg"),
+    progress: bool | None = None,
+) -> list[Path]:
+    """Write every figure that the records allow.
+
+    Args:
+        records: a folder of them, or what was read from one.
+        out: folder of the figures, made if need be.
+        formats: endings that matplotlib knows.
+        progress: a bar on stderr; by default if that is a terminal.
+
+    Returns:
+        The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, and
+        so on.
+    """
+    from rich.console import Console
+    from rich.progress import track
+
+    results = records if isinstance(records, Results) else Results.read(records)
+    show = sys.stderr.isatty() if progress is None else progress
+    written = []
+    for dataset in track(
+        results.datasets, "Drawing", console=Console(stderr=True), transient=True, disable=not show
+    ):
+        for name, figure in _figures(results, dataset):
+            for ending in formats:
+                path = Path(out) / f"{_file_name(name)}.{ending}"
+                write_whole(path, _bytes(figure, ending))
+                written.append(path)
+    return written
+
+
+def frontier(
+    folder: str | Path, path: str | Path | None = None, dataset: str | None = None
+) -> Figure:
+    """The plane of one dataset for both policies: points, each method's envelope, the limit.
+
+    Args:
+        folder: of the records.
+        path: where to write it, with an ending that matplotlib knows.
+        dataset: which one, where the folder holds several.
+    """
+    results = Results.read(folder)
+    dataset = _one(results, dataset)
+    figure = _figure(11.0, 4.6)
+    for ax, policy in zip(figure.subplots(1, 2), POLICIES, strict=True):
+        _paths(ax, results, dataset, policy, "violation", "utility", bars=True, lines=False)
+        _envelopes(ax, results, dataset, policy)
+        _limit(ax, results, dataset)
+        _finish(ax, f"{policy} policy", "violation", "utility")
+    _legend(figure, figure.axes)
+    if path is not None:
+        write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
+    return figure
+
+
+def six_panels(results: Results, dataset: str) -> Figure:
+    """The paper's figure of a dataset: raw plane, envelopes (randomised left, deterministic right),
+    operating metrics.
+
+    Two labels: accuracy of the decisions and AUROC of the posterior against the EO gap of each.
+    More labels: expected accuracy and macro-AUROC of the posterior against v, as the paper has it
+    for ACSOccupation.
+    """
+    figure = _figure(11.0, 13.0)
+    axes = figure.subplots(3, 2)
+    for column, policy in enumerate(POLICIES):
+        raw, hull = axes[0, column], axes[1, column]
+        _paths(raw, results, dataset, policy, "violation", "utility", bars=True)
+        _finish(raw, f"Information plane, {policy} policy", "violation", "utility")
+        _paths(hull, results, dataset, policy, "violation", "utility", lines=False, faint=True)
+        _envelopes(hull, results, dataset, policy)
+        _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
+        for ax in (raw, hull):
+            _crop(ax, results, dataset, policy)
+            _limit(ax, results, dataset)
+    many = results.labels(dataset) > 2
+    x = "violation" if many else "eo_gap"
+    for ax, metric, policy in (
+        (axes[2, 0], "accuracy", POLICIES[0] if many else POLICIES[1]),
+        (axes[2, 1], "auroc", POLICIES[0]),
+    ):
+        _paths(ax, results, dataset, policy, x, metric, bars=True)
+        name = ("macro-AUROC" if many else "AUROC") if metric == "auroc" else "Accuracy"
+        _finish(ax, f"{name}, {policy} policy", x, metric)
+    figure.suptitle(dataset, parse_math=False)
+    _legend(figure, axes.flat)
+    return figure
+
+
+def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
+    """The batch-size ablation: one path per batch size in the plane. None where fewer than two
+    sizes were run.
+    """
+    runs = results.batches(dataset)
+    if not runs:
+        return None
+    figure = _figure(7.0, 5.2)
+    ax = figure.subplots()
+    for i, series in enumerate(runs):
+        points = results.points(dataset, series, policy)
+        size = "all rows" if series.batch is None else f"{series.batch:,}"
+        style = {
+            "color": _SHADES[i % len(_SHADES)],
+            "marker": MARKERS[i % len(MARKERS)],
+            "label": f"batch {size}",
+        }
+        _bars(ax, points, "violation", "utility", ls="-", **style)
+    _limit(ax, results, dataset)
+    _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
+    ax.legend(frameon=False)
+    return figure
+
+
+def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
+    """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of
+    them was not run.
+    """
+    runs = [s for s in results.main(dataset) if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
+    if len({s.method for s in runs}) < 2:
+        return None
+    figure = _figure(11.0, 4.6)
+    metrics = ("utility", "auroc")
+    for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
+        for series, name in zip(runs, legend_names(runs), strict=True):
+            points = results.points(dataset, series, policy)
+            label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
+            style = {
+                "color": series.colour,
+                "marker": series.marker,
+                "ls": _line(series),
+                "label": label,
+            }
+            _bars(
+                ax,
+                points,
+                "violation",
+                metric,
+                mfc=series.colour if _usual(series) else "white",
+                **style,
+            )
+        many = metric == "auroc" and results.labels(dataset) > 2
+        title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
+        _finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
+    _limit(figure.axes[0], results, dataset)
+    _legend(figure, figure.axes)
+    return figure
+
+
+def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Figure]]:
+    yield dataset, six_panels(results, dataset)
+    for name, figure in (
+        ("batch-size", batch_sizes(results, dataset)),
+        ("gradient-norm", gradient_norms(results, dataset)),
+    ):
+        if figure is not None:
+            yield f"{dataset}-{name}", figure
+
+
+def _paths(
+    ax: Axes,
+    results: Results,
+    dataset: str,
+    policy: str,
+    x: str,
+    y: str,
+    *,
+    bars: bool = False,
+    lines: bool = True,
+    faint: bool = False,
+) -> None:
+    main = results.main(dataset)
+    for series, name in zip(main, legend_names(main), strict=True):
+        points = results.points(dataset, series, policy)
+        single = series.method in REFERENCES
+        style: dict[str, Any] = {
+            "color": series.colour,
+            "marker": series.marker,
+            "ms": 11 if series.method == "erm" else 5,
+            "ls": _line(series) if lines and not single else "",
+            "alpha": 0.3 if faint and not single else 1.0,
+            "label": name,
+            "zorder": 4 if single else 3,
+        }
+        if series.inputs == "x" or not (single or _usual(series)):
+            style["mfc"] = "white"
+        elif not _usual(series):
+            style["mfc"] = "0.6"
+        if bars:
+            _bars(ax, points, x, y, **style)
+        else:
+            ax.plot(points[x], points[y], **style)
+
+
+def _usual(series: Series) -> bool:
+    return series.base == "default"
+
+
+def _line(series: Series) -> str:
+    """Another recipe has its method's colour and marker, but dots for the line and white inside the
+    marker.
+    """
+    return "-" if _usual(series) else ":"
+
+
+def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
+    """A path with error bars in both directions; a single fold has none."""
+    dy, dx = (np.nan_to_num(points[f"{name}_sd"]) for name in (y, x))
+    _, _, bars = ax.errorbar(
+        points[x], points[y], dy, dx, lw=1.3, elinewidth=0.8, **({"ms": 5} | style)
+    )
+    for bar in bars:
+        bar.set_alpha(0.35)
+
+
+def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
+    for series in results.main(dataset):
+        points = results.points(dataset, series, policy)
+        if series.method in REFERENCES or np.isnan(points["violation"]).all():
+            continue
+        hull = concave_envelope(points["violation"], points["utility"])
+        style: dict[str, Any] = {
+            "color": series.colour,
+            "marker": series.marker,
+            "ms": 5,
+            "lw": 1.8,
+            "zorder": 3,
+        }
+        filling = series.colour if _usual(series) else "white"
+        ax.plot(hull.violation, hull.utility, ls=_line(series), mfc=filling, **style)
+
+
+def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
+    """Show the plane as far right as an envelope goes: one lost path would squeeze all the others
+    into a line.
+    """
+    every = np.concatenate(
+        [results.points(dataset, s, policy)["violation"] for s in results.main(dataset)]
+    )
+    ends = []
+    for series in results.main(dataset):
+        points = results.points(dataset, series, policy)
+        if not np.isnan(points["violation"]).all():
+            ends.append(
+                float(concave_envelope(points["violation"], points["utility"]).violation[-1])
+            )
+    right = 1.1 * max(ends, default=0.0)
+    if right <= 0.0:
+        return
+    ax.set_xlim(-0.04 * right, right)
+    beyond = int((every > right).sum())
+    if beyond:
+        ax.text(
+            0.99,
+            0.02,
+            f"{beyond} point{'s' * (beyond > 1)} further right",
+            transform=ax.transAxes,
+            ha="right",
+            fontsize=8,
+            color="0.4",
+        )
+
+
+def _limit(ax: Axes, results: Results, dataset: str) -> None:
+    """The limit of post-processing, as far right as there are points: beyond them it only shrinks
+    the rest.
+    """
+    curve = results.limit(dataset)
+    if curve is None:
+        return
+    right = max(ax.get_xlim()[1], 1e-6)
+    hull = concave_envelope(curve.violation, curve.utility)
+    x = np.append(hull.violation[hull.violation < right], right)
+    ax.plot(
+        x,
+        hull.at(x),
+        color="0.25",
+        ls=(0, (5, 2)),
+        lw=1.6,
+        zorder=2,
+        label="limit of post-processing",
+    )
+    ax.set_xlim(right=right)
+
+
+def _finish(ax: Axes, title: str, x: str, y: str) -> None:
+    ax.set_title(title, loc="left", fontsize=10, parse_math=False)
+    ax.set_xlabel(NAMES[x])
+    ax.set_ylabel(NAMES[y])
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(alpha=0.2, lw=0.6)
+
+
+def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """One legend for all panels, below them."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    lengths = sorted((len(label) + 6 for label in entries), reverse=True)
+    room = 13 * figure.get_figwidth()  # letters in a line
+    columns = max([n for n in range(1, 6) if sum(lengths[:n]) <= room], default=1)
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=min(columns, len(entries)),
+        frameon=False,
+    )
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.figure import Figure as Made
+
+    return Made(
+        figsize=(width, height), layout="constrained", dpi=150
+    )  # not pyplot's: nothing to close, no window
+
+
+def _bytes(figure: Figure, ending: str) -> bytes:
+    from matplotlib import rc_context
+
+    known = figure.canvas.get_supported_filetypes()
+    if ending not in known:
+        raise InputError(
+            f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}."
+        )
+    if (
+        figure.get_layout_engine() is not None
+    ):  # once: each further pass would move things by a hair
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    out = io.BytesIO()
+    # the same records give the same bytes: no date, no random ids
+    with rc_context({"svg.hashsalt": "separatrix", "svg.fonttype": "none"}):
+        figure.savefig(
+            out, format=ending, metadata={"Date": None} if ending in ("svg", "svgz") else None
+        )
+    return out.getvalue()
+
+
+def _file_name(name: str) -> str:
+    """A dataset's name as a file's: a user may call it anything."""
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".") or "_"
+
+
+def _one(results: Results, dataset: str | None) -> str:
+    found = results.datasets
+    if dataset is None and len(found) == 1:
+        return found[0]
+    if dataset not in found:
+        raise InputError(f"`dataset` must be one of {', '.join(found)}, got {dataset!r}.")
+    return dataset

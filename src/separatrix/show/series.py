@@ -1,0 +1,113 @@
+"""Series: the paths that records hold, a method with its inputs and its recipe, their names and
+their looks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from separatrix import methods
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.runs.store import Columns
+
+__all__ = ["MARKERS", "REFERENCES", "Series", "legend_names", "series"]
+
+MARKERS = "osD^vP<X>ph8"
+REFERENCES = ("erm", "uniform")  # single points rather than paths
+_UNKNOWN = "#777777"
+
+
+class Series(NamedTuple):
+    """One path: a method with its inputs and its recipe."""
+
+    method: str
+    inputs: str
+    recipe: str
+
+    @property
+    def colour(self) -> str:
+        """The method's own; grey for a method that this version does not know."""
+        return methods.style(self.method).colour if self.method in methods.names() else _UNKNOWN
+
+    @property
+    def marker(self) -> str:
+        """The same for a method in every figure."""
+        if self.method in REFERENCES:
+            return {"erm": "*", "uniform": "x"}[self.method]
+        rest = [name for name in methods.names() if name not in REFERENCES]
+        return MARKERS[rest.index(self.method) % len(MARKERS)] if self.method in rest else "."
+
+    @property
+    def base(self) -> str:
+        """The recipe without its changes."""
+        return self.recipe.split(", ", 1)[0]
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """What the recipe changes, as text.
+
+        >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
+        {'hidden': '(8, 8)', 'batch': '1024'}
+        """
+        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
+
+    @property
+    def batch(self) -> int | None:
+        """Rows per update; None for all of them, or where it is not known."""
+        if "batch" in self.changes:
+            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
+        known = _method(self.method)
+        return (
+            known.recipes[self.base].batch
+            if known is not None and self.base in known.recipes
+            else None
+        )
+
+    @property
+    def name(self) -> str:
+        """The method with its inputs.
+
+        >>> Series("erm", "x", "default").name
+        'ERM (X)'
+        """
+        text = methods.style(self.method).label if self.method in methods.names() else self.method
+        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
+
+
+def legend_names(series: Sequence[Series]) -> list[str]:
+    """The names of some paths: of two that differ in the recipe alone, also what differs, the
+    default recipe unsaid.
+
+    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
+    ['CMI', 'CMI, batch=64']
+    """
+    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
+    names = []
+    for s, own in zip(series, parts, strict=True):
+        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
+        differs = (
+            part for part in own if part != "default" and not all(part in other for other in alike)
+        )
+        names.append(", ".join([s.name, *differs]))
+    return names
+
+
+def series(columns: Columns) -> list[Series]:
+    """Those that occur, references last."""
+    found = {
+        Series(*key)
+        for key in zip(*(columns[name].tolist() for name in Series._fields), strict=True)
+    }
+    return sorted(found, key=lambda s: (s.method in REFERENCES, s))
+
+
+def _method(name: str) -> methods.Method | None:
+    try:
+        return methods.get(name)
+    except (
+        InputError,
+        MissingExtraError,
+    ):  # records of another version, or read where torch is not installed
+        return None

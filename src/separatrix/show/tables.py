@@ -1,0 +1,311 @@
+"""Summary: records as tables for the terminal, CSV, Markdown and LaTeX.
+
+`paths` lists the fold means of every trained point; `operating_points` the best of them under a
+budget, as the paper's "Compact Numerical Summary of Low-separation-violation Operating Points";
+`envelopes` what revealed mixtures reach.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from separatrix.core.envelope import Envelope, concave_envelope, utility_fraction
+from separatrix.runs.store import POLICIES, Columns, Curve, means, select
+from separatrix.show.series import REFERENCES, Series, legend_names, series
+
+__all__ = ["Table", "envelopes", "operating_points", "paths"]
+
+EO_GAPS = (0.01, 0.02, 0.05)  # the paper's budgets for two labels
+VIOLATIONS = (0.0025, 0.005, 0.01)  # and for more
+_NAMES = {
+    "violation": "v", "utility": "u", "eo_gap": "EO gap", "accuracy": "Accuracy", "auroc": "AUROC",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of texts and numbers that can be written in four ways.
+
+    Args:
+        title: one line above it.
+        head: the names of the columns.
+        rows: cells; a pair (mean, sd) is written mean ± sd, None as "–".
+
+    >>> print(Table("Fruit", ("name", "grams"), (("apple", (150.0, 12.0)), ("a|b", None))).markdown())
+    **Fruit**
+    <BLANKLINE>
+    | name | grams |
+    |:--|--:|
+    | apple | 150 ± 12 |
+    | a\\|b | – |
+    <BLANKLINE>
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def cells(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [[_text(cell) for cell in row] for row in self.rows]
+
+    def text(self, width: int | None = None) -> str:
+        """For the terminal."""
+        from rich.console import Console
+        from rich.table import Table as Rich
+        from rich.text import Text
+
+        table = Rich(title=Text(self.title), title_justify="left", header_style="bold")
+        for name, right in zip(self.head, self._numeric(), strict=True):
+            table.add_column(Text(name), justify="right" if right else "left", overflow="fold")
+        for row in self.cells():
+            table.add_row(*(Text(cell) for cell in row))
+        out = Console(file=io.StringIO(), width=width or 140)
+        out.print(table)
+        return str(out.file.getvalue())  # type: ignore[attr-defined]
+
+    def csv(self) -> str:
+        """Comma-separated, full precision; a mean and its standard deviation are two columns."""
+        pairs = [any(isinstance(row[i], tuple) for row in self.rows) for i in range(len(self.head))]
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(
+            [
+                name
+                for i, column in enumerate(self.head)
+                for name in ([column, f"{column} sd"] if pairs[i] else [column])
+            ]
+        )
+        for row in self.rows:
+            cells: list[Any] = []
+            for cell, pair in zip(row, pairs, strict=True):
+                known = "" if cell is None else cell
+                cells += (
+                    (list(known) if isinstance(known, tuple) else [known, ""]) if pair else [known]
+                )
+            writer.writerow(["" if isinstance(c, float) and np.isnan(c) else c for c in cells])
+        return out.getvalue()
+
+    def markdown(self) -> str:
+        """As GitHub renders it."""
+        line = "|" + "|".join("--:" if right else ":--" for right in self._numeric()) + "|"
+        rows = [
+            "| " + " | ".join(_escape_markdown(c) for c in row) + " |"
+            for row in [list(self.head), *self.cells()]
+        ]
+        return "\n".join([f"**{_escape_markdown(self.title)}**", "", rows[0], line, *rows[1:], ""])
+
+    def latex(self) -> str:
+        """A booktabs table."""
+        places = "".join("r" if right else "l" for right in self._numeric())
+        rows = [
+            " & ".join(_escape_latex(c) for c in row) + r" \\"
+            for row in [list(self.head), *self.cells()]
+        ]
+        body = [r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"]
+        start = [r"\begin{table}", r"\centering", rf"\caption{{{_escape_latex(self.title)}}}"]
+        return "\n".join(
+            [*start, rf"\begin{{tabular}}{{{places}}}", *body, r"\end{tabular}", r"\end{table}", ""]
+        )
+
+    def _numeric(self) -> list[bool]:
+        return [
+            bool(self.rows)
+            and all(cell is None or isinstance(cell, tuple | int | float) for cell in column)
+            for column in ([row[i] for row in self.rows] for i in range(len(self.head)))
+        ]
+
+
+def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
+    """Fold means of every λ of every method on a dataset."""
+    mean = means(select(columns, dataset=dataset, policy=policy))
+    metrics = [name for name in _NAMES if name != "eo_gap" or not _many_labels(columns, dataset)]
+    rows = []
+    for own, name in _named(mean):
+        part = select(mean, **own._asdict())
+        for i in range(len(part["trade_off"])):
+            cells = [(float(part[m][i]), float(part[f"{m}_sd"][i])) for m in metrics]
+            lost = int(part["lost"][i]) or None
+            rows.append((name, float(part["trade_off"][i]), *cells, int(part["folds"][i]), lost))
+    head = ("Method", "λ", *(_NAMES[m] for m in metrics), "Folds", "Lost")
+    return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
+
+
+def operating_points(
+    columns: Columns,
+    dataset: str,
+    *,
+    constraint: str | None = None,
+    budgets: Sequence[float] | None = None,
+    targets: Sequence[str] = ("accuracy", "auroc"),
+    policies: Sequence[str] | None = None,
+) -> Table:
+    """The paper's compact operating points: for each budget and target, each method's best mean
+    that keeps the budget.
+
+    Args:
+        columns: of `sweep.read`.
+        dataset: its name.
+        constraint: "eo_gap" or "violation"; by default the paper's: the EO gap for two labels, v
+            for more.
+        budgets: upper bounds on the constraint's mean over folds; by default the paper's.
+        targets: metrics to maximise.
+        policies: by default both for two labels, the randomised one for more, as in the paper.
+
+    Returns:
+        One row per budget, target, policy and method that has a point within the budget, best
+        first. A method that has none is not in the table.
+    """
+    many = _many_labels(columns, dataset)
+    constraint = constraint or ("violation" if many else "eo_gap")
+    budgets = budgets or (VIOLATIONS if many else EO_GAPS)
+    policies = policies or (POLICIES[:1] if many else POLICIES)
+    mean = means(select(columns, dataset=dataset))
+    rows: list[tuple[Any, ...]] = []
+    for policy in policies:
+        for budget in budgets:
+            for target in targets:
+                part = []
+                for s, name in _named(mean):
+                    own = select(mean, policy=policy, **s._asdict())
+                    i = best(own, constraint, budget, target)
+                    if i is not None:
+                        part.append(
+                            (
+                                own[target][i],
+                                (name, *_operating_row(own, i, constraint, budget, target)),
+                            )
+                        )
+                rows += [row for _, row in sorted(part, key=lambda pair: -pair[0])]
+    head = (
+        "Method",
+        "Policy",
+        "λ",
+        "Constraint",
+        "Budget",
+        "Constraint value",
+        "Metric",
+        "Target value",
+        "Folds",
+    )
+    return Table(f"{dataset}: best mean under a budget", head, tuple(rows))
+
+
+def best(mean: Columns, constraint: str, budget: float, target: str) -> int | None:
+    """The row with the largest mean `target` among those whose mean `constraint` is within the
+    budget, or None.
+
+    Points that lost a fold take no part: the mean of the rest is of other rows.
+    """
+    fits = (mean[constraint] <= budget) & (mean["lost"] == 0) & ~np.isnan(mean[target])
+    return int(np.flatnonzero(fits)[np.argmax(mean[target][fits])]) if fits.any() else None
+
+
+def envelopes(
+    columns: Columns,
+    dataset: str,
+    *,
+    policy: str = "randomized",
+    levels: Sequence[float] | None = None,
+    limit: Curve | None = None,
+) -> Table:
+    """Each method's upper concave envelope at some violations: what a revealed mixture of its
+    points reaches.
+
+    Args:
+        levels: violations v; by default a few between the strictest point and the least strict one.
+        limit: curve to put above them, and each method's share of its hypervolume beside them.
+    """
+    mean = means(select(columns, dataset=dataset, policy=policy))
+    hulls = {name: method_envelope(select(mean, **s._asdict())) for s, name in _named(mean)}
+    top = max(
+        (float(hull.violation[-1]) for hull in hulls.values() if hull is not None), default=0.0
+    )
+    wanted = (
+        tuple(levels)
+        if levels is not None
+        else tuple(float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1))
+    )
+    found = {name: hull for name, hull in hulls.items() if hull is not None}
+    rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in found.items()]
+    head = ("Method", *(f"{v:g}" for v in wanted))
+    if limit is not None:
+        best_possible = concave_envelope(limit.violation, limit.utility)
+        rows = [
+            (*row, utility_fraction(hull.violation, hull.utility, best_possible))
+            for row, hull in zip(rows, found.values(), strict=True)
+        ]
+        rows.insert(0, ("limit of post-processing", *_at(best_possible, wanted), 1.0))
+        head = (*head, "Share of the limit")
+    return Table(f"{dataset}: u of the {policy} envelope at v ≤", head, tuple(rows))
+
+
+def method_envelope(mean: Columns) -> Envelope | None:
+    """Envelope of a series' fold means; None if every point is lost."""
+    good = ~np.isnan(mean["violation"])
+    return concave_envelope(mean["violation"], mean["utility"]) if good.any() else None
+
+
+def _named(mean: Columns) -> list[tuple[Series, str]]:
+    found = series(mean)
+    return list(zip(found, legend_names(found), strict=True))
+
+
+def _at(hull: Envelope, levels: Sequence[float]) -> list[float | None]:
+    return [None if np.isnan(u) else float(u) for u in hull.at(np.array(levels))]
+
+
+def _operating_row(
+    mean: Columns, i: int, constraint: str, budget: float, target: str
+) -> tuple[Any, ...]:
+    trade_off = None if mean["method"][i] in REFERENCES else float(mean["trade_off"][i])
+    pairs = [(float(mean[m][i]), float(mean[f"{m}_sd"][i])) for m in (constraint, target)]
+    folds = int(mean["folds"][i])
+    return (
+        str(mean["policy"][i]),
+        trade_off,
+        _NAMES[constraint],
+        budget,
+        pairs[0],
+        _NAMES[target],
+        pairs[1],
+        folds,
+    )
+
+
+def _many_labels(columns: Columns, dataset: str) -> bool:
+    of = select(columns, dataset=dataset)["counts"] if "counts" in columns else ()
+    shapes = {table.shape for table in of if table is not None}
+    return any(shape[0] > 2 for shape in shapes)
+
+
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, tuple):
+        mean, sd = cell
+        return _text(mean) if np.isnan(sd) else f"{_text(mean)} ± {sd:.2g}"
+    if isinstance(cell, bool | int | str):
+        return str(cell)
+    return "–" if np.isnan(cell) else f"{cell:.4g}"
+
+
+def _escape_markdown(text: str) -> str:
+    return re.sub(r"([\\|<>*_`\[\]])", r"\\\1", text).replace("\n", " ")
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "λ": r"$\lambda$", "–": "--", "≤": r"$\leq$",
+}  # fmt: skip
+
+
+def _escape_latex(text: str) -> str:
+    return "".join(_LATEX.get(character, character) for character in text)

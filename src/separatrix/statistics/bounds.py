@@ -1,0 +1,244 @@
+r"""A finite-sample upper bound on v: no asymptotics, no smoothness, no cell too small.
+
+Simultaneous intervals for all rates P(u | y, z), and then the largest v that any rates inside them
+can have.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, gammainccinv, kl_div, xlogy
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import check_confidence, violation_ceiling
+from separatrix.errors import InputError
+
+__all__ = [
+    "ball_bound",
+    "ball_radius",
+    "eo_gap_upper",
+    "rate_intervals",
+    "upper_bound",
+    "worst_violation",
+]
+
+Array = NDArray[np.float64]
+_GRID = 64  # shares of the budget that a cell may spend
+_STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
+
+
+def upper_bound(table: CountTable, confidence: float = 0.95) -> float:
+    r"""Bound on v that fails with probability at most 1 − confidence, whatever the number of rows.
+
+    With simultaneous intervals :math:`[l_u, h_u] \ni P(u \mid y, z)` and any reference
+    :math:`Q_y > 0`,
+
+    .. math:: v \le \sum_{y,z} p(y,z) \sum_u \max_{p \in \{l_u, h_u\}} \bigl[ p \log(p / Q_y(u)) - p + Q_y(u) \bigr]
+
+    since v is the least mean divergence to a common reference and the bracket is convex in p. The
+    bound is convex in each Q_y(u), so the best reference is found exactly. It is capped by H(Z | Y)
+    and by log of the number of predictions.
+
+    The composition p(y, z) is conditioned on: the bound is for the population with the observed
+    shares of labels and groups, and rows are independent given (y, z). Weights are taken as fixed.
+    A label seen with a single group has v = 0 by definition and takes no part.
+
+    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: v = 0
+    >>> 0.0 < upper_bound(t) < 0.002
+    True
+    """
+    low, high = rate_intervals(table, confidence)
+    return worst_violation(table.counts, np.nan_to_num(low, nan=0.0), np.nan_to_num(high, nan=1.0))
+
+
+def worst_violation(counts: Array, low: Array, high: Array) -> float:
+    """The bound of `upper_bound` for any intervals [low, high] that hold all rates P(u | y, z) at
+    once.
+    """
+    share = counts.sum(2)
+    share = np.where((share > 0).sum(1, keepdims=True) > 1, share, 0.0) / counts.sum()
+    best = _best_reference(low, high, share)
+    worst = np.maximum(kl_div(low, best[:, None]), kl_div(high, best[:, None]))
+    return float(min((share[:, :, None] * worst).sum(), violation_ceiling(counts)))
+
+
+def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
+    r"""A tighter `upper_bound` for two predictions: all rates share one budget of divergence
+    instead of an interval each.
+
+    With probability at least the confidence :math:`\sum_{yz} N_{yz} D(\hat p_{yz} \| p_{yz}) \le r`
+    (`ball_radius`), and v is at most the largest :math:`\sum p(y,z) D(p_{yz} \| Q_y)` there, for
+    any reference Q. A cell that spends κ of the budget reaches at most :math:`φ(κ)`, an end of the
+    interval :math:`D(\hat p \| p) \le κ`; the best way to share r among the cells is bounded by
+    duality. φ rises with κ, so a grid of κ, each point taken with its successor's φ, errs upwards
+    only.
+
+    The conditions are those of `upper_bound`, and rows weigh one. Posteriors are as good as labels:
+    the exponential of a divergence is convex in the mean, and a draw from a posterior is more
+    spread out than the posterior.
+
+    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: v = 0
+    >>> 0.0 < ball_bound(t) < 0.0015
+    True
+    """
+    check_confidence(confidence)
+    counts = table.counts
+    if counts.shape[2] != 2 or not np.allclose(table.weight_squares, counts.sum(2)):
+        raise InputError(
+            "`ball_bound` needs two predictions and rows of weight one; `upper_bound` takes any "
+            "table."
+        )
+    mass = counts.sum(2)
+    shared = (mass > 0).sum(1) > 1  # a label seen with one group only has no violation
+    cells = shared[:, None] & (mass > 0)
+    if not cells.any():
+        return 0.0
+    n, total = mass[cells], counts.sum()
+    pooled = (counts.sum(1)[:, 1] + 0.5) / (mass.sum(1) + 1.0)
+    q = np.broadcast_to(pooled[:, None], mass.shape)[cells][:, None]
+    radius = ball_radius(len(n), 1.0 - confidence)
+    steps = np.linspace(0.0, 1.0, _GRID + 1) ** 2
+    spent = radius * steps / n[:, None]  # κ of a cell, from nothing to all of the budget
+    ends = _chernoff(
+        np.broadcast_to((counts[:, :, 1][cells] / n)[:, None], spent.shape).copy(), spent, steps=30
+    )
+    reach = np.maximum(*(kl_div(p, q) + kl_div(1.0 - p, 1.0 - q) for p in ends))
+    price = np.geomspace(1e-1, 1e3, 2 * _GRID)[:, None, None]
+    most = (reach[None, :, 1:] - price * spent[None, :, :-1]).max(-1)
+    best = (price[:, 0, 0] * radius + (n * most).sum(1)).min() / total
+    return float(min(best, violation_ceiling(counts)))
+
+
+def ball_radius(freedom: int, error: float) -> float:
+    r"""How much divergence Σ N D(p̂‖p) the samples of d free rates have, at most, but for the error
+    δ.
+
+    The smaller of two bounds. The r with :math:`e^{-r} (e r / d)^d = δ`: the moment generating
+    function of N D(p̂‖p) is at most that of a gamma law of shape K − 1 for K predictions, at any N
+    (Agrawal, 2020, "Finite-sample concentration of the multinomial in relative entropy"), and
+    independent cells add up. And, for one rate per cell, where Chernoff's bound
+    :math:`P(N D \ge x) \le 2 e^{-x}` puts N D below log 2 plus an exponential variable: d log 2
+    plus a gamma quantile.
+
+    >>> round(ball_radius(4, 0.05), 2), round(ball_radius(20, 0.05), 2)
+    (10.53, 33.03)
+    """
+    low, high = float(freedom), freedom + 10.0 * (freedom - np.log(error))
+    for _ in range(_STEPS):
+        r = 0.5 * (low + high)
+        low, high = (
+            (r, high) if freedom * (1.0 + np.log(r / freedom)) - r > np.log(error) else (low, r)
+        )
+    return float(min(high, freedom * np.log(2.0) + gammainccinv(freedom, error)))
+
+
+def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
+    r"""Bound on the equalized-odds gap, from the same simultaneous intervals as `upper_bound`: both
+    hold at once.
+
+    .. math:: \frac{1}{K_Y} \sum_y \max_{z,z'} \tfrac12 \sum_u \max\bigl(h_{yzu} - l_{yz'u},\, h_{yz'u} - l_{yzu}\bigr)
+
+    Cells (y, z) without rows take no part, as in `information.eo_gap`.
+
+    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: 0
+    >>> 0.01 < eo_gap_upper(t) < 0.06
+    True
+    """
+    low, high = rate_intervals(table, confidence)
+    apart = np.maximum(
+        high[:, :, None] - low[:, None], high[:, None] - low[:, :, None]
+    )  # (y, z, z', u)
+    distance = np.minimum(0.5 * apart.sum(-1), 1.0)
+    same = np.eye(low.shape[1], dtype=bool)
+    per_label = np.where(np.isnan(distance) | same, 0.0, distance).max((1, 2))
+    return float(per_label.sum() / (table.counts.sum((1, 2)) > 0).sum())
+
+
+def rate_intervals(
+    table: CountTable, confidence: float = 0.95, simultaneous: bool = True
+) -> tuple[Array, Array]:
+    """Finite-sample intervals for all P(u | y, z), each array (y, z, u); NaN in cells without rows.
+
+    Hard labels of weight one: Clopper–Pearson. Posteriors of weight one: the intersection of the
+    empirical Bernstein bound (Maurer and Pontil, 2009) and the Chernoff bound for means of
+    variables in [0, 1], at half the error each. Weighted rows: Hoeffding at the effective number of
+    rows. If simultaneous, the error is shared equally by all rates that are free; otherwise each
+    interval holds on its own.
+    """
+    check_confidence(confidence)
+    counts = table.counts
+    mass = counts.sum(2, keepdims=True)
+    free = (
+        1 if counts.shape[2] == 2 else counts.shape[2]
+    )  # two rates that sum to one share one interval
+    shared = max(int((mass > 0).sum()) * free, 1) if simultaneous else 1
+    error = (1.0 - confidence) / (2.0 * shared)  # one side of one rate
+    seen = np.broadcast_to(mass > 0, counts.shape)
+    n = np.where(seen, mass, 1.0)
+    mean = np.clip(counts / n, 0.0, 1.0)
+    if table.moments is None:
+        low = np.where(
+            counts > 0, betaincinv(np.maximum(counts, 1e-300), n - counts + 1.0, error), 0.0
+        )
+        high = np.where(
+            counts < n, betaincinv(counts + 1.0, np.maximum(n - counts, 1e-300), 1.0 - error), 1.0
+        )
+    elif np.allclose(table.weight_squares, counts.sum(2)):
+        squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
+        variance = np.maximum(squares - counts * mean, 0.0) / np.maximum(n - 1.0, 1.0)
+        log = np.log(2.0 / error) + np.log(
+            2.0
+        )  # half the error for Bernstein, whose two events share it
+        wide = np.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * np.maximum(n - 1.0, 1.0))
+        wide = np.where(n > 1, wide, 1.0)
+        chernoff = _chernoff(mean, np.log(2.0 / error) / n)
+        low, high = np.maximum(mean - wide, chernoff[0]), np.minimum(mean + wide, chernoff[1])
+    else:
+        effective = n**2 / np.where(seen, table.weight_squares[:, :, None], 1.0)
+        wide = np.sqrt(np.log(1.0 / error) / (2.0 * effective))
+        low, high = mean - wide, mean + wide
+    nothing = np.where(seen, 0.0, np.nan)
+    return np.clip(low, 0.0, 1.0) + nothing, np.clip(high, 0.0, 1.0) + nothing
+
+
+def _chernoff(mean: Array, budget: Array, steps: int = _STEPS) -> tuple[Array, Array]:
+    """The ends of {μ : kl(mean, μ) ≤ budget} for means of variables in [0, 1]."""
+
+    rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
+
+    def divergence(mu: Array) -> Array:
+        return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu)
+
+    inside_low, outside_low = mean.copy(), np.zeros_like(mean)
+    inside_high, outside_high = mean.copy(), np.ones_like(mean)
+    for _ in range(steps):
+        middle = 0.5 * (inside_low + outside_low)
+        good = divergence(middle) <= budget
+        inside_low, outside_low = (
+            np.where(good, middle, inside_low),
+            np.where(good, outside_low, middle),
+        )
+        middle = 0.5 * (inside_high + outside_high)
+        good = divergence(middle) <= budget
+        inside_high, outside_high = (
+            np.where(good, middle, inside_high),
+            np.where(good, outside_high, middle),
+        )
+    return outside_low, outside_high  # the outer ends: rounding may only widen
+
+
+def _best_reference(low: Array, high: Array, share: Array) -> Array:
+    """The Q[y, u] that minimises the bound: bisection on its derivative, which increases in Q."""
+    weight = share[:, :, None]
+    total = weight.sum(1)
+    a, b = (
+        np.full(total.shape[:1] + low.shape[2:], 1e-300),
+        np.ones(total.shape[:1] + low.shape[2:]),
+    )
+    for _ in range(_STEPS):
+        q = 0.5 * (a + b)
+        worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)
+        falling = (weight * worst).sum(1) > q * total  # derivative Σ w (1 − p/q) below zero
+        a, b = np.where(falling, q, a), np.where(falling, b, q)
+    return b

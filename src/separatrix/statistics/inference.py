@@ -1,0 +1,341 @@
+r"""What a sample says about v and u: bias, interval and test, from large-sample theory made right
+near v = 0.
+
+Everything is read off one `CountTable` (its counts and second moments), never off the rows. Write W
+for the total weight. The plug-in v̂ behaves like a quadratic form: with H the Hessian of n·v and Σ
+the covariance of the counts,
+
+.. math:: 2 W \hat v \;\approx\; \text{mean } 2 W v + 2 W b, \quad \text{variance } 4 W \sigma^2(v) + 2\, \mathrm{tr}((HΣ)^2)
+
+where b is the bias and σ² the variance of the pointwise information g. At v = 0 the first-order
+term σ² vanishes and the quadratic term rules; far from 0 it is the other way round. A scaled
+noncentral χ² with these two moments serves both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chndtr, gammainc, gammaincc, gammaln, xlogy
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import (
+    check_confidence,
+    conditional_mutual_information,
+    law,
+    mutual_information,
+    violation_ceiling,
+    violation_gradient,
+)
+
+__all__ = ["Noise", "corrected", "interval", "noise", "p_value", "standard_error"]
+
+Array = NDArray[np.float64]
+# rows per cell below which v̂ − bias is not trustworthy (benchmarks/coverage.py)
+MIN_EXPECTED = 5.0
+_EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The sampling error of v̂ in one table.
+
+    Args:
+        violation: the plug-in v̂ itself.
+        bias: expected excess of the plug-in v̂ over v, in nats.
+        null_bias: the same if v were 0; larger where the data show that some predictions never meet
+            some groups.
+        freedom: degrees of freedom of the quadratic form under v = 0 (Satterthwaite); 0 where
+            nothing can vary.
+        variance: variance of the pointwise information of one row, σ².
+        weight: effective number of rows, (Σ w)² / Σ w².
+        expected: mean effective number of rows per cell (y, z, u) of the observed support.
+    """
+
+    violation: float
+    bias: float
+    null_bias: float
+    freedom: float
+    variance: float
+    weight: float
+    expected: float
+
+    @property
+    def varies(self) -> bool:
+        """Whether v̂ can vary at all; not so with one prediction or one group in every label."""
+        return self.freedom > 0 and self.null_bias > 0
+
+    @property
+    def estimable(self) -> bool:
+        """Whether the cells are filled well enough for the bias, the interval and the corrected v
+        to mean anything.
+        """
+        return self.varies and self.expected >= MIN_EXPECTED
+
+
+def noise(table: CountTable) -> Noise:
+    r"""Bias and spread of the plug-in v̂, for hard, soft and weighted counts alike.
+
+    The bias is :math:`\tfrac12 \mathrm{tr}(H Σ)/W` (the delta method), which for hard counts is
+    Miller–Madow. Posteriors vary less than draws from them, so their Σ and their bias are smaller.
+    In small cells the series behind the delta method is off by a fifth and more: each cell's ½ is
+    replaced by the exact excess E[N log N] − λ log λ of a Poisson count with the cell's effective
+    mean.
+    """
+    counts, total = table.counts, table.counts.sum()
+    p = law(counts)
+    v = float(conditional_mutual_information(p))
+    null_bias, expected = _bias(table, 0.0)
+    bias = null_bias
+    for _ in range(
+        3
+    ):  # the cell means are shrunk towards separation by the share of v̂ that is bias
+        signal = max(v - bias, 0.0) / v if v > 0 else 0.0
+        bias, _ = _bias(table, signal)
+    g = violation_gradient(p)
+    squares = np.einsum("yzu,yzuw,yzw->", g, table.second_moments, g) / table.weight_squares.sum()
+    means = (g * p).sum()
+    return Noise(
+        violation=v,
+        bias=max(bias, 0.0),
+        null_bias=max(null_bias, 0.0),
+        freedom=_freedom(table),
+        variance=max(float(squares - means**2), 0.0),
+        weight=float(total**2 / table.weight_squares.sum()),
+        expected=expected,
+    )
+
+
+def corrected(table: CountTable, error: Noise | None = None) -> tuple[float, float]:
+    """Bias-corrected (v, u); either may come out slightly negative, which keeps it unbiased.
+
+    `error`, here and below, is `noise(table)` where the caller has it already.
+
+    >>> rng = np.random.default_rng(0)
+    >>> draws = [CountTable.from_labels(*rng.integers(0, 2, (3, 400))) for _ in range(300)]
+    >>> abs(float(np.mean([corrected(t)[0] for t in draws]))) < 3e-4      # truth 0, plug-in mean 0.0025
+    True
+    """
+    error = error or noise(table)
+    merged = CountTable(  # u is the violation of a table in which the label plays the group's part
+        table.counts.sum(1)[None],
+        ("any",),
+        table.labels,
+        table.predictions,
+        table.rows,
+        None if table.moments is None else table.moments.sum(1)[None],
+    )
+    return error.violation - error.bias, float(mutual_information(table.counts)) - noise(
+        merged
+    ).bias
+
+
+def standard_error(table: CountTable) -> float:
+    """Standard deviation of v̂ at the estimated v."""
+    error = noise(table)
+    if not error.varies:
+        return 0.0
+    return float(
+        np.sqrt(_moments(max(error.violation - error.bias, 0.0), error)[1]) / (2.0 * error.weight)
+    )
+
+
+def interval(
+    table: CountTable, confidence: float = 0.95, error: Noise | None = None
+) -> tuple[float, float]:
+    """Interval for v by inverting the test of every value of v; asymptotic, holds its level also at
+    and near v = 0.
+
+    The level is split between the two sides so that at v = 0, where no value can lie below, all of
+    it guards the lower end: the interval excludes 0 just when the test rejects v = 0. Coverage is
+    measured in `benchmarks/coverage.py`. It means nothing where the cells are too small: ask
+    `Noise.estimable`, and use `bounds.upper_bound` there.
+    """
+    from scipy.optimize import brentq  # importing it takes longer than an audit
+
+    check_confidence(confidence)
+    error = error or noise(table)
+    top = float(violation_ceiling(table.counts))
+    if not error.varies:
+        return 0.0, top
+    level = 1.0 - confidence
+
+    def excess_below(x: float) -> float:
+        return _tails(x, error)[0] - (level - _lower_share(x, error, level))
+
+    def excess_above(x: float) -> float:
+        return _tails(x, error)[1] - _lower_share(x, error, level)
+
+    low = 0.0 if excess_below(0.0) >= 0 else float(brentq(excess_below, 0.0, error.violation))
+    start = max(error.violation - error.bias, 0.0)
+    if excess_above(top) > 0:
+        return low, top
+    while (
+        excess_above(start) < 0 and start > low
+    ):  # the share moves with v: step back inside the interval
+        start = low + (start - low) / 2 if start - low > 1e-15 else low
+    return low, max(low, float(brentq(excess_above, start, top))) if excess_above(
+        start
+    ) > 0 else start
+
+
+def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
+    """Probability under v = 0 of a v̂ at least this large.
+
+    Hard labels of weight one: Monte Carlo over tables with the observed margins in each label
+    (Patefield's algorithm), so exact up to the number of draws and never below 1/(draws + 1).
+    Posteriors, weights, and labels with more than a million rows: the quadratic form's large-sample
+    law.
+    """
+    biggest = table.counts.sum((1, 2)).max()
+    if table.moments is not None or biggest > _EXACT_ROWS:
+        error = error or noise(table)
+        return float(_tails(0.0, error)[0]) if error.varies else 1.0
+    from scipy.stats import random_table  # as above
+
+    draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
+    rng = np.random.default_rng(random_state)
+    statistic, observed = np.zeros(draws), 0.0
+    for counts in table.counts.astype(np.int64):
+        counts = counts[np.ix_(counts.sum(1) > 0, counts.sum(0) > 0)]
+        if min(counts.shape) > 1:
+            sampled = random_table(counts.sum(1), counts.sum(0)).rvs(
+                draws, method="patefield", random_state=rng
+            )
+            statistic += xlogy(sampled, sampled).sum(
+                (1, 2)
+            )  # the other terms of n·v depend on the margins only
+            observed += xlogy(counts, counts).sum()
+    at_least = (statistic >= observed - 1e-9 * max(abs(observed), 1.0)).sum()
+    return float((1 + at_least) / (1 + draws))
+
+
+def _moments(x: float, error: Noise) -> tuple[float, float]:
+    """Mean and variance of 2 n v̂ when the true violation is x."""
+    # σ² is proportional to v near 0, where it equals 2 v for hard counts; the observed ratio
+    # carries over.
+    ratio = error.variance / (2.0 * error.violation) if error.violation > 0 else 1.0
+    estimate = max(error.violation - error.bias, 0.0)
+    nearer = (
+        min(x / estimate, 1.0) if estimate > 0 else 0.0
+    )  # the bias moves from its value at 0 to that at the estimate
+    bias = error.null_bias + nearer * (error.bias - error.null_bias)
+    quadratic = 2.0 * (2.0 * error.weight * error.null_bias) ** 2 / error.freedom
+    return 2.0 * error.weight * (x + bias), 8.0 * error.weight * ratio * x + quadratic
+
+
+def _tails(x: float, error: Noise) -> tuple[float, float]:
+    """P(V̂ ≥ v̂) and P(V̂ ≤ v̂) when the true violation is x."""
+    mean, variance = _moments(x, error)
+    observed, d = 2.0 * error.weight * error.violation, error.freedom
+    scale = mean / d * (1.0 - np.sqrt(max(1.0 - d * variance / (2.0 * mean**2), 0.0)))
+    offset = mean / scale - d
+    if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
+        below = float(chndtr(observed / scale, d, offset))
+        return 1.0 - below, below
+    shape, scale = (
+        mean**2 / variance,
+        variance / mean,
+    )  # no offset, or so large that a gamma law is as good and stabler
+    return float(gammaincc(shape, observed / scale)), float(gammainc(shape, observed / scale))
+
+
+def _lower_share(x: float, error: Noise, level: float) -> float:
+    """The part of the level that guards the upper end: none at x = 0, half once x stands clear of
+    the noise.
+    """
+    _, variance = _moments(x, error)
+    clear = (2.0 * error.weight * x) ** 2 / variance
+    return float(0.5 * level * -np.expm1(-0.5 * clear))
+
+
+def _bias(table: CountTable, signal: float) -> tuple[float, float]:
+    """Bias of v̂, and the mean effective rows per cell, at cell means between separation (0) and
+    the data (1).
+    """
+    counts, total = table.counts, table.counts.sum()
+    squares = np.diagonal(table.second_moments, axis1=-2, axis2=-1)  # Σ w² q_u²
+    weights = table.weight_squares
+    of_label = counts.sum((1, 2), keepdims=True)
+    share = _ratio(counts.sum(2, keepdims=True), of_label)
+    fitted = share * counts.sum(1, keepdims=True)
+    means = signal * counts + (1.0 - signal) * fitted
+    spread = signal * squares + (1.0 - signal) * share * squares.sum(1, keepdims=True)
+    scale, pooled = _ratio(spread, means), _ratio(squares.sum(1), counts.sum(1))
+    bias = (
+        _excess(means, scale).sum()
+        - _excess(counts.sum(1), pooled).sum()
+        - _excess(counts.sum(2), _ratio(weights, counts.sum(2))).sum()
+        + _excess(counts.sum((1, 2)), _ratio(weights.sum(1), counts.sum((1, 2)))).sum()
+    ) / total
+    several = (counts.sum(2) > 0).sum(1) > 1  # a label with one group cannot violate separation
+    support = (fitted > 0) & several[:, None, None]
+    rows = fitted * total / weights.sum()  # weights cost effective rows
+    return float(bias), float(rows[support].mean()) if support.any() else 0.0
+
+
+def _excess(mean: Array, scale: Array) -> Array:
+    """E[X log X] − m log m for X = scale · Poisson(m / scale)."""
+    return scale * _poisson_excess(_ratio(mean, scale))
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=b > 0)
+
+
+def _poisson_excess(mean: Array) -> Array:
+    """E[N log N] − λ log λ of a Poisson count: 0 at λ = 0, at most 0.56 in between, ½ + 1/(12 λ) +
+    … far out.
+    """
+    at, value = _poisson_grid()
+    inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), at, value)
+    far = np.maximum(mean, 50.0)
+    return np.where(
+        mean > 50.0,
+        0.5 + 1.0 / (12.0 * far) + 1.0 / (12.0 * far**2),
+        np.where(mean > 0, inside, 0.0),
+    )
+
+
+@lru_cache(maxsize=1)
+def _poisson_grid() -> tuple[Array, Array]:
+    mean, count = np.geomspace(1e-12, 51.0, 2_000), np.arange(2, 200)
+    probability = np.exp(count * np.log(mean)[:, None] - mean[:, None] - gammaln(count + 1.0))
+    value = probability @ xlogy(count, count) - xlogy(mean, mean)
+    return np.log(mean), value
+
+
+def _freedom(table: CountTable) -> float:
+    r"""Degrees of freedom tr(HΣ)² / tr((HΣ)²) under v = 0; Σ_y (groups − 1)(predictions − 1) for
+    hard counts.
+
+    With :math:`A_z = D^{-1/2} C_z D^{-1/2}`, C_z the covariance of group z's counts and D those of
+    the whole label, :math:`\mathrm{tr}(HΣ) = \sum_z (1/π_z - 1)\, \mathrm{tr} A_z` and
+    :math:`\mathrm{tr}((HΣ)^2) = \sum_z (1/π_z - 1)^2 \|A_z\|^2 + \sum_{z \ne z'} \langle A_z, A_{z'} \rangle`.
+    """
+    first = second = 0.0
+    for counts, moments in zip(table.counts, table.second_moments, strict=True):
+        seen = counts.sum(1) > 0
+        used = counts.sum(0) > 0
+        if seen.sum() < 2 or used.sum() < 2:
+            continue
+        groups, of_label = counts[seen].sum(1), counts.sum(0)[used]
+        if table.moments is None:  # under v = 0 every group has the label's rates
+            rate = of_label / of_label.sum()
+            covariance = groups[:, None, None] * (np.diag(rate) - np.outer(rate, rate))
+        else:
+            s = moments[seen][:, used][:, :, used]
+            mean = counts[seen][:, used] / groups[:, None]
+            cross = s.sum(2)[:, :, None] * mean[:, None, :]
+            covariance = s - cross - cross.swapaxes(1, 2)
+            covariance += s.sum((1, 2))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        a = covariance / np.sqrt(of_label[:, None] * of_label[None, :])
+        flat = a.reshape(len(a), -1)
+        gram = flat @ flat.T
+        odds = groups.sum() / groups - 1.0
+        first += (odds * np.trace(a, axis1=1, axis2=2)).sum()
+        second += gram.sum() - np.trace(gram) + (odds**2 * np.diagonal(gram)).sum()
+    return float(first**2 / second) if second > 0 else 0.0

@@ -1,0 +1,49 @@
+"""A small trained predictor of raw rows, and its mixture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from people import people
+from separatrix import datasets, methods
+from separatrix.deploy.predictor import Component, Predictor
+from separatrix.methods import Lane, Recipe, Sample
+
+pytest.importorskip("torch")
+pytest.importorskip("safetensors")
+
+
+@pytest.fixture(scope="session")
+def data():
+    return datasets.from_frame(people(), target="pay", sensitive="sex")
+
+
+@pytest.fixture(scope="session")
+def fitted(data):
+    sample = Sample(data.X, data.y, data.z, 2, 2)
+    recipe = Recipe(hidden=(16,), epochs=8, min_steps=0, batch=128, learning_rate=5e-3)
+    return methods.fit("cmi", sample, [Lane(0.0), Lane(0.9)], recipe=recipe)
+
+
+@pytest.fixture(scope="session")
+def single(data, fitted):
+    return Predictor(
+        data.labels,
+        data.groups,
+        (Component.of("cmi", 0.0, "randomized", fitted, 0),),
+        preprocessing=data.preprocessing,
+        grouping=data.grouping,
+        about={
+            "choice": {"max_violation": 0.01},
+            "points": [(0.01, 0.1), (0.02, 0.2)],
+            "point": (0.02, 0.2),
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def mixture(single, fitted):
+    components = (*single.components, Component.of("cmi", 0.9, "randomized", fitted, 1))
+    return replace(single, components=components, weights=(0.3, 0.7))

@@ -1,0 +1,118 @@
+"""Files of any size: the same decisions as in memory, block by block, whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from people import people
+from separatrix.deploy.streaming import predict_file
+from separatrix.errors import DataError, InputError
+
+SALT = "kept by the operator, not in the model"
+
+
+@pytest.fixture
+def rows():
+    return people(1_000, seed=40) | {
+        "id": np.arange(1_000),
+        "note": np.repeat('two\nlines, "quoted"', 1_000),
+    }
+
+
+@pytest.fixture
+def files(rows, tmp_path):
+    frame = pl.DataFrame(rows)
+    frame.write_csv(tmp_path / "rows.csv")
+    frame.write_csv(tmp_path / "semicolon.csv", separator=";")
+    frame.write_parquet(tmp_path / "rows.parquet")
+    with gzip.open(tmp_path / "rows.csv.gz", "wb") as file:
+        file.write((tmp_path / "rows.csv").read_bytes())
+    return tmp_path
+
+
+@pytest.mark.parametrize("source", ["rows.csv", "semicolon.csv", "rows.csv.gz", "rows.parquet"])
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_a_file_is_predicted_like_the_rows_in_memory(mixture, rows, files, source, out):
+    done = predict_file(mixture, files / source, files / out, id_column="id", salt=SALT, rows=137)
+    read = pl.read_csv(files / out) if out.endswith("csv") else pl.read_parquet(files / out)
+    labels, branch = mixture.predict(rows, ids=rows["id"], salt=SALT, return_branch=True)
+    assert done == 1_000
+    assert read.columns == ["id", "prediction", "branch", "p_high", "p_low"]
+    assert read["id"].to_list() == list(range(1_000))
+    assert read["prediction"].to_list() == labels.tolist()
+    assert read["branch"].to_list() == branch.tolist()
+    np.testing.assert_allclose(
+        read["p_low"].to_numpy(), mixture.predict_proba(rows)[:, 1], atol=1e-7
+    )
+
+
+def test_a_seed_repeats_and_blocks_have_their_own_coins(single, files):
+    for out in ("a.csv", "b.csv"):
+        predict_file(single, files / "rows.csv", files / out, random_state=7, rows=100)
+    assert (files / "a.csv").read_text() == (files / "b.csv").read_text()
+    assert "branch" not in (files / "a.csv").read_text().splitlines()[0]
+
+
+def test_what_fails_leaves_nothing_behind(single, files):
+    text = (files / "rows.csv").read_text().replace(",f,", ",x,", 1)
+    (files / "bad.csv").write_text(text)
+    (files / "cut.parquet").write_bytes((files / "rows.parquet").read_bytes()[:-40])
+    (files / "cut.csv.gz").write_bytes((files / "rows.csv.gz").read_bytes()[:-40])
+    (files / "empty.csv").write_text("")
+    (files / "header.csv").write_text("age,job,sex\n")
+    before = {p.name for p in files.iterdir()}
+    for source, kind, message in (
+        ("bad.csv", InputError, "'x'"),
+        ("cut.parquet", DataError, "not a whole Parquet"),
+        ("cut.csv.gz", DataError, "cannot be read to its end"),
+        ("empty.csv", DataError, "is empty"),
+        ("header.csv", DataError, "has no rows"),
+        ("nowhere.csv", DataError, "no file"),
+    ):
+        with pytest.raises(kind, match=message):
+            predict_file(single, files / source, files / "out.csv")
+    for keywords, message in (
+        ({"id_column": "ID"}, "lacks the column 'ID'"),
+        ({"salt": SALT}, "--id"),
+        ({"rows": 0}, "got 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            predict_file(single, files / "rows.csv", files / "out.csv", **keywords)
+    with pytest.raises(InputError, match=r"\.csv or \.parquet, got 'out.txt'"):
+        predict_file(single, files / "rows.csv", files / "out.txt")
+    assert {p.name for p in files.iterdir()} == before
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(single, tmp_path):
+    """Ten times the rows, the same peak of memory within 20 MB: measured in processes of their
+    own.
+    """
+    single.save(tmp_path / "model")
+    peaks = []
+    for n in (20_000, 200_000):
+        rows = people(2_000, seed=41)
+        with open(tmp_path / "rows.csv", "w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(rows)
+            for _ in range(n // 2_000):
+                out.writerows(zip(*rows.values(), strict=True))
+        code = (
+            "import resource, sys, separatrix as sx; from separatrix.predictor import predict_file;"
+            f"print(predict_file(sx.load('{tmp_path}/model'), '{tmp_path}/rows.csv', "
+            f"'{tmp_path}/out.csv', rows=10_000));"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert done.stdout.split()[0] == str(n)
+        peaks.append(int(done.stdout.split()[1]) / 1024)
+    assert peaks[1] < peaks[0] + 20

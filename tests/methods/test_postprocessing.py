@@ -1,0 +1,178 @@
+"""The channel as a method and as an estimator around any classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from separatrix import methods
+from separatrix.core.counts import soft_counts
+from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.errors import InputError
+from separatrix.methods import Lane, Recipe, Sample
+from separatrix.methods.postprocessing import ChannelClassifier
+
+
+def people(
+    n: int = 4000, labels: int = 2, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    z, y = rng.integers(0, 2, n), rng.integers(0, labels, n)
+    X = rng.normal(size=(n, labels)) + np.eye(labels)[y] * (1.0 + z)[:, None] + 0.4 * z[:, None]
+    return X, y, z
+
+
+def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
+    table = soft_counts(q, y, z)
+    return float(conditional_mutual_information(table)), float(mutual_information(table))
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_exact_separation_on_the_rows_it_is_fitted_on(labels: int) -> None:
+    X, y, z = people(labels=labels)
+    base = LogisticRegression().fit(X[:2000], y[:2000])
+    held, yh, zh = X[2000:], y[2000:], z[2000:]
+    strict = ChannelClassifier(base, max_violation=0.0, prefit=True).fit(
+        held, yh, sensitive_features=zh
+    )
+    v, u = point(strict.predict_proba(held, sensitive_features=zh), yh, zh)
+    assert v < 1e-6
+    assert u > 0.05
+    free = ChannelClassifier(base, max_violation=None, prefit=True).fit(
+        held, yh, sensitive_features=zh
+    )
+    assert (
+        point(free.predict_proba(held, sensitive_features=zh), yh, zh)[1]
+        > point(base.predict_proba(held), yh, zh)[1]
+    )
+
+
+def test_cross_fitted_channel_beats_the_soft_posterior_on_unseen_rows() -> None:
+    """Why it exists: at a lower violation it keeps more than the sampled posterior of the same
+    classifier.
+    """
+    X, y, z = people(8000)
+    train, test = slice(0, 4000), slice(4000, 8000)
+    base = LogisticRegression().fit(X[train], y[train])
+    model = ChannelClassifier(LogisticRegression(), max_violation=0.002).fit(
+        X[train], y[train], sensitive_features=z[train]
+    )
+    soft = point(base.predict_proba(X[test]), y[test], z[test])
+    ours = point(model.predict_proba(X[test], sensitive_features=z[test]), y[test], z[test])
+    assert ours[0] < soft[0]
+    assert ours[1] > soft[1]
+
+
+def test_an_array_of_probabilities_will_do() -> None:
+    X, y, z = people()
+    p = LogisticRegression().fit(X, y).predict_proba(X)
+    a = ChannelClassifier(max_violation=0.001).fit(p, y, sensitive_features=z)
+    b = ChannelClassifier(max_violation=0.001).fit(p[:, 1], y, sensitive_features=z)
+    q = a.predict_proba(p, sensitive_features=z)
+    assert np.allclose(q, b.predict_proba(p[:, 1], sensitive_features=z))
+    drawn = a.predict(p, sensitive_features=z, random_state=3)
+    assert np.array_equal(drawn, a.predict(p, sensitive_features=z, random_state=3))
+    assert drawn.mean() == pytest.approx(q[:, 1].mean(), abs=0.03)
+    with pytest.raises(InputError, match="no channel"):
+        a.predict_proba(p[:1], sensitive_features=[7])
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_share_of_the_utility_is_softer_and_separated(labels: int) -> None:
+    X, y, z = people(labels=labels)
+    p = LogisticRegression().fit(X, y).predict_proba(X)
+    whole, half = (
+        ChannelClassifier(share=share).fit(p, y, sensitive_features=z) for share in (1.0, 0.5)
+    )
+    q = half.predict_proba(p, sensitive_features=z)
+    v, u = point(q, y, z)
+    assert u == pytest.approx(
+        0.5 * point(whole.predict_proba(p, sensitive_features=z), y, z)[1], rel=0.03
+    )
+    assert v < 1e-4
+    assert len(np.unique(q[:, 1])) > 1000  # it ranks, a rule of thresholds does not
+    if labels == 2:
+        column = ChannelClassifier(share=0.5).fit(p[:, 1], y, sensitive_features=z)
+        assert np.allclose(q, column.predict_proba(p[:, 1], sensitive_features=z))
+    with pytest.raises(InputError, match="`share` is a share of the utility, between 0 and 1"):
+        ChannelClassifier(share=1.5).fit(p, y, sensitive_features=z)
+
+
+def test_labels_keep_their_names() -> None:
+    X, y, z = people(1000)
+    names = np.array(["no", "yes"])[y]
+    model = ChannelClassifier(LogisticRegression(), max_violation=0.01).fit(
+        X, names, sensitive_features=z
+    )
+    assert set(model.predict(X, sensitive_features=z)) <= {"no", "yes"}
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:
+    pytest.importorskip("torch")
+    X, y, z = people(3000)
+    recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
+    sample = Sample(X, y, z)
+    fitted = methods.fit(
+        "postprocessing", sample, [Lane(t, None, 1) for t in (0.0, 0.5, 1.0)], recipe=recipe
+    )
+    v, u = np.array([point(q, y, z) for q in fitted.posteriors(X, z)]).T
+    assert v[0] > v[1] > v[2]
+    assert u[0] > u[1] > u[2]
+    assert v[2] < 2e-3  # fitted on out-of-fold scores of these rows: zero up to sampling error
+    with pytest.raises(InputError, match="needs the group"):
+        fitted.posteriors(X)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int) -> None:
+    pytest.importorskip("torch")
+    X, y, z = people(3000, labels)
+    recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
+    fitted = methods.fit(
+        "postprocessing",
+        Sample(X, y, z),
+        [Lane(t, None, 1) for t in (1.2, 1.6, 2.0)],
+        recipe=recipe,
+    )
+    restored = methods.get("postprocessing").restore(fitted.arrays())
+    q = fitted.posteriors(X, z)
+    assert np.array_equal(restored.posteriors(X, z), q)
+    u = np.array([point(own, y, z)[1] for own in q])
+    assert u[1] == pytest.approx(0.5 * u[0], rel=0.1)
+    assert u[2] == pytest.approx(0.0, abs=1e-12)
+    assert q[2] == pytest.approx(np.tile(np.bincount(y) / len(y), (len(y), 1)), abs=1e-6)
+
+
+def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
+    """The channel was fitted to scores of such ensembles on rows that they had not seen, so these
+    are what it is used on.
+    """
+    pytest.importorskip("torch")
+    X, y, z = people(1500)
+    recipe = Recipe(hidden=(8,), epochs=3, min_steps=0, batch=128, learning_rate=5e-3)
+    fitted = methods.fit(
+        "postprocessing", Sample(X, y, z), [Lane(1.0, None, 1), Lane(0.0, None, 1)], recipe=recipe
+    )
+    assert len(fitted.base.status) == 20
+    scores = fitted.base.posteriors(X, z).astype(float)
+    scores /= scores.sum(2, keepdims=True)
+    ensembles = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
+    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in ensembles], axis=0)
+    assert fitted.posteriors(X, z)[0] == pytest.approx(mean)
+
+
+def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
+    pytest.importorskip("torch")
+    X, y, z = people(600)
+    recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, batch=128)
+    fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1)], recipe=recipe)
+    arrays = {
+        name: value for name, value in fitted.arrays().items() if not name.startswith("base_ramp_")
+    }
+    old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
+    scores = fitted.base.posteriors(X, z)[:5].astype(float)
+    scores /= scores.sum(2, keepdims=True)
+    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in scores], axis=0)
+    assert old.posteriors(X, z)[0] == pytest.approx(mean)

@@ -1,0 +1,66 @@
+"""A sweep in a process of its own, for the tests that end it:
+`python killing.py FOLDER once|killed SEED`.
+
+"killed" starts it ten times, kills it -9 at a random moment each time and prints the number of
+records after each.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+
+import torch  # once, before the forks
+
+from separatrix.runs.jobs import Job, Source, grid, work
+from separatrix.runs.runner import run
+from separatrix.runs.store import Store
+
+LAW = {"law": "bayes", "n": 1_200}
+QUICK = (("epochs", 2), ("min_steps", 40), ("batch", 128))
+JOBS = (
+    Job("cmi", (0.0, 0.5, 1.0), changes=QUICK, keep=True),
+    Job("raw_cmi", (0.0, 1.0), changes=QUICK),
+    Job("erm", changes=QUICK),
+)
+
+
+def stacks():
+    return grid([Source("synthetic", LAW)], JOBS, folds=5)
+
+
+def finished(folder: str) -> int:
+    with Store(folder) as store:
+        return len(store.records())
+
+
+def killed(folder: str, seed: int) -> None:
+    chance = random.Random(seed)
+    torch.set_num_threads(1)
+    work(stacks()[0])  # warm: what is killed is the sweep, not its imports
+    for attempt in range(10):
+        before = finished(folder)
+        child = os.fork()
+        if child == 0:
+            run(stacks(), folder)
+            os._exit(0)
+        if attempt % 2:  # every other time let it get somewhere first
+            until = time.monotonic() + 20
+            while finished(folder) == before and time.monotonic() < until:
+                time.sleep(0.002)
+            time.sleep(chance.uniform(0.0, 0.05))
+        else:
+            time.sleep(chance.uniform(0.0, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        print(finished(folder), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[2] == "killed":
+        killed(sys.argv[1], int(sys.argv[3]))
+    else:
+        print(run(stacks(), sys.argv[1]))

@@ -1,0 +1,86 @@
+"""The paper's two policies, against brute force and scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from separatrix.core import information
+from separatrix.core.counts import CountTable, soft_counts
+from separatrix.runs.evaluation import best_threshold, decide, evaluate, thresholds
+
+
+def objective(score, y, z, t, weight):
+    """Accuracy − w · EO gap of the decision score > t, from the public tables."""
+    table = CountTable.from_labels(y, z, (score > t).astype(int), labels=[0, 1]).counts
+    return float(information.accuracy(table) - weight * information.eo_gap(table))
+
+
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60
+    ),
+    weight=st.sampled_from([0.0, 0.3, 1.0, 30.0]),
+)
+def test_the_threshold_is_the_best_of_all(rows, weight):
+    score, y, z = (
+        np.array([r[0] for r in rows]) / 20,
+        np.array([r[1] for r in rows]),
+        np.array([r[2] for r in rows]),
+    )
+    found = best_threshold(score, y, z, 3, weight)
+    values = [objective(score, y, z, t, weight) for t in np.r_[-1.0, np.unique(score) + 1e-9, 2.0]]
+    assert objective(score, y, z, found, weight) == pytest.approx(max(values), abs=1e-9)
+
+
+def test_of_equal_thresholds_the_one_closest_to_one_half():
+    y, z = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    assert best_threshold(np.array([0.0, 0.0, 1.0, 1.0]), y, z, 2, 1.0) == 0.5
+    flat = np.full(4, 0.3)  # every decision is as good as the other: one half of the rows are right
+    assert best_threshold(flat, y, z, 2, 0.0) in (-0.7, 1.3)
+
+
+@pytest.mark.parametrize(("labels", "groups"), [(2, 2), (2, 5), (4, 3)])
+def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
+    rng = np.random.default_rng(labels)
+    n, m = 400, 3
+    y, z = rng.integers(0, labels, n), rng.integers(0, groups, n)
+    logits = rng.normal(size=(m, n, labels)) + 1.5 * np.eye(labels)[y]
+    q = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    train, test = np.arange(0, n, 2), np.arange(1, n, 2)
+    weights = [0.0, 0.5, 1.0]
+    cuts = (
+        thresholds(q[:, train], y[train], z[train], groups, weights)
+        if labels == 2
+        else [np.nan] * m
+    )
+    found = evaluate(q[:, test], y[test], z[test], groups, cuts)
+    for lane, scores in enumerate(found):
+        np.testing.assert_allclose(
+            scores.soft, soft_counts(q[lane, test], y[test], z[test])[:, :groups], atol=1e-9
+        )
+        if labels == 2:
+            cut = best_threshold(q[lane, train, 1], y[train], z[train], groups, weights[lane])
+            assert cuts[lane] == cut
+            hard = (q[lane, test, 1] > cut).astype(int)
+            expected = roc_auc_score(y[test], q[lane, test, 1])
+        else:
+            hard = q[lane, test].argmax(1)
+            expected = roc_auc_score(y[test], q[lane, test], multi_class="ovr", average="macro")
+        table = CountTable.from_labels(y[test], z[test], hard, labels=range(labels)).counts
+        np.testing.assert_array_equal(scores.hard, table)
+        assert scores.auroc == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_base_score_may_rank_instead_of_a_decision():
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(0, 2, 100), rng.integers(0, 2, 100)
+    base = np.clip(0.5 * rng.random(100) + 0.3 * y, 0, 1)
+    score = np.stack([1 - base, base], -1)[None]
+    decision = decide(score, [0.5])
+    (with_base,) = evaluate(decision, y, z, 2, [0.5], ranking=score)
+    assert with_base.auroc == pytest.approx(roc_auc_score(y, base))
+    assert with_base.hard.sum() == 100

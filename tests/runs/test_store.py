@@ -1,0 +1,156 @@
+"""Records on disk: what is written is read, stacks are whole or absent, damage is one sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from separatrix.core import information
+from separatrix.errors import DataError, InputError
+from separatrix.runs.store import FILE, Curve, Record, Store, key_of, means, read, select
+
+
+def question(**more):
+    base = {
+        "dataset": "d",
+        "method": "m",
+        "inputs": "xz",
+        "recipe": "default",
+        "trade_off": 0.5,
+        "fold": 0,
+        "seed": 0,
+    }
+    return base | more
+
+
+def table(seed):
+    return np.random.default_rng(seed).random((2, 3, 2)) * 100
+
+
+def test_records_come_back_bit_for_bit(tmp_path):
+    with Store(tmp_path) as store:
+        store.add(
+            [
+                Record(question(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5)
+                for f in range(3)
+            ]
+        )
+    with Store(tmp_path, create=False) as store:
+        back = store.records()
+    for fold, record in enumerate(back):
+        assert record.question == question(fold=fold)
+        assert record.key == key_of(question(fold=fold))
+        np.testing.assert_array_equal(record.soft, table(fold))
+        np.testing.assert_array_equal(record.hard, table(fold + 9))
+        assert (record.auroc, record.threshold, record.seconds) == (0.7, 0.4, 1.5)
+
+
+def test_metrics_are_those_of_the_tables(tmp_path):
+    with Store(tmp_path) as store:
+        store.add(
+            [Record(question(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
+        )
+        store.add([Record(question(fold=3), "diverged", "NaN")])
+    columns = read(tmp_path)
+    for f in range(3):
+        for policy, shift in (("randomized", 0), ("deterministic", 9)):
+            row = select(columns, fold=f, policy=policy)
+            assert row["violation"][0] == information.conditional_mutual_information(
+                table(f + shift)
+            )
+            assert row["utility"][0] == information.mutual_information(table(f + shift))
+            assert row["eo_gap"][0] == information.eo_gap(table(f + shift))
+            assert row["accuracy"][0] == information.accuracy(table(f + shift))
+    lost = select(columns, fold=3)
+    assert np.isnan(lost["violation"]).all()
+    assert lost["counts"].tolist() == [None, None]
+    mean = select(means(columns), policy="randomized")
+    np.testing.assert_array_equal(mean["folds"], [3])
+    np.testing.assert_array_equal(mean["lost"], [1])
+    v = [float(information.conditional_mutual_information(table(f))) for f in range(3)]
+    np.testing.assert_allclose(mean["violation"], np.mean(v))
+    np.testing.assert_allclose(mean["violation_sd"], np.std(v, ddof=1))
+
+
+def test_a_final_record_stays_and_a_failed_one_is_replaced(tmp_path):
+    with Store(tmp_path) as store:
+        store.add([Record(question(), "error", "it broke")])
+        assert store.finished() == set()
+        store.add([Record(question(), "ok", "", table(0), table(1), 0.7)])
+        assert store.finished() == {key_of(question())}
+        store.add([Record(question(), "ok", "", table(5), table(6), 0.1)])
+        store.add([Record(question(), "timeout", "late")])
+        (record,) = store.records()
+    np.testing.assert_array_equal(record.soft, table(0))
+    assert record.status == "ok"
+
+
+def test_a_stack_is_written_whole_or_not_at_all(tmp_path):
+    good, bad = (
+        Record(question(fold=0), "ok", "", table(0), table(1), 0.7),
+        Record(question(fold=1), "ok"),
+    )
+    object.__setattr__(bad, "status", object())  # SQLite cannot store it: the second row fails
+    with Store(tmp_path) as store, pytest.raises(DataError):
+        store.add([good, bad])
+    with Store(tmp_path) as store:
+        assert store.records() == []
+
+
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
+    with Store(tmp_path) as store:
+        store.add([Record(question(), "ok", "", table(0), table(1), 0.7)])
+        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
+        store._db.execute(
+            f"PRAGMA max_page_count = {pages}"
+        )  # SQLite then answers as on a full disk
+        many = [Record(question(fold=f), "ok", "", table(f), table(f), 0.7) for f in range(1, 200)]
+        with pytest.raises(DataError, match=r"disk is full.*Nothing that was finished is lost"):
+            store.add(many)
+    with Store(tmp_path) as store:
+        assert len(store.records()) == 1
+        store.add(many)
+        assert len(store.records()) == 200
+
+
+def test_folders_without_records_newer_and_damaged_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="no results"):
+        read(tmp_path)
+    with Store(tmp_path) as store:
+        store._db.execute("PRAGMA user_version = 99")
+    with pytest.raises(DataError, match="format 99"):
+        read(tmp_path)
+    (tmp_path / FILE).write_bytes(b"this is no database, " * 100)
+    with pytest.raises(DataError, match="not a database"):
+        read(tmp_path)
+
+
+def test_datasets_and_curves_come_back(tmp_path):
+    with Store(tmp_path) as store:
+        store.describe("d", {"labels": ["no", "yes"]})
+        store.add_curve(
+            Curve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), question="q"
+        )
+        assert store.datasets() == {"d": {"labels": ["no", "yes"]}}
+        (curve,) = store.curves()
+        assert store.curves("another question") == []
+        assert len(store.curves("q")) == 1
+    assert (curve.dataset, curve.name) == ("d", "limit")
+    np.testing.assert_array_equal(curve.utility, [0.2, 0.3])
+
+
+def test_an_unknown_column_is_named():
+    with pytest.raises(InputError, match="no column 'flod'"):
+        select({"fold": np.arange(2)}, flod=1)
+
+
+def test_the_example_folder_has_every_cell(results_folder):
+    columns = read(results_folder)
+    assert set(columns["status"]) == {"ok"}
+    assert len(columns["fold"]) == 2 * 3 * 2 * (4 + 3 + 1 + 1)
+    assert np.isfinite(columns["violation"]).all()
+    assert (columns["violation"] >= 0).all()
+    assert set(columns["policy"]) == {"randomized", "deterministic"}
+    three = select(columns, dataset="three")["counts"]
+    assert {c.shape for c in three} == {(3, 3, 3)}
+    assert all(c.sum() == pytest.approx(500, abs=1) for c in three)

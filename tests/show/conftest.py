@@ -1,0 +1,99 @@
+"""A headless Chromium, the report of the small sweep in it, and the records that it shows."""
+
+from __future__ import annotations
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from separatrix.core.envelope import concave_envelope
+from separatrix.runs.store import means, read, select
+from separatrix.show import report
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium through its own driver; nothing is downloaded."""
+    webdriver = pytest.importorskip(
+        "selenium.webdriver", reason="selenium (a [dev] dependency) is not installed"
+    )
+    chromium = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip(
+            "no Chromium and chromedriver here (Debian: apt-get install chromium chromium-driver)"
+        )
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1280,1000",
+    ):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield made
+    made.quit()
+
+
+@pytest.fixture(scope="session")
+def report_path(results_folder, tmp_path_factory) -> Path:
+    return report.write(results_folder, tmp_path_factory.mktemp("report") / "report.html")
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens a report in the browser: `open_page(path)`."""
+    from page import Page
+
+    return partial(Page, browser)
+
+
+@pytest.fixture
+def page(open_page, report_path):
+    """The report of the small sweep, at dataset `two`."""
+    made = open_page(report_path)
+    made.option("dataset", "two")
+    return made
+
+
+@pytest.fixture(scope="session")
+def mean(results_folder):
+    """Fold means of dataset `two`, read from the records; `name` is what the page calls the
+    point.
+    """
+    made = select(means(read(results_folder)), dataset="two")
+    methods = {
+        ("cmi", "xz"): "CMI",
+        ("raw_cmi", "xz"): "Raw CMI",
+        ("erm", "xz"): "ERM ([Z|X])",
+        ("erm", "x"): "ERM (X)",
+    }
+    points = zip(made["method"], made["inputs"], made["trade_off"], strict=True)
+    return made | {
+        "name": np.array(
+            [f"{methods[method, inputs]}, λ = {value:g}" for method, inputs, value in points]
+        )
+    }
+
+
+@pytest.fixture(scope="session")
+def part(mean):
+    """Those of the randomised policy, which the page shows first."""
+    return select(mean, policy="randomized")
+
+
+@pytest.fixture(scope="session")
+def hull(part):
+    """Their envelope in the plane of v and u."""
+    return concave_envelope(part["violation"], part["utility"])

@@ -1,0 +1,157 @@
+"""The finite-sample bound: never wrong more often than it says, at any size, and never vacuous by
+accident.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import kl_div
+from scipy.stats import binomtest
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import conditional_mutual_information, violation_ceiling
+from separatrix.errors import InputError
+from separatrix.statistics.bounds import ball_bound, ball_radius, rate_intervals, upper_bound
+from strategies import count_tables
+
+
+def rows_of(rng, rates, n, kind):
+    y, z = rng.integers(0, rates.shape[0], n), rng.integers(0, rates.shape[1], n)
+    concentration = {"hard": 0.0, "soft": 3.0, "weighted": 3.0}[kind]
+    if kind == "hard":
+        return CountTable.from_labels(
+            y, z, (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1), labels=range(2)
+        )
+    q = rng.standard_gamma(rates[y, z] * concentration) + 1e-12
+    q /= q.sum(1, keepdims=True)
+    return CountTable.from_posteriors(
+        q, y, z, labels=range(2), sample_weight=rng.random(n) if kind == "weighted" else None
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hard", "soft", "weighted"])
+@pytest.mark.parametrize("n", [15, 60, 1_000])
+def test_bound_fails_at_most_one_minus_confidence(kind, n):
+    """Conditional on the observed composition of (Y, Z), as the docstring says."""
+    rng = np.random.default_rng(0)
+    rates = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.3, 0.7], [0.05, 0.95]]])
+    confidence, repetitions, failures = 0.6, 400, 0
+    for _ in range(repetitions):
+        table = rows_of(rng, rates, n, kind)
+        composition = table.counts.sum(2)[:, : len(table.groups), None]
+        truth = float(conditional_mutual_information(composition * rates[:, list(table.groups)]))
+        failures += upper_bound(table, confidence) < truth - 1e-12
+    assert failures / repetitions <= 1 - confidence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["hard", "soft", "weighted"])
+def test_rate_intervals_hold_all_at_once(kind):
+    rng = np.random.default_rng(1)
+    rates = np.array([[[0.97, 0.03], [0.8, 0.2]], [[0.5, 0.5], [0.1, 0.9]]])
+    confidence, repetitions, failures = 0.7, 500, 0
+    for _ in range(repetitions):
+        low, high = rate_intervals(rows_of(rng, rates, 300, kind), confidence)
+        failures += not ((low <= rates) & (rates <= high)).all()
+    assert failures / repetitions <= 1 - confidence
+
+
+@given(count_tables())
+def test_bound_is_above_the_plug_in_and_below_the_ceiling(counts):
+    counts = np.round(counts * 3 + 0.4)
+    table = CountTable(counts, *(tuple(range(k)) for k in counts.shape), rows=int(counts.sum()))
+    bound = upper_bound(table)
+    assert (
+        conditional_mutual_information(counts) - 1e-9 <= bound <= violation_ceiling(counts) + 1e-12
+    )
+
+
+@given(st.integers(0, 30), st.integers(1, 30))
+def test_hard_intervals_are_clopper_pearson(k, extra):
+    counts = np.array([[[float(extra), float(k)]]])
+    table = CountTable(counts, (0,), (0,), (0, 1), rows=k + extra)
+    low, high = rate_intervals(table, 0.9, simultaneous=False)
+    exact = binomtest(k, k + extra).proportion_ci(0.9, method="exact")
+    assert low[0, 0, 1] == pytest.approx(exact.low, abs=1e-9)
+    assert high[0, 0, 1] == pytest.approx(exact.high, abs=1e-9)
+
+
+def test_bound_closes_in_on_v_as_rows_come_in():
+    rng = np.random.default_rng(0)
+    rates = np.array([[[0.9, 0.1], [0.8, 0.2]], [[0.3, 0.7], [0.2, 0.8]]])
+    gaps = []
+    for n in (1_000, 30_000, 1_000_000):
+        table = rows_of(rng, rates, n, "hard")
+        gaps.append(upper_bound(table) - float(conditional_mutual_information(table.counts)))
+    assert gaps[0] > gaps[1] > gaps[2] > 0
+    assert gaps[2] < 0.0015
+
+
+def test_the_reference_is_the_best_one():
+    """No other common reference gives a smaller bound."""
+    rng = np.random.default_rng(0)
+    table = rows_of(
+        rng, np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.3, 0.7], [0.2, 0.8]]]), 500, "hard"
+    )
+    low, high = rate_intervals(table)
+    share = table.counts.sum(2) / table.counts.sum()
+    bound = upper_bound(table)
+
+    def value(q):
+        q = q[:, None, :]
+        terms = [p * np.log(np.where(p > 0, p, 1.0) / q) - p + q for p in (low, high)]
+        return (share[:, :, None] * np.maximum(*terms)).sum()
+
+    others = [value(rng.uniform(0.01, 1.0, (2, 2))) for _ in range(300)]
+    plug_in = table.counts.sum(1) / table.counts.sum((1, 2))[:, None]
+    assert bound <= min(*others, value(plug_in)) + 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("soft", [False, True])
+def test_the_ball_bound_fails_no_more_often_than_it_says(soft):
+    """Hard labels and posteriors, v = 0 and v > 0, at confidence 0.9: at most one in ten bounds is
+    below the truth.
+    """
+    rng = np.random.default_rng(0)
+    shares = np.array([[0.3, 0.1, 0.1], [0.2, 0.25, 0.05]])
+    for spread in (0.0, 0.2):
+        rate = np.array([0.3, 0.6])[:, None] + spread * np.array([-1, 0, 1])
+        failures = 0
+        for _ in range(60):
+            rows = rng.multinomial(400, shares.ravel())
+            y, z = np.repeat(np.unravel_index(np.arange(6), (2, 3)), rows, axis=1)
+            q = rate[y, z] if not soft else rng.beta(4 * rate[y, z], 4 * (1 - rate[y, z]))
+            u = q if soft else (rng.random(len(y)) < q)
+            table = CountTable.from_posteriors(np.column_stack([1.0 - u, u]), y, z, labels=(0, 1))
+            truth = table.counts.sum(2, keepdims=True) * np.stack([1 - rate, rate], -1)
+            failures += ball_bound(table, 0.9) < conditional_mutual_information(truth)
+        assert failures <= 6
+
+
+def test_the_radius_of_the_ball_is_above_the_quantile_of_simulated_divergences():
+    rng = np.random.default_rng(0)
+    for n, p in ((5, 0.3), (50, 0.02), (1_000, 0.5)):
+        mean = rng.binomial(n, p, size=(20_000, 4)) / n
+        divergence = n * (kl_div(mean, p) + kl_div(1 - mean, 1 - p)).sum(1)
+        for error in (0.2, 0.05, 0.01):
+            assert (divergence > ball_radius(4, error)).mean() <= error
+
+
+def test_the_ball_bound_is_tighter_for_posteriors_and_many_groups_and_refuses_the_rest():
+    rng = np.random.default_rng(1)
+    y, z = rng.integers(0, 2, 5_000), rng.integers(0, 5, 5_000)
+    hard = CountTable.from_labels(y, z, rng.integers(0, 2, 5_000))
+    assert ball_bound(hard) < 0.8 * upper_bound(hard)
+    assert ball_bound(hard) >= conditional_mutual_information(hard.counts)
+    one_group = CountTable.from_labels(y, np.zeros(5_000, int), y)
+    assert ball_bound(one_group) == 0.0
+    weighted = CountTable.from_labels(y, z, y, sample_weight=rng.random(5_000))
+    three = CountTable.from_labels(rng.integers(0, 3, 99), z[:99], rng.integers(0, 3, 99))
+    for table in (weighted, three):
+        with pytest.raises(InputError, match="two predictions and rows of weight one"):
+            ball_bound(table)

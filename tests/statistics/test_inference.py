@@ -1,0 +1,230 @@
+"""Sampling error: what each number promises is simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy.stats import chi2_contingency, fisher_exact
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import (
+    conditional_mutual_information,
+    miller_madow,
+    violation_ceiling,
+)
+from separatrix.statistics import inference
+from strategies import count_tables
+
+
+def table_of(counts: np.ndarray) -> CountTable:
+    y, z, u = (tuple(range(k)) for k in counts.shape)
+    return CountTable(counts.astype(float), y, z, u, rows=int(counts.sum()))
+
+
+def tilted_law(shape: tuple[int, int, int], tilt: float, seed: int = 0) -> np.ndarray:
+    """A law whose violation grows from 0 with the tilt."""
+    rng = np.random.default_rng(seed)
+    p_yz = rng.dirichlet(np.full(shape[0] * shape[1], 5.0)).reshape(shape[:2])
+    rates = rng.dirichlet(np.full(shape[2], 5.0), size=shape[0])[:, None] * np.exp(
+        tilt * rng.normal(size=shape)
+    )
+    return p_yz[:, :, None] * rates / rates.sum(-1, keepdims=True)
+
+
+def draw_tables(p: np.ndarray, n: int, repetitions: int, seed: int = 1) -> list[CountTable]:
+    rng = np.random.default_rng(seed)
+    return [
+        table_of(counts)
+        for counts in rng.multinomial(n, p.ravel(), size=repetitions).reshape(-1, *p.shape)
+    ]
+
+
+@given(count_tables())
+@settings(max_examples=300)
+def test_every_number_is_finite_and_in_range(counts):
+    table = table_of(np.round(counts * 3 + 0.4))
+    error = inference.noise(table)
+    assert all(np.isfinite(value) for value in vars(error).values())
+    low, high = inference.interval(table)
+    assert 0 <= low <= high <= violation_ceiling(table.counts) + 1e-12
+    assert 0 < inference.p_value(table) <= 1
+    assert np.isfinite(inference.corrected(table)).all()
+    assert np.isfinite(inference.standard_error(table))
+
+
+def test_bias_of_well_filled_hard_counts_is_miller_madow():
+    p = tilted_law((2, 3, 4), 0.0)
+    table = table_of(np.round(p * 1e7))
+    assert inference.noise(table).bias == pytest.approx(
+        miller_madow(2, 3, 4, table.counts.sum()), rel=1e-3
+    )
+    assert inference.noise(table).freedom == pytest.approx(2 * 2 * 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "n"), [((2, 2, 2), 500), ((2, 3, 5), 1_000), ((20, 9, 20), 20_000)]
+)
+@pytest.mark.parametrize("tilt", [0.0, 0.3])
+def test_corrected_violation_is_unbiased(shape, n, tilt):
+    p = tilted_law(shape, tilt)
+    truth = float(conditional_mutual_information(p))
+    estimates = np.array(
+        [inference.corrected(t)[0] for t in draw_tables(p, n, 400 if n < 5_000 else 40)]
+    )
+    plug_in_bias = np.mean([inference.noise(t).bias for t in draw_tables(p, n, 20)])
+    margin = 4 * estimates.std() / np.sqrt(len(estimates)) + 0.02 * plug_in_bias
+    assert estimates.mean() == pytest.approx(truth, abs=margin)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("shape", "n", "tilt"),
+    [
+        ((2, 2, 2), 500, 0.0),
+        ((2, 2, 2), 5_000, 0.1),
+        ((2, 2, 2), 5_000, 0.5),
+        ((2, 5, 2), 2_000, 0.0),
+        ((2, 5, 2), 2_000, 0.2),
+        ((20, 9, 20), 20_000, 0.0),
+    ],
+)
+def test_interval_covers(shape, n, tilt):
+    """Within what 500 repetitions can tell of the nominal 95 %; the full grid is
+    benchmarks/coverage.py.
+    """
+    repetitions = 500 if n < 20_000 else 100
+    p = tilted_law(shape, tilt)
+    truth = float(conditional_mutual_information(p))
+    spans = np.array([inference.interval(t) for t in draw_tables(p, n, repetitions)])
+    covered = ((spans[:, 0] <= truth + 1e-12) & (truth <= spans[:, 1])).mean()
+    assert covered >= 0.95 - 0.02 - 2 * np.sqrt(0.05 * 0.95 / repetitions)
+    if tilt:
+        assert covered <= 0.99
+
+
+@pytest.mark.slow
+def test_a_naive_bootstrap_adds_the_bias_again_and_ours_does_not():
+    """Seen at 20 × 20 × 9, n = 20,000: plug-in 0.418, bootstrap mean 0.486. The correction undoes
+    the excess.
+    """
+    p = tilted_law((20, 9, 20), 0.6)
+    truth, rng = float(conditional_mutual_information(p)), np.random.default_rng(0)
+    table = draw_tables(p, 20_000, 1)[0]
+    plug_in = float(conditional_mutual_information(table.counts))
+    again = rng.multinomial(20_000, table.law().ravel(), size=20).reshape(-1, *p.shape)
+    assert conditional_mutual_information(again).mean() > plug_in + 0.03
+    assert abs(inference.corrected(table)[0] - truth) < 0.25 * (plug_in - truth)
+
+
+@pytest.mark.slow
+def test_posteriors_have_far_less_bias_than_draws_from_them():
+    rng = np.random.default_rng(0)
+    n, k, repetitions = 400, 3, 150
+    soft, hard, soft_corrected, hard_corrected = [], [], [], []
+    for _ in range(repetitions):
+        y, z = rng.integers(0, k, n), rng.integers(0, 4, n)
+        q = rng.dirichlet(np.full(k, 4.0), size=n)  # the same law in every group: v = 0
+        drawn = (q.cumsum(1) > rng.random((n, 1))).argmax(1)
+        for table, plug_in, fixed in (
+            (CountTable.from_posteriors(q, y, z), soft, soft_corrected),
+            (CountTable.from_labels(y, z, drawn), hard, hard_corrected),
+        ):
+            plug_in.append(float(conditional_mutual_information(table.counts)))
+            fixed.append(inference.corrected(table)[0])
+    assert np.mean(soft) < 0.15 * np.mean(hard)
+    assert abs(np.mean(soft_corrected)) < 0.1 * np.mean(soft)
+    assert abs(np.mean(hard_corrected)) < 0.1 * np.mean(hard)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
+def test_interval_and_test_hold_for_posteriors_and_weights(weighted):
+    rng = np.random.default_rng(3)
+    n, repetitions, covered, rejected = 1_000, 250, 0, 0
+    shift = rng.normal(0.0, 0.3, (2, 3, 2))
+    for tilt in (0.0, 1.0):
+        mean = np.array([[[0.7, 0.3]], [[0.4, 0.6]]]) * np.exp(tilt * shift)
+        mean /= mean.sum(-1, keepdims=True)
+        truth = float(conditional_mutual_information(np.full((2, 3, 1), 1 / 6) * mean))
+        for _ in range(repetitions):
+            y, z = rng.integers(0, 2, n), rng.integers(0, 3, n)
+            q = rng.standard_gamma(mean[y, z] * 5)
+            q /= q.sum(1, keepdims=True)
+            table = CountTable.from_posteriors(
+                q, y, z, sample_weight=rng.gamma(2.0, size=n) if weighted else None
+            )
+            low, high = inference.interval(table)
+            covered += low <= truth <= high
+            rejected += tilt == 0 and inference.p_value(table) <= 0.05
+    assert 0.92 <= covered / (2 * repetitions) <= 0.985
+    assert rejected / repetitions <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / repetitions)
+
+
+@pytest.mark.slow
+def test_p_value_is_uniform_under_separation_and_small_otherwise():
+    p = tilted_law((2, 3, 2), 0.0)
+    values = np.array(
+        [inference.p_value(t, random_state=i) for i, t in enumerate(draw_tables(p, 300, 500))]
+    )
+    for level in (0.05, 0.2, 0.5):
+        assert (values <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / len(values))
+    assert (values <= 0.5).mean() > 0.4
+    assert (
+        np.mean(
+            [
+                inference.p_value(t) <= 0.05
+                for t in draw_tables(tilted_law((2, 3, 2), 0.5), 2_000, 30)
+            ]
+        )
+        > 0.9
+    )
+
+
+def test_p_value_agrees_with_exact_and_large_sample_tests():
+    """One label makes it a test of independence: Fisher's test orders 2 × 2 tables alike here, and
+    G is chi-squared.
+    """
+    counts = np.array([[[7, 3], [2, 8]]])
+    assert inference.p_value(table_of(counts)) == pytest.approx(
+        fisher_exact(counts[0]).pvalue, abs=0.01
+    )
+    counts = np.array([[[300, 250, 220], [280, 270, 260]]])
+    reference = chi2_contingency(counts[0], correction=False, lambda_="log-likelihood").pvalue
+    assert inference.p_value(table_of(counts)) == pytest.approx(reference, abs=0.01)
+    big = table_of(counts * 3_000)  # beyond the Monte Carlo's size
+    small_effect = np.array([[[1_000_400, 999_700], [1_000_000, 1_000_100]]])
+    reference = chi2_contingency(small_effect[0], correction=False, lambda_="log-likelihood").pvalue
+    assert inference.p_value(table_of(small_effect)) == pytest.approx(reference, rel=0.01)
+    assert inference.p_value(big) < 1e-10
+
+
+def test_interval_excludes_zero_just_when_the_large_sample_test_rejects():
+    checked = 0
+    for table in draw_tables(tilted_law((2, 2, 2), 0.25), 1_500, 60):
+        error = inference.noise(table)
+        p = inference._tails(0.0, error)[0]
+        assert (inference.interval(table)[0] > 0) == (p < 0.05)
+        checked += p < 0.05
+    assert 5 < checked < 55
+
+
+def test_sparse_tables_are_not_estimable():
+    p = tilted_law((20, 9, 20), 0.0)
+    assert not inference.noise(draw_tables(p, 515, 1)[0]).estimable
+    assert inference.noise(draw_tables(p, 20_000, 1)[0]).estimable
+    constant = np.zeros((2, 2, 2))
+    constant[:, :, 0] = 100
+    assert not inference.noise(table_of(constant)).estimable
+
+
+def test_weights_enter_by_their_ratios_only():
+    rng = np.random.default_rng(0)
+    y, z, u = rng.integers(0, 2, (3, 500))
+    w = rng.random(500) + 0.1
+    a, b = (CountTable.from_labels(y, z, u, sample_weight=w * scale) for scale in (1.0, 1e6))
+    assert inference.interval(a) == pytest.approx(inference.interval(b))
+    ones = CountTable.from_labels(y, z, u, sample_weight=np.full(500, 7.0))
+    plain = CountTable.from_labels(y, z, u)
+    assert inference.noise(ones).bias == pytest.approx(inference.noise(plain).bias, rel=0.02)

@@ -1,0 +1,275 @@
+"""A traced frontier: its points are those of its models on rows they did not see, and it survives
+saving.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import separatrix as sx
+from separatrix import datasets
+from separatrix.core.counts import CountTable
+from separatrix.errors import DataError, InputError
+from separatrix.runs.store import ALL_ROWS, Store, select
+from separatrix.tracing.rows import as_data
+
+pytest.importorskip("torch")
+LAMBDAS = (0.0, 0.5, 1.0)
+
+
+def people(n: int = 600) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    sex = rng.choice(["f", "m"], n)
+    age = rng.normal(40, 10, n).round(1)
+    job = rng.choice(["cook", "nurse", "<script>"], n)
+    score = 0.05 * (age - 40) + 0.8 * (job == "nurse") + 0.7 * (sex == "m") + rng.normal(0, 1, n)
+    return pd.DataFrame(
+        {"age": age, "job": job, "sex": sex, "hired": np.where(score > 0.6, "yes", "no")}
+    )
+
+
+@pytest.fixture(scope="module")
+def frontier():
+    frame = people()
+    return sx.trace(
+        frame[["age", "job"]],
+        frame["hired"],
+        sensitive_features=frame["sex"],
+        trade_offs=LAMBDAS,
+        cv=2,
+    )
+
+
+def test_points_are_a_tidy_frame_with_every_cell(frontier):
+    points = frontier.points
+    cmi = points[points["method"] == "cmi"]
+    assert len(cmi) == len(LAMBDAS) * 2 * 2
+    assert set(cmi["policy"]) == {"randomized", "deterministic"}
+    for name in ("violation", "utility", "eo_gap", "accuracy", "auroc"):
+        assert np.isfinite(cmi[name]).all()
+    assert {("erm", "xz"), ("erm", "x")} <= set(
+        zip(points["method"], points["inputs"], strict=True)
+    )
+
+
+def test_held_out_posteriors_give_the_points(frontier):
+    """The audit of the out-of-fold posteriors of a fold is the point of that fold."""
+    y, z, fold = (frontier.rows[name] for name in ("y", "z", "fold"))
+    for trade_off in LAMBDAS:
+        q = frontier.held_out("cmi", trade_off)
+        for k in range(2):
+            point = select(
+                frontier.columns, method="cmi", trade_off=trade_off, fold=k, policy="randomized"
+            )
+            a = sx.audit(y[fold == k], q[fold == k], sensitive_features=z[fold == k])
+            assert a.violation == pytest.approx(point["violation"][0], abs=1e-6)
+            assert a.utility == pytest.approx(point["utility"][0], abs=1e-6)
+
+
+def test_models_work_on_raw_rows_of_any_order_of_columns(frontier):
+    frame = people()
+    data = datasets.from_frame(frame, target="hired", sensitive="sex")
+    np.testing.assert_array_equal(data.y, frontier.rows["y"])
+    for fold in range(2):
+        model = frontier.model("cmi", 0.5, fold=fold)
+        rows = frontier.rows["fold"] == fold
+        X = model.preprocessing.transform(frame[["job", "sex", "age"]])
+        q = model.posteriors(X[rows], frontier.grouping.codes(frame)[rows])
+        np.testing.assert_array_equal(q, frontier.held_out("cmi", 0.5)[rows])
+    final = frontier.model("cmi", 0.5)
+    assert final.fold == ALL_ROWS
+    q = final.posteriors(frontier.preprocessing().transform(frame), data.z)
+    assert np.isfinite(q).all()
+
+
+def test_the_envelope_is_concave_and_above_every_point(frontier):
+    for policy in ("randomized", "deterministic"):
+        hull = frontier.envelope(policy)
+        mean = select(frontier.means, policy=policy)
+        assert (hull.at(mean["violation"]) >= mean["utility"] - 1e-12).all()
+        assert (np.diff(hull.price()) <= 1e-12).all()
+        for method, trade_off, v in zip(hull.method, hull.trade_off, hull.violation, strict=True):
+            own = select(mean, method=method, trade_off=trade_off)
+            assert v in own["violation"]
+        assert len(hull.points) == len(hull.violation)
+    only = frontier.envelope(method="cmi")
+    assert set(only.method) == {"cmi"}
+
+
+def test_saved_and_loaded_it_is_the_same(frontier, tmp_path):
+    place = frontier.save(tmp_path / "kept")
+    again = sx.load_frontier(place)
+    pd.testing.assert_frame_equal(again.points, frontier.points)
+    np.testing.assert_array_equal(again.held_out("erm", 0.0), frontier.held_out("erm", 0.0))
+    assert again.labels == ("no", "yes")
+    assert again.groups == ("f", "m")
+    with pytest.raises(InputError, match="exists already"):
+        frontier.save(place)
+    assert not list(tmp_path.glob(".kept*"))
+
+
+def test_plot_and_report_are_whole_files(frontier, tmp_path):
+    figure = frontier.plot(tmp_path / "frontier.png")
+    assert len(figure.axes) == 2
+    assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    page = frontier.report(tmp_path / "report.html").read_text()
+    assert page.rstrip().endswith("</html>")
+    assert 'src="http' not in page  # opens offline
+    assert str(frontier)  # the table
+    assert "cmi" in repr(frontier)
+
+
+def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
+    """trace → select → save → load → predict, as the README has it."""
+    frame = people()
+    point = frontier.select(max_violation=0.01, maximize="auroc")
+    point.predictor.save(tmp_path / "model")
+    again = sx.load(tmp_path / "model")
+    rows = frame[["age", "job"]]
+    q = again.predict_proba(rows, sensitive_features=frame["sex"])
+    np.testing.assert_array_equal(
+        q, point.predictor.predict_proba(rows, sensitive_features=frame["sex"])
+    )
+    assert set(again.predict(rows, sensitive_features=frame["sex"], random_state=0)) <= {
+        "no",
+        "yes",
+    }
+
+
+def test_the_same_question_again_resumes(tmp_path):
+    frame = people(300)
+    asked = {"trade_offs": (0.0,), "cv": 2, "references": False, "out": tmp_path / "f"}
+    first = sx.trace(frame[["age"]], frame["hired"], sensitive_features=frame["sex"], **asked)
+    before = first.points
+    (tmp_path / "f" / "frontier.json").touch()
+    again = sx.trace(frame[["age"]], frame["hired"], sensitive_features=frame["sex"], **asked)
+    pd.testing.assert_frame_equal(again.points, before)  # training times too: nothing ran again
+    with pytest.raises(InputError, match="other rows"):
+        sx.trace(frame[["job"]], frame["hired"], sensitive_features=frame["sex"], **asked)
+
+
+def test_every_kind_of_table_means_the_same_rows():
+    frame = people(300)
+    expected = datasets.from_frame(frame, target="hired", sensitive="sex")
+    kinds = {
+        "pandas": as_data(frame[["age", "job"]], frame["hired"], frame["sex"]),
+        "polars": as_data(
+            pl.from_pandas(frame)[["age", "job"]],
+            pl.from_pandas(frame)["hired"],
+            pl.from_pandas(frame)["sex"],
+        ),
+        "mapping": as_data(
+            {"age": frame["age"].to_numpy(), "job": frame["job"].tolist()},
+            frame["hired"].tolist(),
+            frame["sex"].tolist(),
+        ),
+        "with the group among the features": as_data(
+            frame[["age", "job", "sex"]], frame["hired"], frame["sex"]
+        ),
+    }
+    for name, data in kinds.items():
+        np.testing.assert_array_equal(data.X, expected.X, err_msg=name)
+        np.testing.assert_array_equal(data.y, expected.y)
+        np.testing.assert_array_equal(data.z, expected.z)
+    numbers = as_data(frame[["age"]].to_numpy(), frame["hired"], frame[["sex", "job"]])
+    assert numbers.features == ("x0",)
+    assert len(numbers.groups) == 6
+
+
+def test_a_memory_map_stays_on_disk(tmp_path):
+    frame = people(300)
+    X = np.lib.format.open_memmap(tmp_path / "x.npy", mode="w+", dtype=np.float32, shape=(300, 2))
+    X[:] = np.random.default_rng(0).normal(size=(300, 2))
+    data = as_data(X, frame["hired"], frame["sex"])
+    assert isinstance(data.X, np.memmap)
+    assert data.labels == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "cni"}, "no method 'cni'"),
+        ({"method": []}, "`method` is empty"),
+        ({"cv": 1}, "`folds` must be between 2 and the 300 rows"),
+        ({"trade_offs": (-1.0,)}, "not negative"),
+        ({"sensitive_features": ["f"] * 10}, "same number of rows"),
+        ({"y": ["no"] * 300}, "levels"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, message):
+    frame = people(300)
+    arguments = {
+        "y": frame["hired"],
+        "sensitive_features": frame["sex"],
+        "cv": 2,
+        "references": False,
+    } | change
+    with pytest.raises(InputError, match=message):
+        sx.trace(frame[["age"]], **arguments)
+
+
+def test_a_label_among_the_features_is_refused():
+    frame = people(300)
+    with pytest.raises(InputError, match="'hired' is also in `X`"):
+        sx.trace(frame, frame["hired"], sensitive_features=frame["sex"])
+
+
+def test_unknown_points_and_folders_are_named(frontier, tmp_path):
+    with pytest.raises(InputError, match=r"no model 'cmi' with λ = 0\.123"):
+        frontier.model("cmi", 0.123)
+    with pytest.raises(InputError, match="`policy`"):
+        frontier.envelope("soft")
+    with pytest.raises(DataError, match="no frontier"):
+        sx.load_frontier(tmp_path)
+    (tmp_path / "frontier.json").write_text("{")
+    with pytest.raises(DataError, match="damaged"):
+        sx.load_frontier(tmp_path)
+    (tmp_path / "frontier.json").write_text(json.dumps({"format": 99}))
+    with pytest.raises(DataError, match="format 99"):
+        sx.load_frontier(tmp_path)
+
+
+def test_nothing_in_the_folder_is_a_pickle(frontier):
+    for path in frontier.folder.rglob("*"):
+        if path.is_file():
+            assert path.suffix in (".sqlite", ".safetensors", ".json", ".html", ".csv")
+            assert not path.read_bytes().startswith(b"\x80")
+    with sqlite3.connect(frontier.folder / "records.sqlite") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    db.close()
+
+
+def test_thresholds_of_the_final_models_are_kept(frontier):
+    with Store(frontier.folder) as store:
+        final = [r for r in store.records() if r.question["fold"] == ALL_ROWS]
+    assert final
+    assert all(np.isfinite(r.threshold) and r.soft is None for r in final)
+
+
+def test_one_point_equals_its_table(frontier):
+    y, z, fold = (frontier.rows[name] for name in ("y", "z", "fold"))
+    q = frontier.held_out("erm", 0.0)
+    point = select(frontier.columns, method="erm", inputs="xz", fold=1, policy="randomized")
+    table = CountTable.from_posteriors(q[fold == 1], y[fold == 1], z[fold == 1]).counts
+    np.testing.assert_allclose(point["counts"][0], table, atol=1e-4)
+
+
+def test_the_report_has_the_whole_audit_of_erms_posteriors(frontier, tmp_path):
+    text = frontier.report(tmp_path / "report.html").read_text()
+    data = json.loads(
+        text.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    )
+    shown = {row["name"]: row for row in data["datasets"][0]["audits"]["randomized"]["measures"]}
+    known = sx.audit(
+        frontier.rows["y"], frontier.held_out("erm", 0.0), sensitive_features=frontier.rows["z"]
+    )
+    low, high = known.violation_interval
+    assert f"{known.utility:.4f}" == shown["utility u = I(U;Y)"]["value"]
+    assert f"interval {low:.4f} … {high:.4f}" in shown["violation v = I(U;Z|Y)"]["note"]
+    assert shown["test of v = 0"]["value"] == f"p = {known.p_value:.2g}"
