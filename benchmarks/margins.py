@@ -24,7 +24,7 @@ from scipy.special import expit, logit
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.decisions import solve
-from separatrix.regions.geometry import roc_curve
+from separatrix.optimum.geometry import roc_curve
 from separatrix.optimum.promised import promised_rule
 
 Array = NDArray[np.float64]

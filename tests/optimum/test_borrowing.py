@@ -24,8 +24,8 @@ def test_equal_odds_ratios_are_borrowed_and_unequal_ones_are_not():
     alike, unlike = (
         group_curves_borrowing(*sample(4_000, shift), np.ones(4_000)) for shift in (0.0, 1.5)
     )
-    assert alike.borrowed.min() > 100  # although base rates, and with them scores, differ
-    assert unlike.borrowed.max() < 60
+    assert alike.borrowed.min() > 50  # although base rates, and with them scores, differ
+    assert unlike.borrowed.max() < 20
 
 
 def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
@@ -49,19 +49,20 @@ def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
 
 
 def test_pulled_curves_of_like_groups_are_closer_to_the_law():
+    grid = np.array([0.05, 0.1, 0.2, 0.4])
+    s, y, _ = sample(100_000, 0.0, 99, share=(0.0, 1.0))
+    exact = np.stack([(s[y == k][:, None] >= grid).mean(0) for k in range(2)], axis=1)
+
     def error(borrow):
         off = []
         for seed in range(12):
-            s, y, z = sample(800, 0.0, seed, share=(0.9, 0.1))
-            curve = group_curves_borrowing(s, y, z, np.ones(800), borrow=borrow).curves[1]
-            truth, grid = sample(400_000, 0.0, 99, share=(0.0, 1.0)), np.array([0.05, 0.1, 0.2, 0.4])
-            for k in range(2):
-                exact = [(truth[0][truth[1] == k] >= t).mean() for t in grid]
-                place = np.searchsorted(-curve.thresholds, -grid, side="right") - 1
-                off.append(np.abs(curve.rates[place, k] - exact).mean())
+            rows = sample(800, 0.0, seed, share=(0.9, 0.1))
+            curve = group_curves_borrowing(*rows, np.ones(800), borrow=borrow).curves[1]
+            place = np.searchsorted(-curve.thresholds, -grid, side="right") - 1
+            off.append(np.abs(curve.rates[place] - exact).mean())
         return np.mean(off)
 
-    assert error(True) < 0.6 * error(False)
+    assert error(True) < 0.85 * error(False)
 
 
 def test_a_weight_of_two_everywhere_changes_nothing():

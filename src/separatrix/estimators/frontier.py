@@ -20,12 +20,12 @@ from sklearn.utils.validation import (
 )
 from sklearn.utils import _safe_indexing
 
-from separatrix.columns import Levels, compact
+from separatrix.columns.values import Levels, compact
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import CrossFit, base_model, cross_fit, fit_one, posteriors_of
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import promised_rule
-from separatrix.predictor.model import codes_of, joined
+from separatrix.deploy.predictor import codes_of, joined
 
 __all__ = ["FrontierClassifier"]
 

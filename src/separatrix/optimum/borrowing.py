@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from separatrix.regions.geometry import RocCurve, roc_curve
+from separatrix.optimum.geometry import RocCurve, roc_curve
 
 __all__ = ["GroupCurves", "group_curves_borrowing"]
 
@@ -78,7 +78,8 @@ def group_curves_borrowing(
     rows = np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
-    shift = np.log((total[:, 1] + 0.5) / (total[:, 0] + 0.5))
+    per_row = total.sum(1) / np.maximum(rows.sum(1), 1.0)  # weight of an effective row
+    shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
     whole = (rows > 0).all(1)  # a group that lacks a label has no curve to pull
     borrowed = np.zeros((groups, 2))
@@ -97,8 +98,8 @@ def group_curves_borrowing(
         if borrowed[g].max() > 0:
             s = np.concatenate([s, *(1.0 / (1.0 + np.exp(-(a + shift[g]))) for a in atoms)])
             each = borrowed[g] / rows[g] * total[g] / _ATOMS  # pseudo-rows weigh what rows do
-            parts = [np.r_[parts[0], np.full(_ATOMS, each[0]), np.zeros(_ATOMS)],
-                     np.r_[parts[1], np.zeros(_ATOMS), np.full(_ATOMS, each[1])]]
+            parts[0] = np.r_[parts[0], np.full(_ATOMS, each[0]), np.zeros(_ATOMS)]
+            parts[1] = np.r_[parts[1], np.zeros(_ATOMS), np.full(_ATOMS, each[1])]
         curves.append(roc_curve(s, parts[1], parts[0]))
     return GroupCurves(tuple(curves), mass, rows, borrowed)
 

@@ -16,22 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.channels import SoftmaxChannel, ThresholdChannel, softmax_path
-from separatrix.columns import Levels
-from separatrix.counts import soft_counts
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
+from separatrix.optimum.softmax import softmax_path
+from separatrix.columns.values import Levels
+from separatrix.core.counts import soft_counts
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.information import (
+from separatrix.core.information import (
     accuracy,
     conditional_mutual_information,
     eo_gap,
     mutual_information,
 )
-from separatrix.limits import threshold_channel
+from separatrix.optimum.limits import threshold_channel
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.decisions import solve
 from separatrix.optimum.margin import keep_budget, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
-from separatrix.regions import Regions
+from separatrix.optimum.geometry import Regions
 
 __all__ = ["PromisedRule", "promised_rule"]
 
