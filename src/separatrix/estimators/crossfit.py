@@ -29,7 +29,7 @@ from separatrix.columns.values import check_posteriors, listed
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
-__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one"]
+__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one", "has_text"]
 
 Array = NDArray[np.float64]
 PRECOMPUTED = "precomputed"  # X is the probabilities themselves
@@ -129,7 +129,7 @@ def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
     if estimator is not None:
         return estimator, None
     trees = HistGradientBoostingClassifier(random_state=0)
-    return trees, datasets.plan(X).fit(X) if _has_text(X) else None
+    return trees, datasets.plan(X).fit(X) if has_text(X) else None
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -198,7 +198,7 @@ def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: i
         )
 
 
-def _has_text(X: Any) -> bool:
+def has_text(X: Any) -> bool:
     """Whether rows are columns by name, and not all of them numbers."""
     if isinstance(X, Mapping):
         return True

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _num_samples,
+    _check_y,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
-from sklearn.utils import _safe_indexing
 
 from separatrix.columns.values import Levels, compact
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import CrossFit, base_model, cross_fit, fit_one, posteriors_of
+from separatrix.estimators.crossfit import CrossFit, base_model, cross_fit, fit_one, has_text, posteriors_of
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import promised_rule
 from separatrix.deploy.predictor import codes_of, joined
@@ -123,8 +123,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise InputError(
-                "A classifier needs at least two labels; this data has 1 class, "
-                f"{self.classes_.tolist()[0]!r}."
+                f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
+                f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
         if sensitive_features is None:
             self._fit_plain(X, labels, weight)
@@ -200,39 +200,36 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         decided = self.predict(X, sensitive_features)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
+    def budgets(self) -> dict[str, float | None]:
+        """All budgets by name; None where it is not given."""
+        return {name: getattr(self, name) for name in _BUDGETS}
+
     def _checked(
         self, X: Any, y: ArrayLike, sample_weight: Any
     ) -> tuple[Any, NDArray[Any], Array | None]:
         """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
-        if self.estimator is None or isinstance(self.estimator, str):
-            X = self._rows(X, reset=True)
-        else:
-            validate_data(self, X, skip_check_array=True)
+        X = self._rows(X, reset=True)
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        labels = column_or_1d(y, warn=True)
+        labels = _check_y(y, estimator=self)
         check_classification_targets(labels)
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise InputError("Input y contains NaN: give every row a label.")
         check_consistent_length(X, labels)
         if sample_weight is None:
             return X, labels, None
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees and probabilities are checked here."""
-        if self.estimator is None and not isinstance(X, dict):
-            from separatrix.estimators.crossfit import _has_text
-
-            if not _has_text(X):
-                return validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-                )
-        if isinstance(X, dict) or np.ndim(X) == 1 or isinstance(self.estimator, str):
+        """X as it goes on. Only the default trees' matrix is checked here; others check their own."""
+        if isinstance(self.estimator, str) or isinstance(X, Mapping):
             return X
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if self.estimator is None and not has_text(X):
+            return validate_data(
+                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
@@ -264,7 +261,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
 
     def _budget(self) -> tuple[str, float | None]:
         """The one budget that was given: its name and its level."""
-        given = {name: getattr(self, name) for name in _BUDGETS if getattr(self, name) is not None}
+        given = {name: value for name, value in self.budgets().items() if value is not None}
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
         for name, value in given.items():
