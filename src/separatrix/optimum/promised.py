@@ -27,9 +27,8 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
-from separatrix.optimum.limits import threshold_channel
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.decisions import solve
+from separatrix.optimum.decisions import rule_of, solve
 from separatrix.optimum.margin import keep_budget, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.geometry import Regions
@@ -111,7 +110,7 @@ def promised_rule(
         return found.rates[0]
 
     def rule_at(x: Array) -> ThresholdChannel:
-        return threshold_channel(x, known.curves, regions, groups)
+        return rule_of(x, known.curves, regions, groups)
 
     if not computed:
         level = 1.0 if asked is None else asked - (margin or 0.0)
