@@ -62,7 +62,9 @@ def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
 
 
 def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
-    with pytest.raises(InputError, match="fitted with `sensitive_features`, got LogisticRegression"):
+    with pytest.raises(
+        InputError, match="fitted with `sensitive_features`, got LogisticRegression"
+    ):
         from_estimator(LogisticRegression())
     rng = np.random.default_rng(0)
     bare = FrontierClassifier("precomputed").fit(

@@ -29,9 +29,8 @@ FEW = {"hidden": (8,), "epochs": 4, "min_steps": 0, "batch": 128, "learning_rate
 
 def known_failures(estimator):
     """A weight of two is a repeated row up to the rounding of float32 training, not to 1e-7 (see
-    the test of weights below); and where rows are held out, repeated rows are dealt out differently
-    from a weighted one."""
-    why = "float32 training agrees to about 1e-3, the check asks for 1e-7; held-out rows are dealt out one by one"
+    the test of weights below)."""
+    why = "float32 training agrees to about 1e-3, the check asks for 1e-7"
     return {f"check_sample_weight_equivalence_on_{kind}_data": why for kind in ("dense", "sparse")}
 
 

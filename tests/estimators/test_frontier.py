@@ -1,4 +1,4 @@
-"""The best decisions of any classifier within a budget: what it keeps, and that it is a classifier."""
+"""The best decisions of any classifier within a budget: what they keep."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def test_without_a_margin_the_budget_is_kept_on_the_rows_of_the_rule(budget, mea
 
 
 @pytest.mark.parametrize(
-    "maximize", ["accuracy", "balanced_accuracy", "utility", Cost(false_positive=1, false_negative=5)]
+    "maximize",
+    ["accuracy", "balanced_accuracy", "utility", Cost(false_positive=1, false_negative=5)],
 )
 def test_nothing_else_at_hand_is_better_for_the_objective(maximize):
     """The rule of each objective is best for its own, among the rules of all of them."""
@@ -98,7 +99,9 @@ def test_cross_fitted_rules_beat_the_classifier_on_unseen_rows():
     X, y, z = people(8_000)
     train, test = slice(0, 4000), slice(4000, 8000)
     base = LogisticRegression().fit(X[train], y[train])
-    model = FrontierClassifier(LogisticRegression(), maximize="utility", max_violation=0.002, margin=0)
+    model = FrontierClassifier(
+        LogisticRegression(), maximize="utility", max_violation=0.002, margin=0
+    )
     model.fit(X[train], y[train], sensitive_features=z[train])
     soft = soft_counts(base.predict_proba(X[test]), y[test], z[test])
     ours = law(model, X[test], y[test], z[test])
@@ -108,12 +111,28 @@ def test_cross_fitted_rules_beat_the_classifier_on_unseen_rows():
 
 def test_the_default_margin_promises_the_population_or_refuses():
     X, y, z = people(2_000)
-    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.06).fit(X, y, sensitive_features=z)
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.06).fit(
+        X, y, sensitive_features=z
+    )
     assert model.promise_.level < 0.06
     assert model.promise_.expected == pytest.approx(0.06, rel=0.01)
     with pytest.raises(InfeasibleError, match="Ask for that or more") as refused:
         clone(model).set_params(max_eo_gap=0.001).fit(X, y, sensitive_features=z)
     clone(model).set_params(max_eo_gap=refused.value.smallest["eo_gap"]).fit(X, y, z)
+
+
+def test_the_limit_bounds_the_rules_of_all_budgets():
+    X, y, z = people(2_000)
+    p = LogisticRegression().fit(X, y).predict_proba(X)
+    model = FrontierClassifier("precomputed", max_eo_gap=0.05, margin=0).fit(p, y, z)
+    limit = model.limit_
+    assert limit.levels[0] == 0.0
+    assert (np.diff(limit.values) >= 0).all()
+    table = law(model, p, y, z)
+    assert np.trace(table.sum(1)) / len(y) == pytest.approx(
+        np.interp(0.05, limit.levels, limit.values), abs=0.002
+    )
+    assert (limit.upper >= limit.values).all()
 
 
 def test_a_prediction_is_that_of_one_of_the_members_drawn_at_random():
@@ -170,7 +189,7 @@ def test_a_weight_of_zero_is_no_row_and_weights_count():
 
 
 def test_without_groups_it_warns_and_is_the_plain_classifier():
-    X, y, z = people(500)
+    X, y, _ = people(500)
     with pytest.warns(UserWarning, match="it is the plain classifier and keeps no budget"):
         model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.01).fit(X, y)
     plain = LogisticRegression().fit(X, y)
@@ -180,7 +199,9 @@ def test_without_groups_it_warns_and_is_the_plain_classifier():
 
 def test_the_default_model_takes_frames_with_text_and_missing_values():
     X, y, z = people(600)
-    frame = pd.DataFrame({"a": X[:, 0], "job": np.array(["cook", "nurse", None])[(X[:, 1] > 0) + z]})
+    frame = pd.DataFrame(
+        {"a": X[:, 0], "job": np.array(["cook", "nurse", None])[(X[:, 1] > 0) + z]}
+    )
     frame.loc[::7, "a"] = np.nan
     for rows in (frame, frame[["a"]].to_numpy()):
         model = FrontierClassifier(max_eo_gap=0.3, cv=2).fit(rows, y, sensitive_features=z)

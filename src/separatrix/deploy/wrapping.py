@@ -1,4 +1,4 @@
-"""A predictor around any classifier: its posteriors, then a rule per group (`FrontierClassifier`)."""
+"""A predictor around any classifier: its posteriors, then a rule per group."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Wrapped:
             raise InputError(
                 "A channel needs the group of every row: pass the group codes `z` as well."
             )
-        p = np.asarray(X, dtype=np.float64).reshape(len(X), self.bases, self.ensemble, -1)
+        p = np.asarray(X, dtype=np.float64)
+        p = p.reshape(len(p), self.bases, self.ensemble, -1)
         p = (p / p.sum(-1, keepdims=True)).mean(2)
         q = [self.channel.predict_proba(p[:, k], z) for k in range(self.bases)]
         return np.mean(q, axis=0)[None]
@@ -86,7 +87,9 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         "level on the rows of the rule": float(promise.level),
     }
     if np.isfinite(promise.expected):
-        sure = "" if model.confidence is None else f", with probability {model.confidence:g} at most"
+        sure = (
+            "" if model.confidence is None else f", with probability {model.confidence:g} at most"
+        )
         choice[f"expected in the population{sure}"] = float(promise.expected)
     component = Component("postprocessing", float(promise.level), "randomized", coded)
     return Predictor(

@@ -153,8 +153,8 @@ def posteriors_of(model: Any, X: Any, classes: NDArray[Any]) -> Array:
     """P(Y | x) of one fitted classifier, array (n, K), columns in the order of `classes`."""
     if not hasattr(model, "predict_proba"):
         raise InputError(
-            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
+            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
         )
     q = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = np.asarray(getattr(model, "classes_", classes))
@@ -171,15 +171,17 @@ def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
     try:
         q = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`X` must be probabilities, since no model makes them: {error}.") from error
+        raise InputError(
+            f"`X` must be probabilities, since no model makes them: {error}."
+        ) from error
     if q.ndim == 2 and q.shape[1] == 1:
         q = q[:, 0]
     if q.ndim == 1 and n_labels == 2:
         q = np.stack([1.0 - q, q], axis=1)
     if q.ndim != 2 or q.shape[1] != n_labels or (rows is not None and len(q) != rows):
         raise InputError(
-            f"`X` must be probabilities, one row per label of `y` and {n_labels} columns, got shape "
-            f"{np.shape(X)}."
+            f"`X` must be probabilities, one row per label of `y` and {n_labels} columns, got "
+            f"shape {np.shape(X)}."
         )
     return check_posteriors(q, "X")
 
@@ -193,8 +195,8 @@ def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: i
     if count.min() < cv:
         rare = np.asarray(classes)[count.argmin()]
         raise InputError(
-            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a smaller "
-            "`cv`, or more rows."
+            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a "
+            "smaller `cv`, or more rows."
         )
 
 

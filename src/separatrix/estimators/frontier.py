@@ -20,12 +20,20 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from separatrix.columns.values import Levels, compact
-from separatrix.errors import InputError
-from separatrix.estimators.crossfit import CrossFit, base_model, cross_fit, fit_one, has_text, posteriors_of
-from separatrix.optimum.objectives import Cost
-from separatrix.optimum.promised import promised_rule
+from separatrix.columns.values import Levels, compact, listed
 from separatrix.deploy.predictor import codes_of, joined
+from separatrix.errors import InputError
+from separatrix.estimators.crossfit import (
+    CrossFit,
+    base_model,
+    cross_fit,
+    fit_one,
+    has_text,
+    posteriors_of,
+)
+from separatrix.optimum.decisions import DecisionCurve
+from separatrix.optimum.objectives import Cost
+from separatrix.optimum.promised import Promises
 
 __all__ = ["FrontierClassifier"]
 
@@ -44,21 +52,23 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
 
     The classifier is cross-fitted, so the rule is fitted to scores of unseen rows. The rule is the
     certified optimum for the objective: thresholds per group, with a coin between two of them where
-    that is better. By default it is fitted for a smaller budget than asked, such that the population
-    is expected to keep what was asked; where the rows cannot promise that, `fit` refuses and says the
-    smallest budget that they can.
+    that is better. By default it is fitted for a smaller budget than asked, such that the
+    population is expected to keep what was asked; where the rows cannot promise that, `fit` refuses
+    and says the smallest budget that they can.
 
     Args:
         estimator: a classifier with `predict_proba` (a pipeline, LightGBM, XGBoost, …); None for
-            boosted trees, which also take frames with text; "precomputed" if X is the probabilities.
-        maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(false_positive=, false_negative=)`.
+            boosted trees, which also take frames with text; "precomputed" if X is the
+            probabilities.
+        maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
         max_eo_gap: budget: mean over both labels of the range of the groups' rates.
         max_violation: budget: I(U;Z|Y) in nats. One budget at most; none for the best rule without.
-        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten samples.
-        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see these rows.
+        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
+            samples.
+        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
         random_state: seed of the folds and of `predict`.
-        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the budget
-            on the rows of `fit` only.
+        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
+            budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
         max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
             the true-positive rates, of the false-positive rates.
@@ -66,6 +76,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_, groups_: the labels and the groups.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
+        limit_: the certified best of the objective at every level of the budget, on these rows.
         scores_: the out-of-fold P(Y | x), array (n, K).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -75,8 +86,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     >>> X = rng.normal(size=(4000, 1)) + (y * (1 + (z == "m")))[:, None]
     >>> model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
     >>> model = model.fit(X, y, sensitive_features=z)
-    >>> model.predict_proba(X[:1], sensitive_features=z[:1]).shape, round(model.promise_.expected, 3)
-    ((1, 2), 0.05)
+    >>> round(model.promise_.expected, 3), model.predict(X[:1], sensitive_features=z[:1]).shape
+    (0.05, (1,))
     """
 
     def __init__(
@@ -145,7 +156,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             sample_weight=weight,
         )
         self.scores_ = self.crossfit_.scores
-        self.promise_ = promised_rule(
+        self.best_ = Promises(
             self.scores_,
             np.searchsorted(self.classes_, labels),
             z,
@@ -153,10 +164,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             tuple(range(len(self.groups_))),
             maximize=self.maximize,
             budget=budget,
-            asked=asked,
-            margin=self.margin,
-            confidence=self.confidence,
         )
+        self.promise_ = self.best_.rule(asked, margin=self.margin, confidence=self.confidence)
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
@@ -168,13 +177,14 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             raise InputError(
                 "The rule needs the group of every row: pass `sensitive_features` "
-                f"({', '.join(map(str, self.groups_[:5]))}{', …' if len(self.groups_) > 5 else ''})."
+                f"({listed(self.groups_)})."
             )
         z = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
         scores = self.crossfit_.posteriors(X)
         if len(z) != len(scores[0]):
             raise InputError(
-                f"`sensitive_features` must have one group per row, {len(scores[0]):,}, got {len(z):,}."
+                f"`sensitive_features` must have one group per row, {len(scores[0]):,}, got "
+                f"{len(z):,}."
             )
         return np.asarray(np.mean([self.promise_.rule.predict_proba(s, z) for s in scores], axis=0))
 
@@ -200,6 +210,12 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         decided = self.predict(X, sensitive_features)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
+    @property
+    def limit_(self) -> DecisionCurve:
+        """The certified best of the objective at every level of the budget, on the rows of `fit`."""
+        check_is_fitted(self, "best_")
+        return self.best_.curve()
+
     def budgets(self) -> dict[str, float | None]:
         """All budgets by name; None where it is not given."""
         return {name: getattr(self, name) for name in _BUDGETS}
@@ -221,7 +237,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees' matrix is checked here; others check their own."""
+        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
         if isinstance(self.estimator, str) or isinstance(X, Mapping):
             return X
         if self.estimator is None and not has_text(X):
@@ -234,14 +250,16 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(
-            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain classifier "
-            "and keeps no budget.",
+            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
+            "classifier and keeps no budget.",
             UserWarning,
             stacklevel=3,
         )
         self.groups_, self.crossfit_ = (), None
         if isinstance(self.estimator, str):
-            raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
+            raise InputError(
+                "Probabilities alone, without `sensitive_features`, leave nothing to fit."
+            )
         if self.cv == "prefit":
             self.plain_, self.preprocessing_ = self.estimator, None
             return
@@ -255,7 +273,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         codes, levels = compact(joined(values), "sensitive_features")
         if len(codes) != len(labels):
             raise InputError(
-                f"`sensitive_features` must have one group per row, {len(labels):,}, got {len(codes):,}."
+                f"`sensitive_features` must have one group per row, {len(labels):,}, got "
+                f"{len(codes):,}."
             )
         return np.asarray(codes, dtype=np.intp), levels
 
