@@ -212,7 +212,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def limit_(self) -> DecisionCurve:
-        """The certified best of the objective at every level of the budget, on the rows of `fit`."""
+        """The certified best of the objective at every level of the budget, on these rows."""
         check_is_fitted(self, "best_")
         return self.best_.curve()
 

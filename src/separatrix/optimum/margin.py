@@ -119,9 +119,9 @@ class BudgetKeeper:
         sure = "" if confidence is None else f" with probability {confidence:g}"
         return InfeasibleError(
             f"With these rows no rule can promise {self.name} ≤ {asked:g} in the population{sure}:"
-            f" even a rule that is exactly equal on the rows is expected to show {_up(smallest)}. "
-            "Ask for that or more, bring more rows of the small groups, join them, or pass margin=0 "
-            "to keep the budget on these rows only.",
+            " even a rule that is exactly equal on the rows is expected to show "
+            f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, join "
+            "them, or pass margin=0 to keep the budget on these rows only.",
             {self.name: smallest},
             float("nan"),
         )
