@@ -9,8 +9,10 @@ import hypothesis
 import numpy as np
 import pytest
 
+# the suite repeats itself; `make fuzz` draws fresh examples, and more of them
 hypothesis.settings.register_profile("separatrix", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("separatrix")
+hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=1_000)
+hypothesis.settings.load_profile(os.environ.get("SEPARATRIX_PROFILE", "separatrix"))
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from separatrix import __version__
+from separatrix.core.metrics import objectives
 from separatrix.errors import InputError, SeparatrixError
 
 app = typer.Typer(
@@ -179,7 +180,7 @@ def select(
     max_eo_gap: Annotated[
         float | None, typer.Option(help="Budget on the equalized-odds gap.")
     ] = None,
-    maximize: Annotated[str, typer.Option(help="utility, auroc or accuracy.")] = "utility",
+    maximize: Annotated[str, typer.Option(help=f"{', '.join(objectives())}.")] = "utility",
     confidence: Annotated[
         float | None,
         typer.Option(help="Keep the budget with this probability, not only by fold means."),

@@ -353,7 +353,7 @@ def test_a_full_disk_under_a_model_file_leaves_no_half_file(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     (tmp_path / "m").mkdir()
-    monkeypatch.setattr(running_room.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DataError, match="The disk is full"):
         write_whole(tmp_path / "m" / "model.safetensors", b"x" * 100)
     assert list((tmp_path / "m").iterdir()) == []

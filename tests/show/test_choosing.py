@@ -56,8 +56,7 @@ def test_two_budgets_hold_at_once(page, part, hull):
     for a in range(len(part["method"])):
         for b in range(a):
             gap, violation, utility = (
-                (1 - w) * part[m][a] + w * part[m][b]
-                for m in ("eo_gap", "violation", "utility")
+                (1 - w) * part[m][a] + w * part[m][b] for m in ("eo_gap", "violation", "utility")
             )
             best = max(best, utility[(gap <= e) & (violation <= v)].max(initial=0.0))
     assert page.number("violation") <= v + 1e-6

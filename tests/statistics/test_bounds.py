@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import kl_div
 from scipy.stats import binomtest
@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, violation_ceiling
 from separatrix.errors import InputError
+from separatrix.statistics import bounds
 from separatrix.statistics.bounds import ball_bound, ball_radius, rate_intervals, upper_bound
 from strategies import count_tables
 
@@ -155,3 +156,27 @@ def test_the_ball_bound_is_tighter_for_posteriors_and_many_groups_and_refuses_th
     for table in (weighted, three):
         with pytest.raises(InputError, match="two predictions and rows of weight one"):
             ball_bound(table)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 60))
+def test_one_row_moves_the_violation_by_at_most_eight_log_n_over_n(seed: int, n: int) -> None:
+    """The bounded difference behind the concentration proposition."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (n, 3))
+    moved = rows.copy()
+    moved[rng.integers(n)] = rng.integers(0, 3, 3)
+    tables = np.zeros((2, 3, 3, 3))
+    for table, own in zip(tables, (rows, moved), strict=True):
+        np.add.at(table, tuple(own.T), 1.0)
+    change = abs(np.diff(conditional_mutual_information(tables))[0])
+    assert change <= 8 * np.log(n) / n + 1e-12
+
+
+def test_the_violation_of_samples_stays_within_the_concentration_radius_of_its_mean() -> None:
+    """Proposition "Bias and concentration of hard-count plug-in CMI", second part."""
+    law = np.random.default_rng(3).dirichlet(np.ones(8)).reshape(2, 2, 2)
+    n = 400
+    samples = np.random.default_rng(4).multinomial(n, law.ravel(), 2_000).reshape(-1, 2, 2, 2)
+    v = conditional_mutual_information(samples.astype(float))
+    assert np.mean(np.abs(v - v.mean()) > bounds.concentration_radius(n, 0.9)) <= 0.1

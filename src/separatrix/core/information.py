@@ -165,6 +165,10 @@ def auditor_bound(violation: ArrayLike) -> Array:
     mean of :math:`|E[\langle h(U), g(Z)\rangle \mid Y]|` is at most
     :math:`\|h\|_\infty \|g\|_\infty \sqrt{2 v}`.
 
+    The norms are suprema. No such bound holds for correlations, where functions are divided by
+    their standard deviations: with Z = U and P(U = 0) = ε the indicator of U = 0 has correlation 1
+    with that of Z = 0, while I(U; Z) falls to 0 with ε (Example "Why not correlation?").
+
     >>> float(auditor_bound(0.02))
     0.2
     """

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core import information
 from separatrix.core.counts import CountTable
+from separatrix.core.metrics import measure
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import InputError
 
-__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "OperatingPoint", "Selection"]
+__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "OperatingPoint", "Option", "Selection"]
 
 Array = NDArray[np.float64]
 Metric = str | Callable[[Array], Any]
@@ -48,12 +48,7 @@ class Candidate:
     @cached_property
     def means(self) -> dict[str, float]:
         """Fold means of violation, utility, EO gap, accuracy and the further metrics."""
-        measured: dict[str, Any] = {
-            "violation": information.conditional_mutual_information(self.tables),
-            "utility": information.mutual_information(self.tables),
-            "eo_gap": information.eo_gap(self.tables),
-            "accuracy": information.accuracy(self.tables),
-        }
+        measured = measure(self.tables)
         return {
             name: float(np.mean(values)) for name, values in {**measured, **self.metrics}.items()
         }

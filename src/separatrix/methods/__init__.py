@@ -30,20 +30,20 @@ from separatrix.nn.networks import Networks
 __all__ = [
     "PAPER",
     "TUNED",
+    "Adversary",
     "Batch",
     "Fitted",
     "Lane",
-    "Style",
     "Method",
     "Options",
     "Recipe",
-    "Adversary",
     "Sample",
+    "Style",
     "Supports",
     "fit",
     "get",
-    "style",
     "names",
+    "style",
 ]
 
 

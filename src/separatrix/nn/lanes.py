@@ -21,7 +21,7 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Adversary", "Sample"]
+__all__ = ["Adversary", "Batch", "Lane", "Loss", "Options", "Recipe", "Sample"]
 
 Codes = NDArray[np.int64]
 
@@ -116,7 +116,6 @@ class Recipe:
             full batches. The number of updates stays that of `batch`.
         running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch
             alone.
-        weight_decay: decoupled, as in AdamW.
         patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has
             not improved for so many epochs, and keep its best weights; None trains on all rows to
             the end.
@@ -133,7 +132,6 @@ class Recipe:
     cosine: bool = False
     exact: bool = False
     running: float = 0.0
-    weight_decay: float = 0.0
     patience: int | None = None
     piecewise_linear: int = 0
 

@@ -164,7 +164,7 @@ def _train_chunk(
     layers = Layers(
         (feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind
     )
-    adam = Adam(layers.flat, recipe.weight_decay)
+    adam = Adam(layers.flat)
     against = (
         None
         if adversary is None

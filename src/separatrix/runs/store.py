@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core import information
+from separatrix.core.metrics import METRICS, measure
 from separatrix.errors import DataError, InputError
 
 __all__ = [
@@ -303,7 +303,6 @@ def tidy(records: Iterable[Record]) -> Columns:
 
 
 _SERIES = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
-_METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
 
 
 def means(columns: Columns) -> Columns:
@@ -326,7 +325,7 @@ def means(columns: Columns) -> Columns:
     good = [[i for i in rows if columns["status"][i] == "ok"] for rows in groups.values()]
     out["folds"] = np.array([len(rows) for rows in good])
     out["lost"] = np.array([len(rows) for rows in groups.values()]) - out["folds"]
-    for metric in _METRICS:
+    for metric in METRICS:
         values = [columns[metric][rows] for rows in good]
         out[metric] = np.array([x.mean() if len(x) else np.nan for x in values])
         out[f"{metric}_sd"] = np.array([x.std(ddof=1) if len(x) > 1 else np.nan for x in values])
@@ -348,22 +347,15 @@ def select(columns: Columns, **values: Any) -> Columns:
 
 
 def _metrics(counts: NDArray[Any]) -> Columns:
-    """v, u, EO gap and accuracy of every table, tables of one shape at a time."""
-    of = {
-        "violation": information.conditional_mutual_information,
-        "utility": information.mutual_information,
-        "eo_gap": information.eo_gap,
-        "accuracy": information.accuracy,
-    }
-    out: Columns = {name: np.full(len(counts), np.nan) for name in of}
+    """The metrics of every table, tables of one shape at a time."""
+    out: Columns = {name: np.full(len(counts), np.nan) for name in METRICS}
     shapes: dict[tuple[int, ...], list[int]] = {}
     for i, table in enumerate(counts):
         if table is not None:
             shapes.setdefault(table.shape, []).append(i)
     for rows in shapes.values():
-        stack = np.stack([counts[i] for i in rows])
-        for name, metric in of.items():
-            out[name][rows] = metric(stack)
+        for name, values in measure(np.stack([counts[i] for i in rows])).items():
+            out[name][rows] = values
     return out
 
 

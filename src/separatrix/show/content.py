@@ -19,20 +19,16 @@ from separatrix.auditing.view import measures
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
+from separatrix.core.metrics import METRICS, budgets, objectives
 from separatrix.errors import InputError
 from separatrix.runs.store import POLICIES, select
 from separatrix.show.results import Results
 from separatrix.show.series import Series, legend_names
+from separatrix.show.tables import secant_price
 from separatrix.statistics import bounds
 
 __all__ = ["content", "pooled"]
 
-METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
-X_AXES = ("violation", "eo_gap")
-MIXING = (
-    "utility",
-    "accuracy",
-)  # of a revealed mixture these are the weighted means; an AUROC is not
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
 
@@ -54,6 +50,11 @@ def content(
         "folder": folder,
         "models": any((Path(folder) / "models").glob("*.safetensors")),
         "confidence": confidence,
+        "metrics": [
+            {"name": name, "label": m.label, "axis": m.axis, "nats": m.nats, "mixes": m.mixes}
+            | {"lower": m.lower_is_better}
+            for name, m in METRICS.items()
+        ],
         "quantile": float(ndtri((1 + confidence) / 2)),
         "datasets": [
             _dataset(results, name, confidence, posterior_audit) for name in results.datasets
@@ -144,8 +145,8 @@ def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
     no part.
     """
     out: dict[str, Any] = {}
-    for x in X_AXES:
-        for y in ("utility", "accuracy", "auroc"):
+    for x in budgets():
+        for y in objectives():
             for scope in (EVERYTHING, *range(len(main))):
                 place = [
                     i
@@ -155,7 +156,7 @@ def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
                     and None not in (p["mean"][x], p["mean"][y])
                 ]
                 a, b = (np.array([points[i]["mean"][m] for i in place]) for m in (x, y))
-                index = concave_envelope(a, b).index if place and y in MIXING else pareto(a, b)
+                index = concave_envelope(a, b).index if place and METRICS[y].mixes else pareto(a, b)
                 out.setdefault(x, {}).setdefault(y, {})[str(scope)] = [place[i] for i in index]
     return out
 
@@ -323,6 +324,13 @@ def _notes(
                 f"{lost['message'][0]}). Points that "
                 "lost a fold are on no envelope."
             )
+    line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
+    if line is not None:
+        notes.append(
+            f"Between ERM without and with the group, each nat of violation buys {line.slope:.3g} "
+            "nats of utility: by concavity, going below the violation of the former costs at least "
+            "as much per nat."
+        )
     if results.limit(dataset) is None:
         notes.append("The limit of post-processing was not computed for these records.")
     if len(about["labels"]) > 2:

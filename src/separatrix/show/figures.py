@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix.core.envelope import concave_envelope
+from separatrix.core.metrics import METRICS
 from separatrix.errors import InputError
 from separatrix.io import write_whole
 from separatrix.runs.store import POLICIES, Columns
@@ -21,15 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NAMES", "batch_sizes", "draw", "frontier", "gradient_norms", "six_panels"]
+__all__ = ["batch_sizes", "draw", "finish", "frontier", "gradient_norms", "six_panels"]
 
-NAMES = {
-    "violation": "violation v = I(U;Z|Y), nats",
-    "utility": "utility u = I(U;Y), nats",
-    "eo_gap": "equalized-odds gap",
-    "accuracy": "accuracy",
-    "auroc": "AUROC",
-}
 # the order of batch sizes is shown by lightness, which every eye can tell apart
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 
@@ -86,7 +80,7 @@ def frontier(
         _paths(ax, results, dataset, policy, "violation", "utility", bars=True, lines=False)
         _envelopes(ax, results, dataset, policy)
         _limit(ax, results, dataset)
-        _finish(ax, f"{policy} policy", "violation", "utility")
+        finish(ax, f"{policy} policy", "violation", "utility")
     _legend(figure, figure.axes)
     if path is not None:
         write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
@@ -106,10 +100,10 @@ def six_panels(results: Results, dataset: str) -> Figure:
     for column, policy in enumerate(POLICIES):
         raw, hull = axes[0, column], axes[1, column]
         _paths(raw, results, dataset, policy, "violation", "utility", bars=True)
-        _finish(raw, f"Information plane, {policy} policy", "violation", "utility")
+        finish(raw, f"Information plane, {policy} policy", "violation", "utility")
         _paths(hull, results, dataset, policy, "violation", "utility", lines=False, faint=True)
         _envelopes(hull, results, dataset, policy)
-        _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
+        finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
         for ax in (raw, hull):
             _crop(ax, results, dataset, policy)
             _limit(ax, results, dataset)
@@ -121,7 +115,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
     ):
         _paths(ax, results, dataset, policy, x, metric, bars=True)
         name = ("macro-AUROC" if many else "AUROC") if metric == "auroc" else "Accuracy"
-        _finish(ax, f"{name}, {policy} policy", x, metric)
+        finish(ax, f"{name}, {policy} policy", x, metric)
     figure.suptitle(dataset, parse_math=False)
     _legend(figure, axes.flat)
     return figure
@@ -146,7 +140,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
         }
         _bars(ax, points, "violation", "utility", ls="-", **style)
     _limit(ax, results, dataset)
-    _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
+    finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
     ax.legend(frameon=False)
     return figure
 
@@ -180,7 +174,7 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
             )
         many = metric == "auroc" and results.labels(dataset) > 2
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
-        _finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
+        finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
     _limit(figure.axes[0], results, dataset)
     _legend(figure, figure.axes)
     return figure
@@ -322,10 +316,10 @@ def _limit(ax: Axes, results: Results, dataset: str) -> None:
     ax.set_xlim(right=right)
 
 
-def _finish(ax: Axes, title: str, x: str, y: str) -> None:
+def finish(ax: Axes, title: str, x: str, y: str) -> None:
     ax.set_title(title, loc="left", fontsize=10, parse_math=False)
-    ax.set_xlabel(NAMES[x])
-    ax.set_ylabel(NAMES[y])
+    ax.set_xlabel(METRICS[x].axis)
+    ax.set_ylabel(METRICS[y].axis)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.2, lw=0.6)
 
