@@ -257,3 +257,27 @@ def test_listings_name_every_dataset_and_method():
     assert all(name in shown for name in sx.datasets.names())
     shown = run("methods").stdout
     assert all(name in shown for name in sx.methods.names())
+
+
+def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
+    common = "limit", folder / "component-*.parquet", "--y", "income", "--z", "sex"
+    done = run(
+        *common,
+        "--score",
+        "score",
+        "--maximize",
+        "accuracy",
+        "--budget",
+        "eo_gap",
+        "--level",
+        "0.01",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "any binary decision, by EO gap" in done.stdout
+    assert "0.01" in done.stdout
+    done = run(*common, "--score", "score", "--cost", "fp=1,fn=5", "--budget", "tpr_gap")
+    assert "-cost" in done.stdout
+    for wrong in (("--maximize", "auc"), ("--budget", "eo"), ("--cost", "5"), ("--level", "-1")):
+        done = run(*common, "--score", "score", *wrong)
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1

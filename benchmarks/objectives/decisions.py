@@ -137,8 +137,10 @@ class _Fairlearn:
         )
         self.rule.fit(score[:, None], y, sensitive_features=z)
 
-    def predict_proba(self, score: Array, z: NDArray[Any]) -> Array:
-        return np.asarray(self.rule._pmf_predict(score[:, None], sensitive_features=z))
+    def predict_proba(self, score: Array, *, sensitive_features: NDArray[Any]) -> Array:
+        return np.asarray(
+            self.rule._pmf_predict(score[:, None], sensitive_features=sensitive_features)
+        )
 
 
 def fairlearn_rules(score: Array, y: NDArray[Any], z: NDArray[Any]) -> list[Any]:
@@ -157,11 +159,11 @@ def decided(file: Path, kind: str, rules: Rules) -> tuple[list[Array], float]:
             fitted = rules(score, y, own)
             cpu += time.process_time() - start
             members = data[f"{kind} {k} test"]
-            found.append(
-                np.stack(
-                    [np.mean([r.predict_proba(s, z)[:, 1] for s in members], 0) for r in fitted]
-                )
-            )
+            each = [
+                [rule.predict_proba(s, sensitive_features=z)[:, 1] for s in members]
+                for rule in fitted
+            ]
+            found.append(np.mean(each, axis=1))
     return found, cpu
 
 

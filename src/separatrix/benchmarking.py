@@ -118,7 +118,9 @@ def add_limits(folder: Path) -> None:
                 posterior[fold == k.questions[0]["fold"]] = k.held_out[0]
             rows = ~np.isnan(posterior).any(1)
             with working(f"Limit of {name}"):
-                found = limit(posterior[rows], data.y[rows], data.z[rows])
+                found = limit(
+                    data.y[rows], posterior[rows], sensitive_features=data.z[rows], points=200
+                )
             store.add_curve(Curve(name, "limit", found.violation, found.utility), question)
 
 

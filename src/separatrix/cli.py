@@ -336,15 +336,31 @@ def limit(
             "--score", help="Column of P(last label); repeat it for posteriors in label order."
         ),
     ],
+    maximize: Annotated[
+        str, typer.Option(help="utility, accuracy or balanced_accuracy.")
+    ] = "utility",
+    cost: Annotated[
+        str | None, typer.Option(help="Costs of errors to minimise instead, such as fp=1,fn=5.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="violation, eo_gap, eo_max, tpr_gap or fpr_gap.")
+    ] = "violation",
+    level: Annotated[
+        list[float] | None, typer.Option(help="A budget to solve for; repeat it for several.")
+    ] = None,
 ) -> None:
-    """The best that any post-processing of a score can do, for every violation.
+    """The best that any binary decision from a score can do, for every budget.
 
-    Example: separatrix limit scores.csv --y income --z sex --score p
+    Example: separatrix limit scores.csv --y income --z sex --score p --maximize accuracy
+    --budget eo_gap
     """
     from separatrix.commands import limit_of_file
 
     with _working(f"Computing the limit of {file}"):
-        text = limit_of_file(file, y=y, z=z, score=score)
+        text = limit_of_file(
+            file, y=y, z=z, score=score, maximize=maximize, cost=cost, budget=budget,
+            level=level or (),
+        )  # fmt: skip
     typer.echo(text)
 
 

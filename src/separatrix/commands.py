@@ -7,18 +7,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import narwhals as nw
 import numpy as np
 
 from separatrix import datasets, methods
+from separatrix.columns.engines import check_columns
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import write_whole
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limits import limit, limit_frame
+from separatrix.optimum.objectives import Cost
 from separatrix.show import report, tables
 from separatrix.tracing.frontier import MANIFEST, Frontier, load_frontier
 from separatrix.tracing.training import trace_data
 
-__all__ = ["dataset_table", "limit_of_file", "method_table", "report_of", "trace_source"]
+__all__ = [
+    "dataset_table",
+    "limit_of_file",
+    "method_table",
+    "parse_cost",
+    "report_of",
+    "trace_source",
+]
 
 
 def trace_source(
@@ -97,30 +107,38 @@ def report_of(folder: Path, out: Path) -> Path:
     )
 
 
-def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) -> str:
-    """The limit of post-processing the scores of a file, as text."""
+def limit_of_file(
+    file: str,
+    *,
+    y: str,
+    z: Sequence[str],
+    score: Sequence[str],
+    maximize: str = "utility",
+    cost: str | None = None,
+    budget: str = "violation",
+    level: Sequence[float] = (),
+) -> str:
+    """The best decisions from the scores of a file, as text. One score is counted by the engine."""
     from separatrix.auditing.files import open_files
 
     relation = open_files(file)
-    missing = [name for name in (y, *z, *score) if name not in relation.columns]
-    if missing:
-        raise InputError(
-            f"There is no column {missing[0]!r}; the columns are {', '.join(relation.columns)}."
-        )
-    table = relation.select(
-        *(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score)))
-    )
-    columns = table.fetchnumpy()
+    objective = maximize if cost is None else parse_cost(cost)
+    levels = list(level) or None
+    if len(score) == 1:
+        binary = limit_frame(
+            relation, y=y, z=list(z), score=score[0], maximize=objective, budget=budget,
+            levels=levels,
+        )  # fmt: skip
+        return str(binary)
+    check_columns(nw.from_native(relation).collect_schema(), [y, *z, *score])
+    quoted = (f'"{name.replace(chr(34), chr(34) * 2)}"' for name in dict.fromkeys((y, *z, *score)))
+    columns = relation.select(*quoted).fetchnumpy()
     for name, values in columns.items():
-        gone = (
-            np.ma.getmaskarray(values)
-            if isinstance(values, np.ma.MaskedArray)
-            else np.zeros(len(values), bool)
-        )
+        gone = np.ma.getmaskarray(values)
         if gone.any():
             raise InputError(
-                f"`{name}` has {int(gone.sum()):,} missing values (first in row "
-                f"{int(np.argmax(gone)):,})."
+                f"`{name}` has {int(gone.sum()):,} missing values "
+                f"(first in row {int(np.argmax(gone)):,})."
             )
     groups = (
         columns[z[0]]
@@ -130,9 +148,22 @@ def limit_of_file(file: str, *, y: str, z: Sequence[str], score: Sequence[str]) 
         )
     )
     scores = np.column_stack([np.asarray(columns[name], dtype=np.float64) for name in score])
-    if scores.shape[1] == 1:
-        scores = np.column_stack([1 - scores[:, 0], scores[:, 0]])
-    return str(limit(scores, np.asarray(columns[y]), np.asarray(groups)))
+    found = limit(
+        np.asarray(columns[y]), scores, sensitive_features=np.asarray(groups),
+        maximize=objective, budget=budget, levels=levels,
+    )  # fmt: skip
+    return str(found)
+
+
+def parse_cost(text: str) -> Cost:
+    """`fp=1,fn=5` as a `Cost`."""
+    parts = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    try:
+        if set(parts) != {"fp", "fn"}:
+            raise ValueError
+        return Cost(float(parts["fp"]), float(parts["fn"]))
+    except ValueError:
+        raise InputError(f"A cost is written fp=1,fn=5, got {text!r}.") from None
 
 
 def dataset_table() -> str:

@@ -30,9 +30,9 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
         make_column_transformer((OneHotEncoder(), ["job", "sex"]), remainder="drop"),
         LogisticRegression(),
     )
-    model = FrontierClassifier(base, max_violation=0.01, margin=0, cv=3, ensemble=ensemble).fit(
-        rows, y, sensitive_features=rows["sex"]
-    )
+    model = FrontierClassifier(
+        base, maximize="utility", max_violation=0.01, margin=0, cv=3, ensemble=ensemble
+    ).fit(rows, y, sensitive_features=rows["sex"])
     predictor = from_estimator(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
     before = predictor.predict_proba(rows, sensitive_features=rows["sex"])

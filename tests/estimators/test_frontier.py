@@ -139,7 +139,8 @@ def test_a_prediction_is_that_of_one_of_the_members_drawn_at_random():
     X, y, z = people(1_500)
     model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.1, cv=3, ensemble=2).fit(X, y, z)
     members = model.crossfit_.posteriors(X[:50])
-    mean = np.mean([model.promise_.rule.predict_proba(s, z[:50]) for s in members], axis=0)
+    rule = model.promise_.rule
+    mean = np.mean([rule.predict_proba(s, sensitive_features=z[:50]) for s in members], axis=0)
     np.testing.assert_allclose(model.predict_proba(X[:50], z[:50]), mean)
     drawn = model.predict(X, sensitive_features=z, random_state=3)
     np.testing.assert_array_equal(drawn, model.predict(X, sensitive_features=z, random_state=3))
@@ -169,13 +170,13 @@ def test_labels_and_groups_keep_their_names_and_several_columns_are_joined():
 
 
 def test_three_labels_keep_the_budget_on_the_rows_and_the_default_margin_asks_for_less():
-    X, y, z = people(labels=3)
+    X, y, z = people(1_000, labels=3)
     p = LogisticRegression().fit(X, y).predict_proba(X)
-    plain = FrontierClassifier("precomputed", max_violation=0.004, margin=0).fit(p, y, z)
-    assert conditional_mutual_information(law(plain, p, y, z)) <= 0.004 + 1e-9
-    kept = FrontierClassifier("precomputed", max_violation=0.004).fit(p, y, z)
+    plain = FrontierClassifier("precomputed", max_violation=0.02, margin=0).fit(p, y, z)
+    assert conditional_mutual_information(law(plain, p, y, z)) <= 0.02 + 1e-9
+    kept = FrontierClassifier("precomputed", max_violation=0.02).fit(p, y, z)
     assert kept.promise_.level <= plain.promise_.level
-    assert kept.promise_.expected <= 0.004
+    assert kept.promise_.expected <= 0.02
 
 
 def test_a_weight_of_zero_is_no_row_and_weights_count():

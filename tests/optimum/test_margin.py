@@ -102,7 +102,7 @@ def test_a_number_is_taken_off_the_budget_and_zero_is_the_budget_itself():
     plain = promised_rule(*rows, asked=0.05, margin=0.0)
     assert plain.level == 0.05
     assert np.isnan(plain.expected)
-    q, y, z = plain.rule.predict_proba(rows[0], rows[2])[:, 1], rows[1], rows[2]
+    q, y, z = plain.rule.predict_proba(rows[0], sensitive_features=rows[2])[:, 1], rows[1], rows[2]
     rates = np.array([[q[(y == k) & (z == g)].mean() for k in (0, 1)] for g in range(4)])
     assert 0.5 * np.ptp(rates, axis=0).sum() <= 0.05 + 1e-9
 

@@ -44,7 +44,7 @@ class Wrapped:
         p = np.asarray(X, dtype=np.float64)
         p = p.reshape(len(p), self.bases, self.ensemble, -1)
         p = (p / p.sum(-1, keepdims=True)).mean(2)
-        q = [self.channel.predict_proba(p[:, k], z) for k in range(self.bases)]
+        q = [self.channel.predict_proba(p[:, k], sensitive_features=z) for k in range(self.bases)]
         return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:

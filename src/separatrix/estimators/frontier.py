@@ -31,7 +31,9 @@ from separatrix.estimators.crossfit import (
     has_text,
     posteriors_of,
 )
-from separatrix.optimum.decisions import DecisionCurve
+from separatrix.optimum.decision_limit import DecisionLimit
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import Promises
 
@@ -76,7 +78,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_, groups_: the labels and the groups.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
-        limit_: the certified best of the objective at every level of the budget, on these rows.
+        limit_: `limit` of these rows for this objective and budget, computed when asked for.
         scores_: the out-of-fold P(Y | x), array (n, K).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -186,7 +188,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
                 f"`sensitive_features` must have one group per row, {len(scores[0]):,}, got "
                 f"{len(z):,}."
             )
-        return np.asarray(np.mean([self.promise_.rule.predict_proba(s, z) for s in scores], axis=0))
+        rule = self.promise_.rule
+        q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
+        return np.asarray(np.mean(q, axis=0))
 
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: int | None = None
@@ -211,10 +215,17 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
     @property
-    def limit_(self) -> DecisionCurve:
-        """The certified best of the objective at every level of the budget, on these rows."""
+    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+        """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
-        return self.best_.curve()
+        return limit(
+            self.classes_[self.best_.y],
+            self.best_.scores,
+            sensitive_features=[self.groups_[code] for code in self.best_.z.tolist()],
+            sample_weight=self.best_.weight,
+            maximize=self.maximize,
+            budget=self.best_.budget,
+        )
 
     def budgets(self) -> dict[str, float | None]:
         """All budgets by name; None where it is not given."""

@@ -36,8 +36,9 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
+from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.limits import BinaryLimit, limit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
@@ -82,7 +83,10 @@ class ChannelPolicies:
         ):
             if status == "ok":
                 q[lane] = np.mean(
-                    [channel.predict_proba(scores[ensemble].mean(0), z) for ensemble in own.T],
+                    [
+                        channel.predict_proba(scores[ensemble].mean(0), sensitive_features=z)
+                        for ensemble in own.T
+                    ],
                     axis=0,
                 )
         return q
@@ -181,8 +185,10 @@ def _channels(
     wanted = np.asarray(trade_offs)
     share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:
-        best = limit(scores, y, z, sample_weight=weight, points=2, tolerance=1e-4)
-        assert isinstance(best, BinaryLimit)
+        best = limit(
+            y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4
+        )
+        assert isinstance(best, DecisionLimit)
         levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
         curve = certified_curve(best.regions, levels, tolerance=1e-4)
         exact: list[Channel] = [

@@ -1,8 +1,8 @@
 """From scores to the decision rule that keeps an asked budget in the population.
 
 Two labels: the exact optimum of `decisions` on curves that borrow (`borrowing`), at the level that
-`margin` finds. More labels: the best of the channels of `softmax` whose table, drawn anew from its
-own counts, is expected to keep the budget.
+`margin` finds. More labels: the best of the channels of `softmax` and of the dual (`duals`) whose
+table, drawn anew from its own counts, is expected to keep the budget.
 
 `margin=0` keeps the budget on the given rows, with their own curves; another number is taken off
 the budget first.
@@ -11,6 +11,7 @@ the budget first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.geometry import Regions
+from separatrix.optimum.label_limit import LabelLimit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.margin import BudgetKeeper, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
@@ -120,17 +123,6 @@ class Promises:
         rule = self._rule(self._pulled, kept.rates)
         return PromisedRule(rule, kept.level, kept.expected, kept.smallest, self._pulled.borrowed)
 
-    def curve(self, points: int = 21) -> DecisionCurve:
-        """The best of the objective at rising levels of the budget on these rows, certified.
-
-        Two labels. The levels end where the best rule without a budget is.
-        """
-        if self.scores.shape[1] > 2:
-            raise InputError("The certified curve is for two labels; these scores have more.")
-        free = self._rates(self._plain, 1.0)
-        top = float(budget_named(self.budget).measure(free, self._plain.mass))
-        return self._solve(self._plain, top * np.linspace(0.0, 1.0, points))
-
     @cached_property
     def _plain(self) -> GroupCurves:
         return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight, borrow=False)
@@ -169,7 +161,7 @@ class Promises:
     def _of_many_labels(
         self, asked: float | None, margin: float | None, confidence: float | None
     ) -> PromisedRule:
-        """The best channel of the softmax path that is expected to keep the budget."""
+        """The best channel that is expected to keep the budget."""
         if not isinstance(self.maximize, str) or self.maximize not in _VALUES:
             raise InputError(
                 f"More than two labels: `maximize` must be one of {', '.join(map(repr, _VALUES))}, "
@@ -180,7 +172,7 @@ class Promises:
                 f"More than two labels: the budget must be one of {', '.join(map(repr, _GAPS))}, "
                 f"got {self.budget!r}."
             )
-        rules, tables = self._path
+        rules, tables = self._channels(asked)
         values, used = _VALUES[self.maximize](tables), _GAPS[self.budget](tables)
         computed = asked is not None and margin is None
         shown = used
@@ -205,14 +197,34 @@ class Promises:
         return PromisedRule(rules[best], float(used[best]), *promise, borrowed)
 
     @cached_property
-    def _path(self) -> tuple[list[SoftmaxChannel], Array]:
-        """The channels of the softmax path and their tables (channels, y, z, u)."""
+    def _softmax_rules(self) -> list[SoftmaxChannel]:
         path = softmax_path(self.scores, self.y, self.z, sample_weight=self.weight)
         parts = zip(path.weight, path.bias, path.mix, strict=True)
-        rules = [SoftmaxChannel(self.groups, *one) for one in parts]
-        names = [self.groups[code] for code in self.z.tolist()]
-        q = (rule.predict_proba(self.scores, names) for rule in rules)
-        return rules, np.stack([soft_counts(one, self.y, self.z, self.weight) for one in q])
+        return [SoftmaxChannel(tuple(range(len(self.groups))), *one) for one in parts]
+
+    def _channels(self, asked: float | None) -> tuple[list[SoftmaxChannel], Array]:
+        """Channels for more than two labels and their tables (channels, y, z, u).
+
+        Those of the softmax path; for a linear objective also the optima of the dual at a few
+        violations up to what was asked. An EO gap ε comes with a v of about ε².
+        """
+        rules = list(self._softmax_rules)
+        if self.maximize != "utility":
+            most = 10.0 if asked is None else asked if self.budget == "violation" else 2 * asked**2
+            levels = most * np.array([1.0] if asked is None else [1.0, 0.5, 0.2, 0.05])
+            best = limit(
+                self.y,
+                self.scores,
+                sensitive_features=self.z,
+                sample_weight=self.weight,
+                maximize=self.maximize,
+                levels=levels[:1],
+            )
+            assert isinstance(best, LabelLimit)
+            rules += [best.rule(level) for level in levels.tolist()]
+        q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
+        tables = np.stack([soft_counts(one, self.y, self.z, self.weight) for one in q])
+        return [replace(rule, groups=self.groups) for rule in rules], tables
 
 
 def regions_of(known: GroupCurves) -> Regions:

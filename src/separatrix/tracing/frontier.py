@@ -334,7 +334,12 @@ class Frontier:
         with Store(self.folder) as store:
             if not store.curves(self.manifest["data"]):
                 with working("Limit of post-processing"):
-                    found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
+                    found = limit(
+                        self.rows["y"],
+                        self.held_out("erm", 0.0),
+                        sensitive_features=self.rows["z"],
+                        points=200,
+                    )
                 curve = Curve(self.name, "limit", found.violation, found.utility)
                 store.add_curve(curve, self.manifest["data"])
 
