@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 import separatrix as sx
+from separatrix.errors import InputError
+from separatrix.optimum.objectives import Cost
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -275,9 +277,15 @@ def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
     assert done.returncode == 0, done.stderr
     assert "any binary decision, by EO gap" in done.stdout
     assert "0.01" in done.stdout
-    done = run(*common, "--score", "score", "--cost", "fp=1,fn=5", "--budget", "tpr_gap")
-    assert "-cost" in done.stdout
-    for wrong in (("--maximize", "auc"), ("--budget", "eo"), ("--cost", "5"), ("--level", "-1")):
-        done = run(*common, "--score", "score", *wrong)
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1
+    done = run(*common, "--score", "score", "--cost", "5", "--budget", "tpr_gap")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_costs_are_written_as_two_numbers():
+    from separatrix.commands import parse_cost
+
+    assert parse_cost("fp=1,fn=5") == Cost(1.0, 5.0)
+    for wrong in ("5", "fp=1", "fp=a,fn=1", "fp=-1,fn=1", "fp=1,fn=2,x=3"):
+        with pytest.raises(InputError):
+            parse_cost(wrong)

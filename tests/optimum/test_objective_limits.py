@@ -109,7 +109,9 @@ def test_a_table_with_three_labels_is_refused():
 
 
 def test_thirty_rows_in_three_groups_take_a_bounded_number_of_steps(monkeypatch):
-    """Rates close to 0 or 1 must not keep the search on a hull's edge going."""
+    """Two of three groups have scores that say nothing, so the best separated rule is a constant,
+    and what is left to cut off close to it is not asked for again and again.
+    """
     steps, start = [0], Regions._on_chain
 
     def counted(self, xi, z):
@@ -119,9 +121,9 @@ def test_thirty_rows_in_three_groups_take_a_bounded_number_of_steps(monkeypatch)
     monkeypatch.setattr(Regions, "_on_chain", counted)
     rng = np.random.default_rng(1)
     z, y = np.arange(30) % 3, rng.integers(0, 2, 30)
-    best = sx.limit(y, rng.normal(size=30) + y, sensitive_features=z)
+    best = sx.limit(y, rng.random(30), sensitive_features=z)
     assert best.gap < 1e-4
-    assert steps[0] < 4000
+    assert steps[0] < 2500
 
 
 def test_no_random_thresholds_beat_the_bound_for_six_groups():

@@ -1,4 +1,4 @@
-r"""Score histograms N[y, z, bin], counted by a table's own engine: one group-by, a small table back.
+r"""Score histograms N[y, z, bin], counted by a table's own engine: one group-by, little comes back.
 
 Histograms of parts add up, so rows on many machines give the same numbers as one table. A ROC curve
 of the histogram is the ROC curve of the score rounded down to the bins.

@@ -81,7 +81,7 @@ def noise_aware_channels(
     >>> p = np.stack([1 - y, y], 1) * 0.4 + 0.6 * rng.dirichlet((1, 1), 4000)
     >>> half, none = noise_aware_channels(p, y, z, (0.5, 0.0), (0, 1), reference=0.2)
     >>> u = mutual_information(soft_counts(half.predict_proba(p, sensitive_features=z), y, z))
-    >>> float(u.round(2)), none.predict_proba(p[:1], z[:1]).round(1)
+    >>> float(u.round(2)), none.predict_proba(p[:1], sensitive_features=z[:1]).round(1)
     (0.1, array([[0.5, 0.5]]))
     """
     problem = _Problem(p, y, z, sample_weight, shrinkage)
