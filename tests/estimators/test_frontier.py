@@ -121,6 +121,18 @@ def test_the_default_margin_promises_the_population_or_refuses():
     clone(model).set_params(max_eo_gap=refused.value.smallest["eo_gap"]).fit(X, y, z)
 
 
+@pytest.mark.slow
+def test_cross_fitted_decisions_keep_the_asked_gap_in_the_population():
+    """The whole way: features, cross-fitted members, rule, and a population of fresh rows."""
+    fresh, gaps = people(60_000, seed=999), []
+    for seed in range(12):
+        model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
+        X, y, z = people(3_000, seed=seed)
+        gaps.append(float(eo_gap(law(model.fit(X, y, sensitive_features=z), *fresh))))
+    assert np.mean(gaps) < 0.052 + 2 * np.std(gaps) / np.sqrt(len(gaps))
+    assert np.mean(gaps) > 0.03
+
+
 def test_the_limit_bounds_the_rules_of_all_budgets():
     X, y, z = people(2_000)
     p = LogisticRegression().fit(X, y).predict_proba(X)
