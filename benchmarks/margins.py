@@ -167,7 +167,7 @@ def main() -> None:
                                 f"{mean[2]:.4f}",
                                 f"{mean[1]:.4f}",
                                 f"{mean[3]:.4f}",
-                                f"{np.mean(sure):.0%}" if len(sure) >= 5 else "-",
+                                f"{np.mean(sure):.0%}" if len(sure) >= 20 else "-",
                             ]
                         )
                     print(*lines[-1], sep=" | ", flush=True)
