@@ -7,13 +7,13 @@ import gc
 import numpy as np
 import polars as pl
 import pytest
+from separatrix.commands import limit_of_file
 
 import separatrix as sx
 from separatrix import datasets
 from separatrix.auditing.files import count_files
 from separatrix.columns import engines, readers
 from separatrix.columns.values import Coded
-from separatrix.commands import limit_of_file
 from separatrix.errors import DataError, InputError
 
 
