@@ -1,5 +1,5 @@
-"""The command line. Exit status 0 on success, 2 on bad input with one sentence on stderr, 1 on
-anything else.
+"""The command line. Exit status 0 on success, 2 on bad input with one sentence on stderr, 3 where
+an audit is above a value of --fail-above, 1 on anything else.
 """
 
 from __future__ import annotations
@@ -67,34 +67,67 @@ def audit(
         ),
     ],
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
+    score: Annotated[
+        bool,
+        typer.Option("--score", help="Audit --pred as a score, at every threshold; two labels."),
+    ] = False,
     confidence: Annotated[
         float, typer.Option(help="Of the interval and the certified bound.")
     ] = 0.95,
     seed: Annotated[int, typer.Option(help="Of the Monte Carlo test.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     html: Annotated[Path | None, typer.Option(help="Also write a page that opens offline.")] = None,
+    fail_above: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE, such as eo_gap=0.05: exit 3 if it is larger; repeat it."),
+    ] = None,
 ) -> None:
-    """How far from separation are these predictions, and how sure are we?
+    """How far from separation are these predictions, or this score, and how sure are we?
 
     Example: separatrix audit predictions.csv --y income --z sex --z race --pred score
     """
+    from separatrix.auditing import ceilings, score_view, view
     from separatrix.auditing.files import audit_files
+    from separatrix.auditing.score_frames import audit_score_files
+    from separatrix.auditing.scores import ScoreAudit
 
+    names = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    highest = ceilings.parse_ceilings(fail_above or [], names)
+    if score and len(pred) != 1:
+        raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
     with _working(f"Counting {file}"):
-        result = audit_files(
-            file,
-            y=y,
-            z=z,
-            pred=pred[0] if len(pred) == 1 else pred,
-            weight=weight,
-            confidence=confidence,
-            random_state=seed,
+        result = (
+            audit_score_files(
+                file,
+                y=y,
+                z=z,
+                score=pred[0],
+                weight=weight,
+                confidence=confidence,
+                random_state=seed,
+            )
+            if score
+            else audit_files(
+                file,
+                y=y,
+                z=z,
+                pred=pred[0] if len(pred) == 1 else pred,
+                weight=weight,
+                confidence=confidence,
+                random_state=seed,
+            )
         )
     if html is not None:
-        from separatrix.auditing.view import html as render
-
-        _write(html, render(result, page=True))
+        page = (
+            score_view.html(result, page=True)
+            if isinstance(result, ScoreAudit)
+            else view.html(result, page=True)
+        )
+        _write(html, page)
     typer.echo(result.to_json() if json else str(result))
+    if above := ceilings.exceeded(result, highest):
+        typer.echo(f"separatrix: {above}", err=True)
+        raise typer.Exit(3)
 
 
 @app.command()

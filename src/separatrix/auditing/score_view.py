@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.result import group_name
-from separatrix.auditing.scores import ScoreAudit
+from separatrix.auditing.names import group_name
 from separatrix.auditing.view import PALETTE, _nats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from separatrix.auditing.scores import ScoreAudit
 
 __all__ = ["html", "plot", "text"]
 
@@ -25,7 +26,9 @@ def text(a: ScoreAudit) -> str:
     rows = measures(a)
     width = max(len(row["name"]) for row in rows)
     lines = [headline(a), ""]
-    lines += [f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in rows]
+    lines += [
+        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in rows
+    ]
     lines += ["", f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"]
     table = [list(row.values()) for row in groups(a)]
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
@@ -105,9 +108,10 @@ def headline(a: ScoreAudit) -> str:
         f"{len(names)} groups" if len(names) > 4 else f"groups {', '.join(map(group_name, names))}"
     )
     weighted = "" if a.table.moments is None else "; weighted rows"
+    kind = "distinct scores" if a.exact else "bins of scores"
     return (
         f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; {who}; "
-        f"{a.distinct:,} distinct scores{weighted}"
+        f"{a.distinct:,} {kind}{weighted}"
     )
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.auditing.arrays import _groups, _native
-from separatrix.auditing.result import _notes, _refuse_degenerate, group_name
+from separatrix.auditing.names import group_name
+from separatrix.auditing.result import _notes, _refuse_degenerate
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
@@ -64,7 +65,8 @@ class ScoreAudit:
         auroc_by_group: the same of each group; NaN for a group without one of the labels.
         curves: each group's ROC curve (`RocCurve`), at quantiles of the score.
         rates: each group's (false-positive rate, true-positive rate) at `gap_at`.
-        distinct: how many different scores, or bins of a histogram, there are.
+        distinct: how many different scores there are, or bins of a histogram with rows.
+        exact: whether every score was told apart; False where an engine counted a histogram.
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts N[y, z, bin] behind the violation.
     """
@@ -87,6 +89,7 @@ class ScoreAudit:
     curves: dict[Hashable, RocCurve] = field(repr=False)
     rates: dict[Hashable, tuple[float, float]] = field(repr=False)
     distinct: int
+    exact: bool
     estimable: bool
     notes: tuple[str, ...]
 
@@ -131,6 +134,7 @@ class ScoreAudit:
             curves=_curves(scores, fine),
             rates=_rates(scores, at),
             distinct=len(scores.values),
+            exact=scores.exact,
             estimable=noise.estimable,
             notes=(*_few_bins(scores, coarse, bins), *_notes(table, noise)),
         )
@@ -285,15 +289,19 @@ def _rates(scores: ScoreTable, at: float) -> dict[Hashable, tuple[float, float]]
 
 
 def _few_bins(scores: ScoreTable, coarse: Binned, bins: int) -> list[str]:
-    got = coarse.counts.shape[2]
+    got, notes = coarse.counts.shape[2], []
     if got == 1:
-        return ["All rows have the same score: it says nothing about the label or the group."]
-    if got < bins:
-        return [
-            f"{len(scores.values):,} distinct scores: equal scores stay together, so {got} bins "
-            f"instead of {bins}."
-        ]
-    return []
+        notes.append("All rows have the same score: it says nothing about the label or the group.")
+    elif got < bins:
+        notes.append(
+            f"Few different scores: equal ones stay together, so {got} bins instead of {bins}."
+        )
+    if not scores.exact:
+        notes.append(
+            "The engine counted the scores in bins of equal width; scores in one bin count as "
+            "equal. The certified bound covers the thresholds inside the bins too."
+        )
+    return notes
 
 
 def _or_none(x: float) -> float | None:

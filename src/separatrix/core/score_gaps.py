@@ -22,7 +22,9 @@ Array = NDArray[np.float64]
 _ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins
 
 
-def largest_gap(table: ScoreTable, radius: Array | None = None) -> tuple[float, float]:
+def largest_gap(
+    table: ScoreTable, radius: Array | None = None, inside: bool = False
+) -> tuple[float, float]:
     r"""The largest gap over all thresholds and the threshold where it is.
 
     All rates fall with the threshold. Inside a quantile bin with the rates R at its lower and R' at
@@ -33,6 +35,7 @@ def largest_gap(table: ScoreTable, radius: Array | None = None) -> tuple[float, 
     Args:
         radius: (y, z); replaces R by R ± radius, clipped to [0, 1]: the largest gap that rates
             within this distance can have at some threshold.
+        inside: also bound the gap at thresholds inside an atom, where atoms are bins.
 
     Returns:
         (gap, threshold t of the decision S > t).
@@ -44,7 +47,7 @@ def largest_gap(table: ScoreTable, radius: Array | None = None) -> tuple[float, 
     coarse = table.binned(int(np.clip(len(table.atom) // _ROWS, 1, _BINS)))
     width = np.zeros(table.shape) if radius is None else radius
     rates = tail_rates(coarse.counts)
-    before = np.concatenate([np.ones_like(rates[..., :1]), rates[..., :-1]], axis=-1)
+    before = _before(rates, np.where(np.isnan(rates[..., 0]), np.nan, 1.0))
     ends = _mean_spread(rates, rates, width)
     best, at = float(ends.max()), float(coarse.values[ends.argmax()])
     ceiling = _mean_spread(before, rates, width)
@@ -52,8 +55,9 @@ def largest_gap(table: ScoreTable, radius: Array | None = None) -> tuple[float, 
     for j in np.argsort(-ceiling, kind="stable"):
         if ceiling[j] <= best + 1e-15:
             break
-        inside, values = _opened(table, coarse, int(j), int(stops[j]), before[..., j])
-        gaps = _mean_spread(inside, inside, width)
+        after, values = _opened(table, coarse, int(j), int(stops[j]), before[..., j])
+        upper = _before(after, before[..., j]) if inside else after
+        gaps = _mean_spread(upper, after, width)
         if gaps.size and gaps.max() > best:
             best, at = float(gaps.max()), float(values[gaps.argmax()])
     return best, at
@@ -90,6 +94,11 @@ def _opened(
     return rates.reshape(*before.shape, -1), table.values[atom[last]]
 
 
+def _before(rates: Array, start: Array) -> Array:
+    """The rates below each place: those of the place before, and `start` for the first."""
+    return np.concatenate([start[..., None], rates[..., :-1]], axis=-1)
+
+
 def _mean_spread(upper: Array, lower: Array, width: Array) -> Array:
     """Mean over the labels of max over z ≠ z' of upper_z − lower_z', arrays (..., y, z, k)."""
     high = np.clip(upper + width[..., None], 0.0, 1.0)
@@ -102,7 +111,9 @@ def _mean_spread(upper: Array, lower: Array, width: Array) -> Array:
     if high.shape[-2] > 1:
         second = _without(high, top, -9.0).max(-2)
         other = _without(low, bottom, 9.0).min(-2)
-        apart = np.where((top == bottom)[..., 0, :], np.maximum(second - least, first - other), apart)
+        apart = np.where(
+            (top == bottom)[..., 0, :], np.maximum(second - least, first - other), apart
+        )
     else:
         apart = np.zeros_like(apart)
     return np.maximum(apart, 0.0).mean(-2)

@@ -55,6 +55,7 @@ class ScoreTable:
         squares: sum of squared weights of each entry; None where all rows weigh one.
         labels, groups: their names, in order.
         rows: how many rows of positive weight were counted.
+        exact: whether an atom is one score; False where it is a bin, inside which scores differ.
 
     >>> a = ScoreTable.from_scores([0.1, 0.7], [0, 1], ["f", "m"])
     >>> b = ScoreTable.from_scores([0.1, 0.9], [0, 1], ["m", "f"])
@@ -70,6 +71,7 @@ class ScoreTable:
     labels: Levels
     groups: Levels
     rows: int
+    exact: bool = True
 
     @classmethod
     def from_scores(
@@ -98,8 +100,7 @@ class ScoreTable:
         order = np.argsort(s)
         s, cell = s[order], cell[order]
         new = np.concatenate([[True], s[1:] != s[:-1]])
-        atom = np.cumsum(new, dtype=np.int32 if len(s) < 2**31 else np.int64)
-        atom -= 1
+        atom: NDArray[np.integer[Any]] = np.cumsum(new, dtype=_signed(len(s))) - 1
         w = None if weight is None else weight[order]
         table = cls(
             s[new].astype(np.float64),
@@ -141,8 +142,8 @@ class ScoreTable:
         if squares is not None:
             square = np.asarray(squares, dtype=np.float64).reshape(cells, bins).T[used[atom], cell]
         weight = flat[used[atom], cell]
-        total = int(round(weight.sum())) if rows is None else rows
-        return cls(at[used], atom, cell, weight, square, labels, groups, total)
+        total = round(float(weight.sum())) if rows is None else rows
+        return cls(at[used], atom, cell, weight, square, labels, groups, total, exact=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -155,7 +156,7 @@ class ScoreTable:
         mass = np.bincount(self.cell, self.weight, minlength=size).astype(np.float64)
         if self.squares is None:
             return mass.reshape(self.shape), mass.reshape(self.shape)
-        squares = np.bincount(self.cell, self.squares, minlength=size)
+        squares = np.bincount(self.cell, self.squares, minlength=size).astype(np.float64)
         return mass.reshape(self.shape), squares.reshape(self.shape)
 
     def binned(self, bins: int) -> Binned:
@@ -228,9 +229,9 @@ class ScoreTable:
         even = all(t.squares is None for t in pair)
         weight = None if plain else np.concatenate([t._weights() for t in pair])[order]
         squares = None if even else np.concatenate([t._squares() for t in pair])[order]
-        rows = self.rows + other.rows
+        rows, exact = self.rows + other.rows, self.exact and other.exact
         return ScoreTable(
-            values, atom[order], cell[order], weight, squares, labels, groups, rows
+            values, atom[order], cell[order], weight, squares, labels, groups, rows, exact
         )._merged()
 
     def _weights(self) -> Array:
@@ -257,7 +258,9 @@ class ScoreTable:
         else:
             there, inverse = np.unique(key, return_inverse=True)
         weight = np.bincount(inverse, self.weight, minlength=len(there)).astype(np.float64)
-        squares = None if self.squares is None else np.bincount(inverse, self.squares)
+        squares = None
+        if self.squares is not None:
+            squares = np.bincount(inverse, self.squares).astype(np.float64)
         atom, cell = there // size, (there % size).astype(_smallest(size))
         return replace(self, atom=atom, cell=cell, weight=weight, squares=squares)
 
@@ -309,6 +312,11 @@ def _area(atom: NDArray[Any], positive: NDArray[np.bool_], weight: Array | None)
         return float("nan")
     below = np.r_[0.0, down[:-1]]
     return float((np.diff(up, prepend=0.0) * (below + down)).sum() / (2.0 * both))
+
+
+def _signed(count: int) -> type[np.signedinteger[Any]]:
+    """Half the memory for row numbers wherever they fit."""
+    return np.int32 if count < 2**31 else np.int64
 
 
 def _smallest(count: int) -> type[np.unsignedinteger[Any]]:

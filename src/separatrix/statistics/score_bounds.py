@@ -24,7 +24,8 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
         \bigl(\hat R_{yz}(t) + ε_{yz}\bigr) - \bigl(\hat R_{yz'}(t) - ε_{yz'}\bigr)
 
     with rates clipped to [0, 1] and ε of `rate_radius`. Rows are independent given label and group;
-    weights are taken as fixed. Cells without rows take no part.
+    weights are taken as fixed. Cells without rows take no part. Where atoms are bins, thresholds
+    inside a bin are covered too: the rates there lie between those at its ends.
 
     >>> rng = np.random.default_rng(0)
     >>> t = ScoreTable.from_scores(rng.random(20_000), *rng.integers(0, 2, (2, 20_000)))
@@ -33,8 +34,9 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     """
     check_confidence(confidence)
     mass, squares = table.totals()
-    uneven = table.squares is not None
-    return largest_gap(table, rate_radius(mass, squares, table.rows if uneven else 0, confidence))[0]
+    rows = 0 if table.squares is None else table.rows
+    radius = rate_radius(mass, squares, rows, confidence)
+    return largest_gap(table, radius, inside=not table.exact)[0]
 
 
 def rate_radius(mass: Array, squares: Array, rows: int, confidence: float) -> Array:

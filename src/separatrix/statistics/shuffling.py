@@ -50,7 +50,7 @@ def shuffled_tables(
         if effective is None and table.sum() <= _EXACT_ROWS and len(z) > 1 and len(u) > 1:
             margins = groups[z].astype(np.int64), of_label[u].astype(np.int64)
             drawn = random_table(*margins).rvs(draws, method="patefield", random_state=rng)
-            out[(slice(None), y, *np.ix_(z, u))] = drawn
+            out[:, y, z[:, None], u] = drawn
             continue
         rates = of_label[u] / of_label.sum()
         size = groups if effective is None else np.maximum(np.round(effective[y]), 1.0)
