@@ -71,7 +71,7 @@ def test_under_separation_the_floor_is_what_is_seen(weighted):
         weight = rng.uniform(0.3, 1, n) if weighted else None
         table = ScoreTable.from_scores(rng.normal(size=n) + y, y, z, sample_weight=weight)
         few, many = table.binned(5), table.binned(400)
-        mass, squares = table.totals()
+        mass, squares = table.totals
         effective = mass**2 / squares if weighted else None
         null = shuffled_tables(few.counts, 10, seed, effective)
         null_gap = gap_curve(shuffled_tables(many.counts, 10, seed, effective)).max(-1)

@@ -282,7 +282,7 @@ def _rates(scores: ScoreTable, at: float) -> dict[Hashable, tuple[float, float]]
     """Each group's (FPR, TPR) of the decision S > at."""
     above = np.searchsorted(scores.atom, np.searchsorted(scores.values, at, side="right"))
     weight = None if scores.weight is None else scores.weight[above:]
-    mass = scores.totals()[0]
+    mass = scores.totals[0]
     over = np.bincount(scores.cell[above:], weight, minlength=mass.size).reshape(mass.shape)
     rate = np.divide(over, mass, out=np.full(mass.shape, np.nan), where=mass > 0)
     return {g: (float(rate[0, z]), float(rate[1, z])) for z, g in enumerate(scores.groups)}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,6 +151,7 @@ class ScoreTable:
         """How many labels and groups."""
         return len(self.labels), len(self.groups)
 
+    @cached_property
     def totals(self) -> tuple[Array, Array]:
         """Weight and sum of squared weights of each cell (y, z)."""
         size = len(self.labels) * len(self.groups)
@@ -166,7 +168,7 @@ class ScoreTable:
         Bin i begins at the first atom that is not below the quantile i / bins, as with
         `np.digitize(s, np.quantile(s, q))`. Only the order of the scores matters.
         """
-        mass, squares = self.totals()
+        mass, squares = self.totals
         unit = squares.sum() / mass.sum()  # one for rows of weight one
         target = (mass.sum() - unit) * np.linspace(0.0, 1.0, bins + 1)[1:-1] + unit
         target -= 1e-12 * mass.sum()  # a quantile that is a row may be rounded up beyond it
@@ -300,7 +302,13 @@ def _area(atom: NDArray[Any], positive: NDArray[np.bool_], weight: Array | None)
     """Area under the ROC curve of entries in rising order."""
     if not len(atom):
         return float("nan")
-    ends = np.r_[np.flatnonzero(atom[1:] != atom[:-1]), len(atom) - 1]
+    new = atom[1:] != atom[:-1]
+    if weight is None and new.all():  # no ties: a positive row beats all negative rows below it
+        at = np.flatnonzero(positive)
+        many, few = float(len(atom) - len(at)), float(len(at))
+        wins = float(at.sum()) - few * (few - 1.0) / 2.0
+        return wins / (few * many) if few * many > 0 else float("nan")
+    ends = np.append(np.flatnonzero(new), len(atom) - 1)
     if weight is None:
         up = np.cumsum(positive, dtype=np.int64)[ends].astype(np.float64)
         down = (ends + 1.0) - up

@@ -33,7 +33,7 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     True
     """
     check_confidence(confidence)
-    mass, squares = table.totals()
+    mass, squares = table.totals
     rows = 0 if table.squares is None else table.rows
     radius = rate_radius(mass, squares, rows, confidence)
     return largest_gap(table, radius, inside=not table.exact)[0]
