@@ -108,7 +108,10 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
 
 
 def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean([rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers], axis=0)
+    return np.mean(
+        [rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers],
+        axis=0,
+    )
 
 
 def _grid(name: str) -> str:

@@ -76,7 +76,9 @@ def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
     scores = fitted.base.posteriors(X, z).astype(float)
     scores /= scores.sum(2, keepdims=True)
     ensembles = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
-    mean = np.mean([fitted.channels[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0)
+    mean = np.mean(
+        [fitted.channels[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0
+    )
     assert fitted.posteriors(X, z)[0] == pytest.approx(mean)
 
 
@@ -91,5 +93,7 @@ def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
     old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
     scores = fitted.base.posteriors(X, z)[:5].astype(float)
     scores /= scores.sum(2, keepdims=True)
-    mean = np.mean([fitted.channels[0].predict_proba(s, sensitive_features=z) for s in scores], axis=0)
+    mean = np.mean(
+        [fitted.channels[0].predict_proba(s, sensitive_features=z) for s in scores], axis=0
+    )
     assert old.posteriors(X, z)[0] == pytest.approx(mean)

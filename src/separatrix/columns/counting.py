@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import as_groups, group_columns
-from separatrix.columns.scores import check_posteriors, check_weight, posterior_matrix
+from separatrix.columns.scores import check_posteriors, check_weight, posterior_matrix, score_column
 from separatrix.columns.values import (
     Coded,
     Codes,
@@ -26,9 +26,10 @@ from separatrix.columns.values import (
 from separatrix.core.counts import CountTable, diagonal, place
 from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.levels import union
+from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["count_labels", "count_posteriors", "soft_counts", "soft_sums"]
+__all__ = ["count_labels", "count_posteriors", "count_scores", "soft_counts", "soft_sums"]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -150,6 +151,26 @@ def soft_counts(
     shape = max(int(y.codes.max()) + 1, posterior.shape[1]), int(z.codes.max()) + 1
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     return soft_sums(posterior, y.codes, z.codes, shape, weight, want_moments=False)[0]
+
+
+def count_scores(
+    y_true: Any,
+    score: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: ArrayLike | None = None,
+    names: tuple[str, str, str] = ("y_true", "sensitive_features", "score"),
+) -> ScoreTable:
+    """Count a score: one number per row, sorted once.
+
+    >>> count_scores([0, 1, 1], [0.1, 0.7, 0.7], sensitive_features=["f", "m", "f"]).values
+    array([0.1, 0.7])
+    """
+    s = score_column(score, names[2])
+    y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
+    n = check_lengths({names[2]: s, names[0]: y.codes, names[1]: z.codes})
+    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight)
 
 
 def soft_sums(

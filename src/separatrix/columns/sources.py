@@ -71,6 +71,14 @@ class Source:
             x = nw.when(~x.is_in([*NOT_AVAILABLE, ""])).then(x)
         return x.cast(nw.Float64)
 
+    def levels(self, values: list[Any], name: str) -> Coded:
+        """The values of a column of levels, missing ones coded; CSV text in its dialect."""
+        coded = as_levels(values, name, missing=True)
+        if not self.text:
+            return coded
+        found = typed(coded.codes, coded.levels)
+        return found if isinstance(found, Coded) else as_levels(found, name, missing=True)
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         if self.scan is None:
@@ -126,10 +134,7 @@ def grouped_columns(
         raise InputError("The table has no rows.")
     columns: dict[str, Any] = {name: grouped[name].to_list() for name in grouped.columns}
     for key, name in zip(inner, keys, strict=True):
-        values: Any = as_levels(columns[key], name, missing=True)
-        if source.text:
-            values = typed(values.codes, values.levels)
-            values = values if isinstance(values, Coded) else as_levels(values, name, missing=True)
+        values = source.levels(columns[key], name)
         if gone := int(np.asarray(columns["rows"])[values.missing].sum()):
             raise InputError(
                 f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "

@@ -223,7 +223,12 @@ class Promises:
             assert isinstance(best, LabelLimit)
             rules += [best.rule(level) for level in levels.tolist()]
         q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
-        tables = np.stack([soft_counts(self.y, one, sensitive_features=self.z, sample_weight=self.weight) for one in q])
+        tables = np.stack(
+            [
+                soft_counts(self.y, one, sensitive_features=self.z, sample_weight=self.weight)
+                for one in q
+            ]
+        )
         return [replace(rule, groups=self.groups) for rule in rules], tables
 
 
