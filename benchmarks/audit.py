@@ -330,7 +330,7 @@ def about_scores(millions: int, on_disk: int) -> str:
         )
     lines.append(
         f"`audit_score_files`, {on_disk} M rows of Parquet: {ours['seconds']:.1f} s, "
-        f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of the histogram, peak "
+        f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of it, peak "
         f"{ours['peak']:.0f} MB."
     )
     return "\n\n".join(lines)

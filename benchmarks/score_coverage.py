@@ -1,5 +1,5 @@
-"""The largest gap over all thresholds on laws where it is known: how often the bound fails, how wide
-it is, and whether the shuffled floor is what separated scores show.
+"""The largest gap over all thresholds on laws where it is known: how often its bound fails, how
+wide it is, and whether the shuffled floor is what separated scores show.
 
     python -m benchmarks.score_coverage [--repetitions 300]
 """
@@ -18,7 +18,7 @@ from separatrix.statistics.shuffling import shuffled_tables
 
 
 def measured(n: int, groups: int, apart: float, weighted: bool, times: int) -> dict[str, float]:
-    """Scores U^a with an exponent a of each label and group: the true rates are known at every t."""
+    """Scores U^a with an exponent for each label and group: the true rates are known at all t."""
     rng = np.random.default_rng([n, groups, round(100 * apart), weighted])
     share = np.arange(1, groups + 1) / np.arange(1, groups + 1).sum()
     power = np.outer([1.0, 0.4], np.exp(np.linspace(-apart, apart, groups)))

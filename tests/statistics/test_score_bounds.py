@@ -8,7 +8,12 @@ import pytest
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_gaps import gap_curve, largest_gap
-from separatrix.statistics.score_bounds import gap_bound, rate_radius
+from separatrix.statistics.score_bounds import (
+    gap_bound,
+    mean_radius,
+    rate_radius,
+    shared_budget,
+)
 from separatrix.statistics.shuffling import shuffled_tables
 
 CELLS = np.array([[40, 300], [15, 120]])  # rows of each label and group
@@ -42,6 +47,34 @@ def test_all_rates_are_within_the_radius_as_often_as_promised(weighted, confiden
     assert outside.mean() <= error + 2.6 * np.sqrt(error * confidence / times)
     if not weighted:
         assert outside.mean() >= error / 4  # and it is no wider than need be
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_cells_keep_their_shared_budget_as_often_as_promised(weighted):
+    rng, times, spent = np.random.default_rng(5), 1_500, np.zeros(1_500)
+    for n in CELLS.flat:
+        w = rng.lognormal(0, 1, n) if weighted else np.ones(n)
+        one = (w * w).sum() / w.sum() ** 2
+        over = farthest(rng, int(n), w, times) - mean_radius(one, weighted * int(CELLS.sum()))
+        spent += 2 * np.maximum(over, 0) ** 2 / one
+    for error in (0.05, 0.3):
+        fails = (spent > shared_budget(CELLS.size, error, weighted)).mean()
+        assert fails <= error
+        if not weighted:
+            assert (spent > shared_budget(CELLS.size, error, weighted) / 2).mean() > error
+
+
+@pytest.mark.parametrize("groups", [2, 4, 8])
+def test_the_gap_bound_is_the_worst_gap_of_rates_within_the_budget(groups):
+    """Spending the budget on any cells never reaches beyond the bound, whichever way it takes."""
+    rng = np.random.default_rng(groups)
+    y, z = rng.integers(0, 2, 3_000), rng.integers(0, groups, 3_000)
+    table = count_scores(y, rng.normal(size=3_000) + y + 0.2 * z, sensitive_features=z)
+    gap, bound = largest_gap(table)[0], gap_bound(table)
+    n = np.sort(table.totals[0], axis=1)[:, -2:]
+    budget = shared_budget(2 * groups, 0.05, False)
+    assert bound >= gap + min(np.sqrt(budget * (1 / n).sum() / 8), 0.1)
+    assert bound <= largest_gap(table, rate_radius(*table.totals, 0, 0.95))[0] + 1e-9
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -23,7 +23,7 @@ _ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins
 
 
 def largest_gap(
-    table: ScoreTable, radius: Array | None = None, inside: bool = False
+    table: ScoreTable, radius: Array | None = None, *, inside: bool = False, clipped: bool = True
 ) -> tuple[float, float]:
     r"""The largest gap over all thresholds and the threshold where it is.
 
@@ -33,8 +33,9 @@ def largest_gap(
     exact.
 
     Args:
-        radius: (y, z); replaces R by R ± radius, clipped to [0, 1]: the largest gap that rates
-            within this distance can have at some threshold.
+        radius: (y, z); replaces R by R ± radius: the largest gap that rates within this distance
+            can have at some threshold.
+        clipped: whether R ± radius is clipped to [0, 1].
         inside: also bound the gap at thresholds inside an atom, where atoms are bins.
 
     Returns:
@@ -49,16 +50,16 @@ def largest_gap(
     width = np.zeros(table.shape) if radius is None else radius
     rates = tail_rates(coarse.counts)
     before = _before(rates, np.where(np.isnan(rates[..., 0]), np.nan, 1.0))
-    ends = _mean_spread(rates, rates, width)
+    ends = _mean_spread(rates, rates, width, clipped)
     best, at = float(ends.max()), float(coarse.values[ends.argmax()])
-    ceiling = _mean_spread(before, rates, width)
+    ceiling = _mean_spread(before, rates, width, clipped)
     stops = np.r_[coarse.starts[1:], len(table.atom)]
     for j in np.argsort(-ceiling, kind="stable"):
         if ceiling[j] <= best + 1e-15:
             break
         after, values = _opened(table, coarse, int(j), int(stops[j]), before[..., j])
         upper = _before(after, before[..., j]) if inside else after
-        gaps = _mean_spread(upper, after, width)
+        gaps = _mean_spread(upper, after, width, clipped)
         if gaps.size and gaps.max() > best:
             best, at = float(gaps.max()), float(values[gaps.argmax()])
     return best, at
@@ -77,7 +78,7 @@ def tail_rates(counts: Array) -> Array:
 def gap_curve(counts: Array) -> Array:
     """The gap at the upper end of every bin, array (..., bin), from counts (..., y, z, bin)."""
     rates = tail_rates(counts)
-    return _mean_spread(rates, rates, np.zeros(counts.shape[-3:-1]))
+    return _mean_spread(rates, rates, np.zeros(counts.shape[-3:-1]), clipped=True)
 
 
 def _opened(
@@ -100,18 +101,19 @@ def _before(rates: Array, start: Array) -> Array:
     return np.concatenate([start[..., None], rates[..., :-1]], axis=-1)
 
 
-def _mean_spread(upper: Array, lower: Array, width: Array) -> Array:
+def _mean_spread(upper: Array, lower: Array, width: Array, clipped: bool) -> Array:
     """Mean over the labels of max over z ≠ z' of upper_z − lower_z', arrays (..., y, z, k)."""
-    high = np.clip(upper + width[..., None], 0.0, 1.0)
-    low = np.clip(lower - width[..., None], 0.0, 1.0)
+    high, low = upper + width[..., None], lower - width[..., None]
+    if clipped:
+        high, low = np.minimum(high, 1.0), np.maximum(low, 0.0)
     gone = np.isnan(upper)
-    high, low = np.where(gone, -9.0, high), np.where(gone, 9.0, low)
+    high, low = np.where(gone, -np.inf, high), np.where(gone, np.inf, low)
     top, bottom = high.argmax(-2)[..., None, :], low.argmin(-2)[..., None, :]
     first, least = _take(high, top), _take(low, bottom)
     apart = first - least
     if high.shape[-2] > 1:
-        second = _without(high, top, -9.0).max(-2)
-        other = _without(low, bottom, 9.0).min(-2)
+        second = _without(high, top, -np.inf).max(-2)
+        other = _without(low, bottom, np.inf).min(-2)
         apart = np.where(
             (top == bottom)[..., 0, :], np.maximum(second - least, first - other), apart
         )
