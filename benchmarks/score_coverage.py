@@ -11,8 +11,8 @@ import argparse
 import numpy as np
 
 from benchmarks._measuring import markdown
+from separatrix.columns.counting import count_scores
 from separatrix.core.score_gaps import gap_curve, largest_gap
-from separatrix.core.score_tables import ScoreTable
 from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
 
@@ -29,7 +29,9 @@ def measured(n: int, groups: int, apart: float, weighted: bool, times: int) -> d
     for i in range(times):
         y, z = (rng.random(n) < 0.3).astype(int), rng.choice(groups, n, p=share)
         weight = rng.lognormal(0, 0.5, n) if weighted else None
-        table = ScoreTable.from_scores(rng.random(n) ** power[y, z], y, z, sample_weight=weight)
+        table = count_scores(
+            y, rng.random(n) ** power[y, z], sensitive_features=z, sample_weight=weight
+        )
         found[i, :2] = largest_gap(table)[0], gap_bound(table)
         if i < 40:
             mass, squares = table.totals
