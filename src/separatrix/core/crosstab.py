@@ -55,9 +55,8 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
     bits = [max(levels - 1, 0).bit_length() for levels in shape]
     if sum(bits) > _MOST_BITS:
         raise InputError(
-            f"The table of labels × groups × predictions would have "
-            f"{' × '.join(f'{k:,}' for k in shape)} cells. "
-            "Is one of the columns an identifier?"
+            "The table of labels × groups × predictions would have "
+            f"{' × '.join(f'{k:,}' for k in shape)} cells. Is one of the columns an identifier?"
         )
     small = crosstab_small(codes) if weight is None and sum(bits) <= _PLANES else None
     if small is None:

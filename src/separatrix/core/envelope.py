@@ -204,9 +204,8 @@ class Secant(NamedTuple):
         """The least utility that going from the X-only point down to `violation` costs."""
         if violation > self.violation:
             raise InputError(
-                f"The secant bounds the frontier only left of the X-only point v = "
-                f"{self.violation:.6g}, "
-                f"got {violation:.6g}."
+                "The secant bounds the frontier only left of the X-only point v = "
+                f"{self.violation:.6g}, got {violation:.6g}."
             )
         return self.slope * (self.violation - violation)
 
@@ -223,9 +222,8 @@ def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> S
     (v0, u0), (v1, u1) = x_only, unconstrained
     if not np.isfinite([v0, u0, v1, u1]).all() or v1 <= v0:
         raise InputError(
-            f"The unconstrained point must violate separation more than the X-only one, got v = "
-            f"{v1} and {v0}. "
-            "Without a difference there is no price to read off."
+            "The unconstrained point must violate separation more than the X-only one, got v = "
+            f"{v1} and {v0}. Without a difference there is no price to read off."
         )
     return Secant((u1 - u0) / (v1 - v0), v0, u0)
 

@@ -295,7 +295,7 @@ def law(counts: ArrayLike) -> Array:
     if p.size == 0 or (total <= 0).any():
         raise InputError(
             f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass at least one "
-            f"row."
+            "row."
         )
     return p / total
 

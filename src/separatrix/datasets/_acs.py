@@ -40,8 +40,7 @@ SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
 LICENCE = "public domain (US Government work)"
 CITATION = (
     "US Census Bureau (2019). American Community Survey 2018 1-year Public Use Microdata Sample; "
-    "columns as in "
-    "Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
+    "columns as in Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
 )
 INCOME = File(
     ("acs/acs_income_2018_1yr_us.parquet",),
@@ -53,10 +52,9 @@ EMPLOYMENT = File(
 )
 _STATES = (
     "01 al 02 ak 04 az 05 ar 06 ca 08 co 09 ct 10 de 11 dc 12 fl 13 ga 15 hi 16 id 17 il 18 in 19 "
-    "ia 20 ks 21 ky 22 la "
-    "23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj 35 nm 36 ny 37 nc 38 "
-    "nd 39 oh 40 ok 41 or "
-    "42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
+    "ia 20 ks 21 ky 22 la 23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj "
+    "35 nm 36 ny 37 nc 38 nd 39 oh 40 ok 41 or 42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 "
+    "va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
 )
 _FIPS = {
     _STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)
@@ -208,9 +206,8 @@ def _nothing(parquet: File) -> str:
     folder = data_folders()[0]
     return (
         f"No ACS data here: put {parquet.paths[0].split('/')[-1]} at {folder / parquet.paths[0]}, "
-        f"or the Census "
-        f"Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or pass "
-        f"states=['vt', …] to get those."
+        f"or the Census Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or "
+        "pass states=['vt', …] to get those."
     )
 
 
@@ -332,8 +329,7 @@ def _read_person_text(
     if absent := [name for name in needed if name not in header]:
         raise DataError(
             f"{origin} has no column {', '.join(absent)}: it is not a person file of the 2018 "
-            f"one-year PUMS "
-            "(RELP, for one, was renamed in 2019)."
+            "one-year PUMS (RELP, for one, was renamed in 2019)."
         )
     options = csv.ConvertOptions(
         include_columns=list(needed), column_types=dict.fromkeys(needed, "float64")

@@ -97,7 +97,7 @@ def embed(
             if features.shape != (len(paths), width) or not np.isfinite(features).all():
                 raise DataError(
                     f"The network gave {features.shape} or infinite features for {paths[0].name}, "
-                    f"… ."
+                    "… ."
                 )
             rows[start : start + len(paths)] = features
             rows.flush()  # the rows are on disk before the record says so

@@ -126,8 +126,8 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
         raise DataError(
             f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
             f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a "
-            f"changed copy: "
-            f"delete it and get the original{f' from {file.url}' if file.url else ''}."
+            "changed copy: delete it and get the "
+            f"original{f' from {file.url}' if file.url else ''}."
         )
     if file.check is not None:
         try:
@@ -160,7 +160,7 @@ def _download(file: File) -> Blob:
     except ImportError as error:
         raise MissingExtraError(
             f"{where_to_put(file)} To have it downloaded, install the extra: pip install "
-            f"'separatrix[data]'."
+            "'separatrix[data]'."
         ) from error
     pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
@@ -177,8 +177,7 @@ def _download(file: File) -> Blob:
     except DataError as error:
         raise DataError(
             f"{file.url} did not give the expected file (another sha256, or cut short); nothing "
-            f"was kept. "
-            f"Try again, or put the original at {target}."
+            f"was kept. Try again, or put the original at {target}."
         ) from error
     except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
         raise DataError(

@@ -184,7 +184,7 @@ class Band:
         if len(self.bands) != len(self.edges) + 1:
             raise InputError(
                 f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its "
-                f"edges."
+                "edges."
             )
         missing = self.missing or bool(np.isnan(as_numbers(values, self.column)).any())
         return replace(self, missing=missing).refit(values)
@@ -284,7 +284,7 @@ class Preprocessing:
         if data.get("version") != 1:
             raise InputError(
                 f"This preprocessing has version {data.get('version')!r}; this separatrix reads "
-                f"version 1."
+                "version 1."
             )
         features = []
         for entry in data["features"]:

@@ -54,8 +54,8 @@ def load(
         ages = np.unique(records.columns["AGEP"][rows]).astype(int)
         notes += (
             f"ESP is recorded only for children who live with their parents, so the {len(rows):,} "
-            f"complete rows are "
-            f"all of working people aged {' to '.join(map(str, sorted({ages[0], ages[-1]})))}.",
+            "complete rows are all of working people aged "
+            f"{' to '.join(map(str, sorted({ages[0], ages[-1]})))}.",
         )
     else:
         rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
@@ -65,7 +65,7 @@ def load(
         )
         notes += (
             f"Every group keeps at least {_AT_LEAST} rows, so the smallest groups are "
-            f"over-represented.",
+            "over-represented.",
         )
     table = {name: x[rows] for name, x in records.columns.items()}
     card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
@@ -87,9 +87,8 @@ def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.in
     groups = np.unique(race)
     if not len(groups) * _AT_LEAST <= n <= len(race):
         raise InputError(
-            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and "
-            f"the {len(race):,} "
-            f"complete rows, got {n:,}."
+            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and the "
+            f"{len(race):,} complete rows, got {n:,}."
         )
     shuffled = np.random.default_rng(random_state).permutation(len(race))
     first = np.concatenate([shuffled[race[shuffled] == group][:_AT_LEAST] for group in groups])

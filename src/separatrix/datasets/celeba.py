@@ -80,10 +80,9 @@ def _root(folder: str | Path | None) -> Path:
         if place.is_dir():
             return place
     raise DataError(
-        f"CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
-        f"list_eval_partition.txt into {places[0]} "
-        "(from the project page mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial "
-        "research)."
+        "CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
+        f"list_eval_partition.txt into {places[0]} (from the project page "
+        "mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
     )
 
 
@@ -105,7 +104,7 @@ def _attributes(
         if not announced.isdigit():
             raise DataError(
                 f"{path} must begin with the number of images and the attributes' names. Get the "
-                f"original."
+                "original."
             )
         for name in wanted:
             if name not in header:
@@ -122,7 +121,7 @@ def _attributes(
     if len(names) != int(announced):
         raise DataError(
             f"{path} announces {int(announced):,} images and holds {len(names):,}. Get the "
-            f"original."
+            "original."
         )
     found = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
@@ -142,7 +141,7 @@ def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
     ):
         raise DataError(
             f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the "
-            f"original."
+            "original."
         )
     return np.array([float(pair[1]) for pair in pairs])
 
@@ -166,8 +165,8 @@ def _embedding(
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise DataError(
-            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. "
-            f"Unpack them there."
+            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack "
+            "them there."
         )
     network, width = _resnet().embedder(path)
     return embed([images / name for name in names], target, network, width, digest, batch), note
@@ -183,8 +182,7 @@ def _weight_file(weights: str | Path | None) -> Path:
     if not path.is_file():
         raise DataError(
             f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass "
-            f"weights=PATH, or pass "
-            "a ready embedding as embeddings=PATH."
+            "weights=PATH, or pass a ready embedding as embeddings=PATH."
         )
     return path
 

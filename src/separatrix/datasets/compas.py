@@ -99,9 +99,8 @@ def load(
             "compas",
             {blob.origin: blob.sha256},
             dropped=(
-                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within "
-                f"30 days of the "
-                "screening, unknown outcome, ordinary traffic offence, no score).",
+                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within 30 "
+                "days of the screening, unknown outcome, ordinary traffic offence, no score).",
                 f"{int(kept.sum() - both.sum()):,} rows of other groups than "
                 f"{' and '.join(_RACES)}.",
                 "Every column that names a person, a date or a case; COMPAS's own scores; what "

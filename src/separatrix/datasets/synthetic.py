@@ -169,7 +169,7 @@ def _checked(law: ArrayLike) -> Array:
     if not (np.isfinite(p).all() and (p >= 0).all() and abs(p.sum() - 1) < 1e-9):
         raise InputError(
             f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. Divide it by "
-            f"its sum."
+            "its sum."
         )
     return p / p.sum()
 

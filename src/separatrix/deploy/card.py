@@ -32,8 +32,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     if len(predictor.components) > 1:
         lines += [
             "A **revealed mixture**: for each decision one of the models below is drawn, "
-            "independently of the person, and "
-            "the draw is reported with the decision.",
+            "independently of the person, and the draw is reported with the decision.",
             "",
         ]
     lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
@@ -49,7 +48,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         f"- labels: {_names(predictor.labels)}",
         f"- groups: {_names([group_name(group) for group in predictor.groups])}",
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
-        f"- throws a coin: "
+        "- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
     ]
     columns = (
@@ -72,11 +71,9 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         "## Limits",
         "",
         "The violation v = I(U;Z|Y) is what the decision says about the group beyond the true "
-        "outcome, in nats. It was "
-        "measured on data like the training data, with the recorded outcome taken as the true "
-        "one; another population "
-        "or another way of recording outcomes needs another audit, and `separatrix.Monitor` "
-        "watches the one in use. A low v says "
+        "outcome, in nats. It was measured on data like the training data, with the recorded "
+        "outcome taken as the true one; another population or another way of recording outcomes "
+        "needs another audit, and `separatrix.Monitor` watches the one in use. A low v says "
         "nothing about accuracy within a group, nor whether the outcome itself is the right thing "
         "to predict.",
     ]

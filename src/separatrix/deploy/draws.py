@@ -60,14 +60,13 @@ def _key(salt: str | bytes | None) -> bytes:
     if salt is None:
         raise InputError(
             "`ids` need a secret `salt` (at least 16 bytes, kept by the operator): without it "
-            "anybody who knows an id "
-            "can compute its draw."
+            "anybody who knows an id can compute its draw."
         )
     raw = salt.encode() if isinstance(salt, str) else bytes(salt)
     if len(raw) < MIN_SALT:
         raise InputError(
             f"`salt` must have at least {MIN_SALT} bytes, got {len(raw)}. `secrets.token_hex(16)` "
-            f"makes one."
+            "makes one."
         )
     return raw if len(raw) <= blake2b.MAX_KEY_SIZE else blake2b(raw).digest()
 

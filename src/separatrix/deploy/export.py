@@ -39,8 +39,7 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
     ):
         raise InputError(
             "Only a single network can be exported to ONNX; this predictor is a mixture, or of "
-            "another kind. "
-            "Export the components: `Predictor(labels, groups, (component,), ...)`."
+            "another kind. Export the components: `Predictor(labels, groups, (component,), ...)`."
         )
     net = predictor.components[0].fitted
     weights, biases = [w[0] for w in net.weights], [b[0] for b in net.biases]

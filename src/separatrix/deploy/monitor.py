@@ -135,7 +135,7 @@ class Monitor:
         )
         if not isinstance(table, CountTable):
             raise InputError(
-                f"`reference` must be an Audit or a CountTable of the model at selection, got "
+                "`reference` must be an Audit or a CountTable of the model at selection, got "
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
@@ -428,8 +428,7 @@ def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: 
     if unknown:
         raise InputError(
             f"`{name}` holds {listed(unknown)}, which the reference does not know "
-            f"({listed(axis)}). "
-            "A new level needs a new reference and a new monitor."
+            f"({listed(axis)}). A new level needs a new reference and a new monitor."
         )
 
 
@@ -438,6 +437,6 @@ def _array(values: Any, shape: tuple[int, ...]) -> Array:
     if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
         raise InputError(
             f"The counts of this monitor have shape {array.shape} or bad values; {shape} was "
-            f"expected."
+            "expected."
         )
     return array

@@ -46,7 +46,7 @@ class Base(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(
-                f"A classifier needs at least two classes; this data has 1 class, "
+                "A classifier needs at least two classes; this data has 1 class, "
                 f"{self.classes_[:1]}."
             )
         dense = X.toarray() if hasattr(X, "toarray") else X
@@ -59,7 +59,7 @@ class Base(ClassifierMixin, BaseEstimator):
         if values is None:
             warnings.warn(
                 f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
-                f"and controls no violation.",
+                "and controls no violation.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -87,8 +87,8 @@ class Base(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             raise InputError(
                 "This classifier was fitted with use_sensitive=True, so it needs "
-                "`sensitive_features` to predict. Fit it with "
-                "use_sensitive=False to predict from X alone."
+                "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
+                "X alone."
             )
         return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
 
@@ -122,7 +122,7 @@ class Base(ClassifierMixin, BaseEstimator):
         if not isinstance(fitted, Networks):
             raise InputError(
                 f"Only networks can become a predictor of raw features; {self.method!r} is of "
-                f"another kind."
+                "another kind."
             )
         return fitted.unscaled(self.mean_, self.scale_)
 

@@ -125,7 +125,7 @@ class Method:
         if (self.loss is None) == (self.fit is None):
             raise InputError(
                 f"The method {self.label!r} must declare either `loss` or `fit`, not both and not "
-                f"neither."
+                "neither."
             )
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:

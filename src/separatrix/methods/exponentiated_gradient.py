@@ -98,15 +98,14 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
         )
     if options.recipe.piecewise_linear:
         raise InputError(
-            "The networks of `exponentiated_gradient` take no piecewise_linear: pass a recipe "
-            "with piecewise_linear=0."
+            "The networks of `exponentiated_gradient` take no piecewise_linear: pass a recipe with "
+            "piecewise_linear=0."
         )
     for lane in lanes:
         if not lane.trade_off > 0:
             raise InputError(
-                f"The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference "
-                f"of error rates that is "
-                f"allowed; got {lane.trade_off}."
+                "The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference of "
+                f"error rates that is allowed; got {lane.trade_off}."
             )
     # groups in the order in which they occur: ties in fairlearn's linear programme then fall alike
     # whatever their names

@@ -159,10 +159,9 @@ def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.in
     if len(lacking):
         group = int(lacking[0])
         raise InputError(
-            f"Equalized odds by thresholds needs at least two rows of each label in each group; "
-            f"group {group} has "
-            f"{', '.join(map(str, present[:, group]))}. Merge small groups, or use a method that "
-            f"is trained, such as `cmi`."
+            "Equalized odds by thresholds needs at least two rows of each label in each group; "
+            f"group {group} has {', '.join(map(str, present[:, group]))}. Merge small groups, or "
+            "use a method that is trained, such as `cmi`."
         )
     return np.sort(rows[~held_out]), np.sort(rows[held_out])
 
@@ -181,7 +180,7 @@ def _groups(z: ArrayLike | None, n: int, rules: Array) -> NDArray[np.int64]:
         if not 0 <= group < len(known) or not known[group]:
             raise InputError(
                 f"`z` holds the group code {group}, which was not in training: it has no "
-                f"thresholds."
+                "thresholds."
             )
     return groups
 

@@ -20,6 +20,6 @@ def __getattr__(name: str) -> Any:
         if error.name != "torch":
             raise
         raise MissingExtraError(
-            f"`separatrix.nn.{name}` needs PyTorch, which is not installed: "
-            "pip install 'separatrix[torch]'."
+            f"`separatrix.nn.{name}` needs PyTorch, which is not installed: pip install "
+            "'separatrix[torch]'."
         ) from error

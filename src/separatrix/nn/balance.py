@@ -224,9 +224,8 @@ class SeparationLoss(nn.Module):
             )
         if self.normalise and (features is None) == (head is None):
             raise InputError(
-                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor "
-                "h before it), "
-                "one of them; or build the loss with normalise=False."
+                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
+                "before it), one of them; or build the loss with normalise=False."
             )
         _size(y, self.n_labels, "y", "n_labels")
         _size(z, self.n_groups, "z", "n_groups")
@@ -337,8 +336,8 @@ def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) ->
     )
     if h is None:
         raise InputError(
-            "The logits were not computed from `features`: pass the very tensor that went into "
-            "the head."
+            "The logits were not computed from `features`: pass the very tensor that went into the "
+            "head."
         )
     return h.detach().double().flatten(1).norm(dim=1)
 

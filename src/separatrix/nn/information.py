@@ -215,8 +215,8 @@ def _lanes(
     for name, column in (*zip("yz", codes, strict=False), ("sample_weight", weight)):
         if column is not None and column.shape not in (shape, shape[1:]):
             raise InputError(
-                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} "
-                f"or {tuple(shape)}, got {tuple(column.shape)}."
+                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} or "
+                f"{tuple(shape)}, got {tuple(column.shape)}."
             )
     if weight is not None:
         if not torch.compiler.is_compiling() and not bool(
@@ -240,6 +240,6 @@ def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
     if low < 0 or (size is not None and high >= size):
         raise InputError(
             f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} "
-            f"− 1" + (f" = {size - 1}." if size is not None else ".")
+            "− 1" + (f" = {size - 1}." if size is not None else ".")
         )
     return max(high + 1, 1) if size is None else size

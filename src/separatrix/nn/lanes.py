@@ -77,7 +77,7 @@ class Sample:
         )
         if features.ndim != 2:
             raise InputError(
-                f"`X` must have one row per person and one column per feature, got shape "
+                "`X` must have one row per person and one column per feature, got shape "
                 f"{features.shape}."
             )
         if not isinstance(X, np.memmap) and not np.isfinite(features).all():
@@ -141,8 +141,8 @@ class Recipe:
             raise InputError(f"`hidden` needs at least one positive width, got {self.hidden}.")
         if self.epochs < 1 or self.min_steps < 0 or (self.batch is not None and self.batch < 2):
             raise InputError(
-                f"`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), "
-                f"got {self.epochs}, {self.min_steps}, {self.batch}."
+                "`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), got "
+                f"{self.epochs}, {self.min_steps}, {self.batch}."
             )
         if not 0.0 <= self.running < 1.0:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
@@ -150,7 +150,7 @@ class Recipe:
             raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
         if self.piecewise_linear < 0 or self.piecewise_linear == 1:
             raise InputError(
-                f"`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
+                "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
                 f"{self.piecewise_linear}."
             )
         if not self.learning_rate > 0:

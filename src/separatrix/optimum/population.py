@@ -123,8 +123,8 @@ def exact_frontier(
         if p.shape[1] != 2 or k != 2:
             raise InputError(
                 f"{k}^({x}·{z}) predictors are more than {MAX_PREDICTORS:,} and the labels are "
-                f"more than two. "
-                "Merge values of x, or use `separatrix.limit` on rows drawn from the law."
+                "more than two. Merge values of x, or use `separatrix.limit` on rows drawn from "
+                "the law."
             )
         private = _private(p, points)
         best = float(private.utility[-1])
@@ -352,8 +352,7 @@ def _channel(p: Array, f: ArrayLike, n_outputs: int | None) -> Array:
         return q.astype(np.float64)
     raise InputError(
         f"`f` must hold an output per (x, z), shape {(x, z)} of integers, or probabilities "
-        f"{(x, z)} + (outputs,), "
-        f"got shape {q.shape} of {q.dtype}."
+        f"{(x, z)} + (outputs,), got shape {q.shape} of {q.dtype}."
     )
 
 

@@ -386,8 +386,7 @@ def _best_mix(
         )
         warnings.warn(
             f"The linear programme of exact separation for {k} labels and {groups} groups "
-            f"{reason}: "
-            "the channel of v = 0 is the best found before, or a constant.",
+            f"{reason}: the channel of v = 0 is the best found before, or a constant.",
             stacklevel=2,
         )
         return None

@@ -43,8 +43,8 @@ def content(
     information.check_confidence(confidence)
     if posterior_audit is not None and len(results.datasets) > 1:
         raise InputError(
-            f"`posterior_audit` is of one dataset; {folder!r} holds "
-            f"{', '.join(results.datasets)}. Leave it out."
+            f"`posterior_audit` is of one dataset; {folder!r} holds {', '.join(results.datasets)}. "
+            "Leave it out."
         )
     return {
         "version": __version__,
@@ -266,10 +266,8 @@ def _audit(
         rows[0] = rows[0] | {"note": "nats; plug-in"}
         notes.append(
             "The records keep sums of posteriors, not of their squares: for the randomised policy "
-            "the bound holds but is "
-            "wider than it need be, and no bias correction, interval or test is given. "
-            "`separatrix audit` on the held-out "
-            "posteriors gives them."
+            "the bound holds but is wider than it need be, and no bias correction, interval or "
+            "test is given. `separatrix audit` on the held-out posteriors gives them."
         )
     return {"measures": rows, "notes": notes}
 
@@ -298,8 +296,8 @@ def _notes(
             notes.append(str(error))
         if _certified(table, 0.95) is None:
             notes.append(
-                "No bound on v below H(Z|Y), which holds for every model, can be certified with "
-                "so few rows."
+                "No bound on v below H(Z|Y), which holds for every model, can be certified with so "
+                "few rows."
             )
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
@@ -308,10 +306,9 @@ def _notes(
     smallest = cells[y, z] / max(folds, 1)
     notes.append(
         f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has "
-        f"{cells[y, z]:,}, about "
-        f"{smallest:.3g} in one test fold: a rate there has a standard error of up to "
-        f"{0.5 / np.sqrt(max(smallest, 1)):.2g}, "
-        "and an EO gap of hard decisions smaller than that is mostly luck."
+        f"{cells[y, z]:,}, about {smallest:.3g} in one test fold: a rate there has a standard "
+        f"error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and an EO gap of hard decisions "
+        "smaller than that is mostly luck."
     )
     for s, label in zip(series, labels, strict=True):
         lost = select(runs, status=["diverged", "error", "timeout"], **s._asdict())
@@ -322,8 +319,7 @@ def _notes(
             total = len(select(runs, **s._asdict())["status"])
             notes.append(
                 f"{label}: {len(lost['status'])} of {total} runs were lost ({kinds}; "
-                f"{lost['message'][0]}). Points that "
-                "lost a fold are on no envelope."
+                f"{lost['message'][0]}). Points that lost a fold are on no envelope."
             )
     line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
     if line is not None:
