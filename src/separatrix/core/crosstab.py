@@ -23,12 +23,10 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 _CHUNK = 1 << 19  # rows whose fused codes stay in the second-level cache
 _SPAN = 1 << 21  # rows whose bit planes do
-_BLOCK = (
-    1 << 17
-)  # rows read at a time: checked, then cut to one byte while the cache still holds them
-_THREADS = (
-    2  # numpy's loops release the GIL; more threads than this only fight for memory bandwidth
-)
+# rows read at a time: checked, then cut to one byte while the cache still holds them
+_BLOCK = 1 << 17
+# numpy's loops release the GIL; more threads than this only fight for memory bandwidth
+_THREADS = 2
 _PLANES = 6  # each further plane doubles the intersections: with seven the fused code is faster
 _MOST_BITS = 26
 

@@ -315,9 +315,8 @@ def _under_separation(p: Array) -> Array:
         p.sum(-1, keepdims=True), of_label, out=np.zeros_like(p[..., :1]), where=of_label > 0
     )
     q = share * p.sum(-2, keepdims=True)
-    return np.where(
-        (q == 0) & (p > 0), p, q
-    )  # only an underflow of p² (weights 1e-154 apart) can make q vanish
+    # only an underflow of p² (weights 1e-154 apart) can make q vanish
+    return np.where((q == 0) & (p > 0), p, q)
 
 
 def _divergence(p: Array, q: Array) -> Array:

@@ -56,9 +56,8 @@ _STATES = (
     "35 nm 36 ny 37 nc 38 nd 39 oh 40 ok 41 or 42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 "
     "va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
 )
-_FIPS = {
-    _STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)
-}  # "vt": "50"; "us" is all states
+# "vt": "50"; "us" is all states
+_FIPS = {_STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)}
 _RACES = {
     1: "White",
     2: "Black or African American",

@@ -24,9 +24,8 @@ from separatrix.errors import DataError
 __all__ = ["Embedder", "embed", "imagenet_pixels", "open_embedding"]
 
 Embedder = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-_MEAN = np.array(
-    [0.485, 0.456, 0.406], dtype=np.float32
-)  # of ImageNet, as torchvision's ResNet18 was trained
+# of ImageNet, as torchvision's ResNet18 was trained
+_MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
 _SPREAD = np.array([0.229, 0.224, 0.225], dtype=np.float32)
 
 

@@ -22,9 +22,8 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
 _PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
-_WEIGHTS = (
-    "resnet18-f37072fd.pth"  # torchvision's IMAGENET1K_V1; the name carries the start of its sha256
-)
+# torchvision's IMAGENET1K_V1; the name carries the start of its sha256
+_WEIGHTS = "resnet18-f37072fd.pth"
 
 
 def load(

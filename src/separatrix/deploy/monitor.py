@@ -40,9 +40,8 @@ from separatrix.statistics.e_process import log_e_process, lower_bound, rate_seq
 __all__ = ["Alarm", "Monitor", "Report"]
 
 Array = NDArray[np.float64]
-_WINDOWS = tuple(
-    1_000 * 4**j for j in range(7)
-)  # rows; a window closes at the first check at or beyond its length
+# rows; a window closes at the first check at or beyond its length
+_WINDOWS = tuple(1_000 * 4**j for j in range(7))
 _FORMAT = 1
 
 
@@ -202,9 +201,8 @@ class Monitor:
         ):
             _refuse_unknown(levels, axis, name)
         empty = replace(self._all, counts=np.zeros_like(self._all.counts), rows=0)
-        placed = replace(
-            empty + batch, moments=None
-        )  # the evidence of soft counts needs no second moments
+        # the evidence of soft counts needs no second moments
+        placed = replace(empty + batch, moments=None)
         self._all = self._all + placed
         for window in self._windows:
             window.add(placed)

@@ -46,9 +46,7 @@ METHOD = Method(
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
     adversary=Adversary(widths, adversary_loss, steps=1, learning_rate=1e-2),
-    recipes={
-        "default": PAPER,
-        "paper": PAPER,
-    },  # the faster one lets the two players circle: more noise along the path
+    # the faster one lets the two players circle: more noise along the path
+    recipes={"default": PAPER, "paper": PAPER},
     erm_at_zero=True,
 )

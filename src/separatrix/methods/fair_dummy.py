@@ -34,9 +34,10 @@ def adversary_loss(batch: Batch) -> Tensor:
     """
     outputs = judge_posterior(batch)
     real = softplus(-outputs.gather(2, batch.z.unsqueeze(2)).squeeze(2))
+    # P̂(z | y), (M, Y, Z)
     share = batch.cells / batch.cells.sum(2, keepdim=True).clamp_min(
         torch.finfo(outputs.dtype).tiny
-    )  # P̂(z | y), (M, Y, Z)
+    )
     of_row = share.gather(1, batch.y.unsqueeze(2).expand(-1, -1, batch.n_groups))
     dummy = (softplus(outputs) * of_row).sum(2)
     return mean(real + dummy, batch) / 2

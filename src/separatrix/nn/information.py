@@ -36,9 +36,8 @@ __all__ = [
     "soft_table",
 ]
 
-_TINY = torch.finfo(
-    torch.float64
-).tiny  # the least positive normal number: takes the place of 0 inside a log only
+# the least positive normal number: takes the place of 0 inside a log only
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Term(NamedTuple):

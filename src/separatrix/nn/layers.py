@@ -41,10 +41,8 @@ class Layers:
     ) -> None:
         m = len(seeds)
         shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
-        shapes += [
-            (m, widths[-1], widths[-2]),
-            (m, widths[-1], 1),
-        ]  # the head, as in torch.nn.Linear
+        # the head, as in torch.nn.Linear
+        shapes += [(m, widths[-1], widths[-2]), (m, widths[-1], 1)]
         self.flat = torch.empty(sum(a * b * c for a, b, c in shapes), device=device)
         self.gradient = torch.zeros_like(self.flat)
         parameters, gradients = _split(self.flat, shapes), _split(self.gradient, shapes)

@@ -144,9 +144,8 @@ class Networks:
     def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
         h = np.matmul(x, self.weights[0][:, self.n_groups :]) + self.biases[0][:, None]
         if self.n_groups:
-            h += self.weights[0][
-                :, groups
-            ]  # a one-hot row times the weights is a row of the weights
+            # a one-hot row times the weights is a row of the weights
+            h += self.weights[0][:, groups]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             np.maximum(h, 0.0, out=h)
             h = np.matmul(h, weight) + bias[:, None]

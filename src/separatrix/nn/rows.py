@@ -22,9 +22,8 @@ from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
 
-_IN_MEMORY = (
-    1 << 28
-)  # bytes of X that are copied to the device; more stay where they are and are read batch by batch
+# bytes of X that are copied to the device; more stay where they are and are read batch by batch
+_IN_MEMORY = 1 << 28
 _PROBE = 4_096  # rows that are looked at before all rows are
 
 Index = NDArray[np.int64]

@@ -128,9 +128,8 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
             (lane.seed, b"" if lane.rows is None else np.asarray(lane.rows).tobytes()), []
         ).append(i)
     parts: list[list[int]] = []
-    few: dict[
-        int, list[int]
-    ] = {}  # by updates per epoch: lanes that stand still would need their own clocks
+    # by updates per epoch: lanes that stand still would need their own clocks
+    few: dict[int, list[int]] = {}
     for group in alike.values():
         rows = lanes[group[0]].rows
         size = n if rows is None else len(rows)

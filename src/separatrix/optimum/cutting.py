@@ -32,9 +32,8 @@ class Search:
 
     def __init__(self, regions: Regions, levels: Array, tolerance: float) -> None:
         self.regions, self.levels, self.tolerance = regions, levels, tolerance
-        self.plane: list[list[Array]] = [
-            [] for _ in levels
-        ]  # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
+        # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
+        self.plane: list[list[Array]] = [[] for _ in levels]
         self.top: list[tuple[float, Array] | None] = [None] * len(levels)
 
     def start(self, pending: NDArray[np.intp]) -> None:
@@ -218,9 +217,8 @@ class Search:
             with np.errstate(invalid="ignore"):
                 falsi = (lo * f_high[todo] - h * f_low[todo]) / (f_high[todo] - f_low[todo])
                 falsi = np.clip(falsi, lo + 0.02 * (h - lo), h - 0.02 * (h - lo))
-                falsi = (
-                    (lo + h) / 2 if turn % 3 == 2 else falsi
-                )  # v may jump: then halving is what converges
+                # v may jump: then halving is what converges
+                falsi = (lo + h) / 2 if turn % 3 == 2 else falsi
             at[todo] = np.where(
                 both, falsi, np.where(np.isfinite(lo), lo + step[todo], h - step[todo])
             )

@@ -146,9 +146,8 @@ class _Problem:
         cells = cell[self.first]
         self.of_row = np.repeat(np.arange(len(cells)), np.diff(self.first, append=len(p)))
         self.y, self.z = cells % self.k, cells // self.k
-        self.mass = np.add.reduceat(
-            self.w, self.first, axis=0
-        )  # (cells, 1), as many in all as there are rows
+        # (cells, 1), as many in all as there are rows
+        self.mass = np.add.reduceat(self.w, self.first, axis=0)
         self.of_label = self._per_label(self.mass)
         self.rest = 1.0 - self.mass / self.of_label[self.y]  # 1 − p(z|y)
         self.scale, self.shrinkage = 2.0 / self.n, shrinkage / self.n

@@ -210,9 +210,8 @@ class _Rows:
         """
         counts = self.counts(theta) / self.total
         parts = theta.reshape(self.groups, self.k, -1).copy()
-        soft = (
-            0.98 * self.split(theta)[2] + 0.02 / self.k
-        )  # away from the corners, where a softmax has no gradient
+        # away from the corners, where a softmax has no gradient
+        soft = 0.98 * self.split(theta)[2] + 0.02 / self.k
 
         def loss(free: Array) -> tuple[float, Array]:
             mix = _softmax(free.reshape(-1, self.k)).reshape(soft.shape)
@@ -263,9 +262,8 @@ class _Rows:
             q += bias[g]
             q -= q.max(1, keepdims=True)
             np.exp(q, out=q)
-            q /= (q @ ones)[
-                :, None
-            ]  # numpy's own sums along so short an axis are several times slower
+            # numpy's own sums along so short an axis are several times slower
+            q /= (q @ ones)[:, None]
             return self._cell_sums(q if self.w is None else q * self.w[a:b, None], a, b)
 
         counts = np.zeros((self.groups, self.k, self.k))  # z, y, u
@@ -314,17 +312,14 @@ class _Rows:
         """
         counts = self.counts(theta)
         rate = counts / np.maximum(self.mass, 1e-300)[:, :, None]
-        rate[rate < 1e-9] = (
-            0.0  # coefficients of 1e-12 beside 1 stop the solver, and are far below what v can show
-        )
+        # coefficients of 1e-12 beside 1 stop the solver, and are far below what v can show
+        rate[rate < 1e-9] = 0.0
         rate /= np.maximum(rate.sum(2, keepdims=True), 1e-300)
         prior = self.mass.sum(0) / self.total
         mix = self.split(theta)[2]
         common = (counts @ mix).sum(0) / np.maximum(self.mass.sum(0), 1e-300)[:, None]
-        best, best_utility = (
-            np.broadcast_to(prior, mix.shape),
-            0.0,
-        )  # a constant is exactly separated, and always there
+        # a constant is exactly separated, and always there
+        best, best_utility = (np.broadcast_to(prior, mix.shape), 0.0)
         # the first tangent near independence: at M₀ itself −log 0 says more about empty predictions
         # than about u
         for kept in (0.1, 0.95):

@@ -345,9 +345,8 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure as Made
 
-    return Made(
-        figsize=(width, height), layout="constrained", dpi=150
-    )  # not pyplot's: nothing to close, no window
+    # not pyplot's: nothing to close, no window
+    return Made(figsize=(width, height), layout="constrained", dpi=150)
 
 
 def _bytes(figure: Figure, ending: str) -> bytes:
@@ -358,9 +357,8 @@ def _bytes(figure: Figure, ending: str) -> bytes:
         raise InputError(
             f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}."
         )
-    if (
-        figure.get_layout_engine() is not None
-    ):  # once: each further pass would move things by a hair
+    # once: each further pass would move things by a hair
+    if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     out = io.BytesIO()

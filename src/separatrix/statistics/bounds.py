@@ -172,9 +172,8 @@ def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
     True
     """
     low, high = rate_intervals(table, confidence)
-    apart = np.maximum(
-        high[:, :, None] - low[:, None], high[:, None] - low[:, :, None]
-    )  # (y, z, z', u)
+    # (y, z, z', u)
+    apart = np.maximum(high[:, :, None] - low[:, None], high[:, None] - low[:, :, None])
     distance = np.minimum(0.5 * apart.sum(-1), 1.0)
     same = np.eye(low.shape[1], dtype=bool)
     per_label = np.where(np.isnan(distance) | same, 0.0, distance).max((1, 2))
@@ -195,9 +194,8 @@ def rate_intervals(
     check_confidence(confidence)
     counts = table.counts
     mass = counts.sum(2, keepdims=True)
-    free = (
-        1 if counts.shape[2] == 2 else counts.shape[2]
-    )  # two rates that sum to one share one interval
+    # two rates that sum to one share one interval
+    free = 1 if counts.shape[2] == 2 else counts.shape[2]
     shared = max(int((mass > 0).sum()) * free, 1) if simultaneous else 1
     error = (1.0 - confidence) / (2.0 * shared)  # one side of one rate
     seen = np.broadcast_to(mass > 0, counts.shape)
@@ -213,9 +211,8 @@ def rate_intervals(
     elif np.allclose(table.weight_squares, counts.sum(2)):
         squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
         variance = np.maximum(squares - counts * mean, 0.0) / np.maximum(n - 1.0, 1.0)
-        log = np.log(2.0 / error) + np.log(
-            2.0
-        )  # half the error for Bernstein, whose two events share it
+        # half the error for Bernstein, whose two events share it
+        log = np.log(2.0 / error) + np.log(2.0)
         wide = np.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * np.maximum(n - 1.0, 1.0))
         wide = np.where(n > 1, wide, 1.0)
         chernoff = _chernoff(mean, np.log(2.0 / error) / n)

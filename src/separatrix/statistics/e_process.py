@@ -200,9 +200,8 @@ def _divergence_of_shrunk(n: Array, budget: float) -> float:
         v = float(conditional_mutual_information(mass * p))
         if v <= budget:
             break
-        away *= 0.9999 * np.sqrt(
-            budget / v
-        )  # v is close to quadratic in the distance from separation
+        # v is close to quadratic in the distance from separation
+        away *= 0.9999 * np.sqrt(budget / v)
         p = pooled + away * (observed - pooled)
     else:
         return np.inf

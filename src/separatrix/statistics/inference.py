@@ -90,9 +90,8 @@ def noise(table: CountTable) -> Noise:
     v = float(conditional_mutual_information(p))
     null_bias, expected = _bias(table, 0.0)
     bias = null_bias
-    for _ in range(
-        3
-    ):  # the cell means are shrunk towards separation by the share of v̂ that is bias
+    # the cell means are shrunk towards separation by the share of v̂ that is bias
+    for _ in range(3):
         signal = max(v - bias, 0.0) / v if v > 0 else 0.0
         bias, _ = _bias(table, signal)
     g = violation_gradient(p)
@@ -175,9 +174,8 @@ def interval(
     start = max(error.violation - error.bias, 0.0)
     if excess_above(top) > 0:
         return low, top
-    while (
-        excess_above(start) < 0 and start > low
-    ):  # the share moves with v: step back inside the interval
+    # the share moves with v: step back inside the interval
+    while excess_above(start) < 0 and start > low:
         start = low + (start - low) / 2 if start - low > 1e-15 else low
     return low, max(low, float(brentq(excess_above, start, top))) if excess_above(
         start
@@ -207,9 +205,8 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
             sampled = random_table(counts.sum(1), counts.sum(0)).rvs(
                 draws, method="patefield", random_state=rng
             )
-            statistic += xlogy(sampled, sampled).sum(
-                (1, 2)
-            )  # the other terms of n·v depend on the margins only
+            # the other terms of n·v depend on the margins only
+            statistic += xlogy(sampled, sampled).sum((1, 2))
             observed += xlogy(counts, counts).sum()
     at_least = (statistic >= observed - 1e-9 * max(abs(observed), 1.0)).sum()
     return float((1 + at_least) / (1 + draws))
@@ -221,9 +218,8 @@ def _moments(x: float, error: Noise) -> tuple[float, float]:
     # carries over.
     ratio = error.variance / (2.0 * error.violation) if error.violation > 0 else 1.0
     estimate = max(error.violation - error.bias, 0.0)
-    nearer = (
-        min(x / estimate, 1.0) if estimate > 0 else 0.0
-    )  # the bias moves from its value at 0 to that at the estimate
+    # the bias moves from its value at 0 to that at the estimate
+    nearer = min(x / estimate, 1.0) if estimate > 0 else 0.0
     bias = error.null_bias + nearer * (error.bias - error.null_bias)
     quadratic = 2.0 * (2.0 * error.weight * error.null_bias) ** 2 / error.freedom
     return 2.0 * error.weight * (x + bias), 8.0 * error.weight * ratio * x + quadratic
@@ -238,10 +234,8 @@ def _tails(x: float, error: Noise) -> tuple[float, float]:
     if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
         below = float(chndtr(observed / scale, d, offset))
         return 1.0 - below, below
-    shape, scale = (
-        mean**2 / variance,
-        variance / mean,
-    )  # no offset, or so large that a gamma law is as good and stabler
+    # no offset, or so large that a gamma law is as good and stabler
+    shape, scale = (mean**2 / variance, variance / mean)
     return float(gammaincc(shape, observed / scale)), float(gammainc(shape, observed / scale))
 
 
