@@ -139,9 +139,7 @@ def _intersect(
     spare: NDArray[np.uint64],
     ones: NDArray[np.uint8],
 ) -> None:
-    """Count the rows in `both`, the intersection of the planes that `chosen` marks, and any of the
-    planes after it.
-    """
+    """Count the rows in `both`, the intersection of `chosen` planes, and in any later planes."""
     first = len(chosen)
     for k in range(first, len(planes)):
         words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[first])
@@ -154,9 +152,7 @@ def _intersect(
 def _fused_range(
     codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int
 ) -> Array:
-    """One word per row, each column's code in its own bits, and the words counted chunk by
-    chunk.
-    """
+    """Count the rows chunk by chunk as one word each, with each column's code in its own bits."""
     cells = 1 << sum(bits)
     kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
     size = min(_CHUNK, stop - start)
