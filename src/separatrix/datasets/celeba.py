@@ -107,7 +107,7 @@ def _attributes(
             signs.append((fields[first], fields[second]))
     if len(names) != int(announced):
         raise DataError(
-            f"{path} announces {int(announced):,} images, holds {len(names):,}. Get the original."
+            f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again."
         )
     found = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):

@@ -28,7 +28,7 @@ _PAPER = (
 _NUMBERS = ("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
 _FULL = (
     Category("sex"),
-    *map(Number, _NUMBERS),
+    *(Number(name) for name in _NUMBERS),
     Category("c_charge_degree"),
     Category("c_charge_desc", cap=30),
 )

@@ -95,8 +95,8 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
         return near[:, :, None] * _label_group_law(labels, groups)
     if name == "shortcut":
         if labels != groups:
-            sizes = f"{groups}, {labels}"
-            raise InputError(f"The law 'shortcut' has Y = Z: pass groups=labels, got {sizes}.")
+            asked = f"pass as many `groups` as `labels`, got {groups}, {labels}"
+            raise InputError(f"The law 'shortcut' has Y = Z: {asked}.")
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
     of_group = _softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
@@ -151,7 +151,8 @@ def _checked(law: ArrayLike) -> Array:
         raise InputError(f"`law` must have the axes (x, y, z), got shape {p.shape}.")
     if not (np.isfinite(p).all() and (p >= 0).all() and abs(p.sum() - 1) < 1e-9):
         raise InputError(
-            f"`law` must be probabilities that sum to one, got {p.sum()}. Divide it by its sum."
+            f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. "
+            "Divide it by its sum."
         )
     return p / p.sum()
 

@@ -2,12 +2,10 @@
 
 A file `methods/x.py` declares ``METHOD = Method(...)``, in one of two ways:
 
-- `loss`: a loss per lane, trained by `nn.stack` (with a `adversary` where there is a
-  discriminator);
+- `loss`: a loss per lane, trained by `nn.stack` (with an `adversary` if it has a discriminator);
 - `fit`: anything else, ``fit(sample, lanes, options) -> Fitted``.
 
-`names()` reads the folder without importing, so a missing extra breaks only the method that needs
-it.
+`names()` reads the folder without importing: a missing extra breaks only methods that need it.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # measured in benc
 
 @dataclass(frozen=True)
 class Supports:
-    """What a method can learn from; two labels and two groups always."""
+    """The problems that a method takes; two labels and two groups always."""
 
     multiclass: bool = True
     multigroup: bool = True
 
 
 class Style(NamedTuple):
-    """How a method is shown in tables and figures."""
+    """The look of a method in tables and figures."""
 
     label: str
     colour: str
@@ -92,8 +90,7 @@ class Method:
         label: its name in tables and figures.
         colour: its colour in figures.
         reference: the publication.
-        trade_offs: the grid of λ that `trace` and `benchmark` use, whatever the scale of λ is for
-            this method.
+        trade_offs: the grid of λ that `trace` and `benchmark` use, on the method's own scale.
         supports: which problems it takes.
         loss: loss(batch, trade_off) → (M,), where it is trained as a stack of networks.
         adversary: the discriminators of an adversarial method.
@@ -123,14 +120,10 @@ class Method:
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
-            raise InputError(
-                f"The method {self.label!r} must declare either `loss` or `fit`, not both and not "
-                "neither."
-            )
+            raise InputError(f"The method {self.label!r} must declare either `loss` or `fit`.")
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:
-        """The trade-offs that a recipe is meant for; those of the paper for one of its datasets,
-        where they differ.
+        """The trade-offs of a recipe, or the paper's own for one of its datasets.
 
         >>> get("adversarial").grid()[:2], get("adversarial").grid(dataset="compas")[:2]
         ((0.1, 0.3162), (0.0, 0.1))
@@ -153,8 +146,7 @@ def names() -> list[str]:
 
 @cache
 def style(name: str) -> Style:
-    """Label and colour, read off the method's file without importing it: a table needs neither
-    torch nor fairlearn.
+    """Label and colour, read from the method's file without importing torch or fairlearn.
 
     >>> style("cmi")
     Style(label='CMI', colour='#0072b2')
@@ -182,8 +174,7 @@ def get(name: str) -> Method:
         if extra is None:
             raise
         raise MissingExtraError(
-            f"The method {name!r} needs {error.name}, which is not installed: pip install "
-            f"'separatrix[{extra}]'."
+            f"The method {name!r} needs {error.name}: pip install 'separatrix[{extra}]'."
         ) from error
     assert isinstance(method, Method)
     return method
@@ -227,11 +218,9 @@ def fit(
     ):
         if size > 2 and not able:
             raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
-    bad = [
-        lane.trade_off for lane in lanes if not np.isfinite(lane.trade_off) or lane.trade_off < 0
-    ]
-    if bad:
-        raise InputError(f"A trade-off must be finite and not negative, got {bad[0]}.")
+    for lane in lanes:
+        if not 0 <= lane.trade_off < np.inf:
+            raise InputError(f"A trade-off must be finite and not negative, got {lane.trade_off}.")
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
@@ -241,6 +230,5 @@ def fit(
     from separatrix.nn.stack import train
 
     assert method.loss is not None
-    return train(
-        sample, lanes, options, method.loss, adversary=method.adversary, per_row=method.per_row
-    )
+    against, per_row = method.adversary, method.per_row
+    return train(sample, lanes, options, method.loss, adversary=against, per_row=per_row)

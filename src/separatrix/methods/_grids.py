@@ -1,6 +1,4 @@
-"""The paper's grids of λ, read off its tables: one for each scale of λ, and the datasets that have
-their own.
-"""
+"""The paper's grids of λ, from its tables: one for each scale of λ and some datasets."""
 
 from __future__ import annotations
 
