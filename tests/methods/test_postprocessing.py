@@ -169,7 +169,7 @@ def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
     recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, batch=128)
     fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1)], recipe=recipe)
     arrays = {
-        name: value for name, value in fitted.arrays().items() if not name.startswith("base_ramp_")
+        name: value for name, value in fitted.arrays().items() if not name.startswith("base_piece_")
     }
     old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
     scores = fitted.base.posteriors(X, z)[:5].astype(float)

@@ -81,7 +81,7 @@ def embed(
                 raise DataError(f"The network gave {features.shape} or infinite features: {first}.")
             rows[start : start + len(paths)] = features
             rows.flush()  # the rows are on disk before the record says so
-            write_whole(record, json.dumps({**key, "done": start + len(paths)}).encode())
+            write_whole(record, json.dumps({**key, "done": start + len(paths)}))
             progress.advance(task, len(paths))
     del rows
     os.replace(part, target)

@@ -93,5 +93,5 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         },
     )
     checker.check_model(model)
-    write_whole(path, model.SerializeToString())
+    write_whole(path, model.SerializeToString(), parents=False)
     return path

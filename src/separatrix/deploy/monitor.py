@@ -303,7 +303,7 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file: all of it or nothing."""
-        write_whole(Path(path), self.to_json().encode())
+        write_whole(Path(path), self.to_json(), parents=False)
 
     @staticmethod
     def load(path: str | Path) -> Monitor:

@@ -5,9 +5,7 @@ out.
 from __future__ import annotations
 
 import csv
-import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ from separatrix.columns.values import Coded, encode, one_column
 from separatrix.deploy.draws import uniforms
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.io import whole_file
 
 __all__ = ["predict_file"]
 
@@ -69,15 +68,10 @@ def predict_file(
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
-    if not target.absolute().parent.is_dir():
-        raise InputError(
-            f"There is no folder {str(target.parent)!r} to write {target.name!r} into. Create it "
-            f"first."
-        )
     show = sys.stderr.isatty() if progress is None else progress
     rng = np.random.default_rng(random_state)
     done = 0
-    with _whole(target) as temporary, _writer(temporary, target.suffix) as write:
+    with whole_file(target) as temporary, _writer(temporary, target.suffix) as write:
         for block in _blocks(place, columns, rows, show):
             seed = int(rng.integers(2**63))
             done += write(_decisions(predictor, block, id_column, salt, seed))
@@ -139,18 +133,6 @@ def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterat
         for block, share in read_blocks(path, columns, rows):
             yield block
             progress.update(task, completed=share)
-
-
-@contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """A temporary name beside the target that takes its place at the end, or disappears."""
-    handle, name = tempfile.mkstemp(dir=target.absolute().parent, prefix=f".{target.name}.")
-    os.close(handle)
-    try:
-        yield Path(name)
-        os.replace(name, target)
-    finally:
-        Path(name).unlink(missing_ok=True)
 
 
 @contextmanager

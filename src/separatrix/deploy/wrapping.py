@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ class Wrapped:
         bases: how many classifiers there are; a prediction is that of one of them drawn at random.
     """
 
+    kind: ClassVar[str] = "wrapped"
     channel: ThresholdChannel | SoftmaxChannel
     bases: int = 1
 

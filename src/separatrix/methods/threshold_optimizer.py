@@ -157,7 +157,8 @@ def _groups(z: ArrayLike | None, n: int, rules: Array) -> NDArray[np.int64]:
     known = np.asarray(~np.isnan(rules).all((0, 2)))
     for group in np.unique(groups):
         if not 0 <= group < len(known) or not known[group]:
-            raise InputError(f"`z` holds the group code {group}, which was not in training.")
+            why = "was not in training: it has no thresholds"
+            raise InputError(f"`z` holds the group code {group}, which {why}.")
     return groups
 
 

@@ -155,14 +155,14 @@ class Options:
         recipe: how networks are trained.
         use_sensitive: input [Z|X] (True) or X alone.
         device: a torch device.
-        jobs: processes; each trains chunks of lanes with one thread.
+        n_jobs: processes; each trains chunks of lanes with one thread.
         progress: show a progress bar.
     """
 
     recipe: Recipe = field(default_factory=Recipe)
     use_sensitive: bool = True
     device: str = "cpu"
-    jobs: int = 1
+    n_jobs: int = 1
     progress: bool = False
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ class Networks:
         piecewise_linear: the ramps, inputs beside the columns of X.
     """
 
+    kind: ClassVar[str] = "networks"  # in a saved predictor: needs numpy only, no method's file
     weights: tuple[NDArray[np.float32], ...]
     biases: tuple[NDArray[np.float32], ...]
     n_groups: int

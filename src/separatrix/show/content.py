@@ -22,9 +22,11 @@ from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.core.metrics import METRICS, budgets, objectives
 from separatrix.errors import InputError
-from separatrix.runs.store import POLICIES, select
-from separatrix.show.results import Results
-from separatrix.show.series import Series, legend_names
+from separatrix.runs.results import Results
+from separatrix.runs.store import POLICIES
+from separatrix.runs.tidy import select
+from separatrix.show.series import Series, legend_names, main_series
+from separatrix.show.series import series as series_of
 from separatrix.show.tables import secant_price
 from separatrix.statistics import bounds
 
@@ -67,8 +69,8 @@ def _dataset(
     results: Results, name: str, confidence: float, posterior_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
-    series = results.series(name)
-    labels, main = legend_names(series), set(results.main(name))
+    series = series_of(select(results.mean, dataset=name))
+    labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
     hulls = {
