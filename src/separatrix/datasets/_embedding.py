@@ -94,9 +94,9 @@ def open_embedding(path: Path, rows: int) -> NDArray[np.float32]:
     if not path.is_file():
         raise DataError(f"There is no file {path}. Pass the .npy or .npz file of the embeddings.")
     try:
-        mode = "r" if path.suffix == ".npy" else None
-        found: Any = np.load(path, mmap_mode=mode, allow_pickle=False)
-        if path.suffix != ".npy":
+        plain = path.suffix == ".npy"
+        found: Any = np.load(path, mmap_mode="r" if plain else None, allow_pickle=False)
+        if not plain:
             with found:
                 names = found.files
                 if len(names) != 1:

@@ -17,7 +17,7 @@ from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
-from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.datasets._preprocessing import Band, Category, Feature, Number, Preprocessing
 from separatrix.errors import InputError
 
 _PAPER = (
@@ -26,7 +26,7 @@ _PAPER = (
     Band("priors_count", (1, 4), ("0", "1-3", ">3")),
 )
 _NUMBERS = ("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
-_FULL = (
+_FULL: tuple[Feature, ...] = (
     Category("sex"),
     *(Number(name) for name in _NUMBERS),
     Category("c_charge_degree"),

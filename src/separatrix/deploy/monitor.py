@@ -222,10 +222,11 @@ class Monitor:
         v = float(conditional_mutual_information(counts))
         filled = [(w.rows, w.counts) for w in self._windows if w.rows >= _WINDOWS[0]]
         recent_rows, recent = min(filled, key=lambda one: one[0]) if filled else (self.rows, counts)
-        plug_in = (inference.corrected(self._all)[0], float(mutual_information(counts)))
+        corrected, u = inference.corrected(self._all)[0], float(mutual_information(counts))
         interval = (lower_bound(counts, half), max(upper, v))
         of_recent = (float(conditional_mutual_information(recent)), recent_rows)
-        return Report(self.rows, v, *plug_in, float(eo_gap(counts)), interval, of_recent, *common)
+        gap = float(eo_gap(counts))
+        return Report(self.rows, v, corrected, u, gap, interval, of_recent, *common)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -283,7 +284,7 @@ class Monitor:
             axes = {name: tuple(map(from_plain, state[name])) for name in _AXES}
             shape = tuple(map(len, axes.values()))
             old, seen = state["reference"], state["all"]
-            reference = CountTable(_array(old["counts"], shape), rows=int(old["rows"]), **axes)
+            reference = CountTable(_array(old["counts"], shape), *axes.values(), int(old["rows"]))
             monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
             counts = _array(seen["counts"], shape)
             monitor._all = replace(monitor._all, counts=counts, rows=int(seen["rows"]))

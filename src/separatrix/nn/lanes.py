@@ -86,7 +86,8 @@ class Sample:
         labels, k = _codes(y, "y", n_labels)
         groups, g = _codes(z, "z", n_groups)
         n = check_lengths({"X": features, "y": labels, "z": groups})
-        fields = {"X": features, "y": labels, "z": groups, "n_labels": max(k, 2), "n_groups": g}
+        fields: dict[str, Any] = {"X": features, "y": labels, "z": groups}
+        fields |= {"n_labels": max(k, 2), "n_groups": g}
         fields["weight"] = None if weight is None else check_weight(weight, n)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
