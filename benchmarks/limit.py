@@ -17,7 +17,7 @@ import numpy as np
 
 import separatrix as sx
 from separatrix import methods
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
 from separatrix.core.envelope import utility_fraction
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.methods import Lane, Recipe, Sample
@@ -120,7 +120,7 @@ def acs() -> None:
 
 
 def _point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    table = soft_counts(q, y, z)
+    table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 

@@ -35,7 +35,7 @@ def results_folder(tmp_path_factory) -> Path:
     from separatrix import datasets
     from separatrix.runs.jobs import Job, Source, grid
     from separatrix.runs.runner import run
-    from separatrix.runs.store import Curve, Store
+    from separatrix.runs.store import ReferenceCurve, Store
 
     folder = tmp_path_factory.mktemp("results")
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
@@ -58,6 +58,6 @@ def results_folder(tmp_path_factory) -> Path:
     with Store(folder) as store:
         for source in sources:
             store.add_curve(
-                Curve(source.name, "limit", v, 0.1 + np.sqrt(v))
+                ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
             )  # any concave curve does for drawing
     return folder

@@ -13,7 +13,7 @@ import pytest
 
 import separatrix as sx
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import Cost
+from separatrix.optimum.objectives import Cost, parse_cost
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -283,8 +283,6 @@ def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
 
 
 def test_costs_are_written_as_two_numbers():
-    from separatrix.commands import parse_cost
-
     assert parse_cost("fp=1,fn=5") == Cost(1.0, 5.0)
     for wrong in ("5", "fp=1", "fp=a,fn=1", "fp=-1,fn=1", "fp=1,fn=2,x=3"):
         with pytest.raises(InputError):

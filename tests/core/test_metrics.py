@@ -44,11 +44,10 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
 ):
     from separatrix.deploy.choosing import select
     from separatrix.deploy.points import Candidate
-    from separatrix.runs.store import read
+    from separatrix.runs.results import Results
     from separatrix.show import figures, report, tables
-    from separatrix.show.results import Results
 
-    columns = read(results_folder)
+    columns = Results.read(results_folder).columns
     assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()
     assert "Balanced" in tables.paths(columns, "two").head
     rng = np.random.default_rng(1)

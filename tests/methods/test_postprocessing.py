@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from separatrix import methods
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
@@ -22,7 +22,7 @@ def people(
 
 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    table = soft_counts(q, y, z)
+    table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
@@ -86,7 +86,7 @@ def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
     recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, batch=128)
     fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1)], recipe=recipe)
     arrays = {
-        name: value for name, value in fitted.arrays().items() if not name.startswith("base_ramp_")
+        name: value for name, value in fitted.arrays().items() if not name.startswith("base_piece_")
     }
     old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
     scores = fitted.base.posteriors(X, z)[:5].astype(float)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import differential_evolution
 
 import separatrix as sx
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
 from separatrix.optimum.certified import certified_curve
@@ -31,7 +31,7 @@ def limit_of(s: ArrayLike, y: ArrayLike, z: ArrayLike, **options: Any) -> Any:
 
 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    table = soft_counts(q, y, z)
+    table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 

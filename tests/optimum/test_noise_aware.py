@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from separatrix import limit
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.optimum.noise_aware import _Problem, noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, balanced
@@ -33,7 +33,7 @@ def rows(
 
 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    table = soft_counts(q, y, z)
+    table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
@@ -155,15 +155,18 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
         q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(
             p, sensitive_features=z
         )
-        table = soft_counts(q, y, z, sample_weight=w)
+        table = soft_counts(y, q, sensitive_features=z, sample_weight=w)
         u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
         assert v == pytest.approx(float(conditional_mutual_information(table)), rel=1e-3)
         mass, rate = table.sum(2, keepdims=True), table / table.sum(2, keepdims=True)
         squares = (
-            soft_counts(np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1), y, z, sample_weight=w)[
-                ..., :1
-            ]
+            soft_counts(
+                y,
+                np.stack([q[:, 0] ** 2, 1 - q[:, 0] ** 2], 1),
+                sensitive_features=z,
+                sample_weight=w,
+            )[..., :1]
             / mass
         )
         spread = squares - rate[..., :1] ** 2  # of either label: q and 1 − q vary alike

@@ -10,6 +10,8 @@ import pytest
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.runs.store import means, read, select
 
+pytestmark = pytest.mark.browser
+
 SHORT = {
     "violation": "v",
     "utility": "u",

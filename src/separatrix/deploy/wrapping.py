@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ class Wrapped:
         ensemble: of how many classifiers each score is the mean.
     """
 
+    kind: ClassVar[str] = "wrapped"
     channel: ThresholdChannel | SoftmaxChannel
     bases: int = 1
     ensemble: int = 1

@@ -20,8 +20,8 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from separatrix.columns.values import Levels, compact, listed
-from separatrix.deploy.predictor import codes_of, joined
+from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.values import Levels, listed
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
@@ -181,13 +181,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
                 "The rule needs the group of every row: pass `sensitive_features` "
                 f"({listed(self.groups_)})."
             )
-        z = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
         scores = self.crossfit_.posteriors(X)
-        if len(z) != len(scores[0]):
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {len(scores[0]):,}, got "
-                f"{len(z):,}."
-            )
+        z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
         rule = self.promise_.rule
         q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
         return np.asarray(np.mean(q, axis=0))
@@ -281,7 +276,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
     def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
-        codes, levels = compact(joined(values), "sensitive_features")
+        codes, levels = as_groups(values)
         if len(codes) != len(labels):
             raise InputError(
                 f"`sensitive_features` must have one group per row, {len(labels):,}, got "

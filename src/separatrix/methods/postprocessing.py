@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import compact
+from separatrix.columns.values import as_levels
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
@@ -181,7 +181,7 @@ def _channels(
         scores
     ).all():  # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
-    codes, seen = compact(z, "z")
+    codes, seen = as_levels(z, "z")
     wanted = np.asarray(trade_offs)
     share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, check_weight
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
@@ -164,14 +165,14 @@ class Options:
         recipe: how networks are trained.
         use_sensitive: input [Z|X] (True) or X alone.
         device: a torch device.
-        jobs: processes; each trains chunks of lanes with one thread.
+        n_jobs: processes; each trains chunks of lanes with one thread.
         progress: show a progress bar.
     """
 
     recipe: Recipe = field(default_factory=Recipe)
     use_sensitive: bool = True
     device: str = "cpu"
-    jobs: int = 1
+    n_jobs: int = 1
     progress: bool = False
 
 

@@ -77,7 +77,9 @@ def train(
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
     with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
-        for result in Parallel(n_jobs=min(options.jobs, len(parts)), return_as="generator")(calls):
+        for result in Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")(
+            calls
+        ):
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))

@@ -19,16 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import ScoreHistogram, score_histogram
-from separatrix.columns.values import (
-    Levels,
-    check_lengths,
-    check_levels,
-    check_posteriors,
-    check_weight,
-    compact,
-    listed,
-)
+from separatrix.columns.scores import binary_score, check_posteriors, check_weight
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import pareto
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
@@ -37,7 +31,6 @@ from separatrix.optimum.duals import LinearDual
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
 from separatrix.optimum.objectives import Cost, budget_named, objective_of
-from separatrix.optimum.rules import binary_score
 from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["limit", "limit_frame"]
@@ -47,10 +40,10 @@ _FEWEST = 1e-12  # a budget that the free optimum does not use is no budget
 
 
 def limit(
-    y_true: ArrayLike,
-    scores: ArrayLike,
+    y_true: Any,
+    scores: Any,
     *,
-    sensitive_features: ArrayLike,
+    sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
     maximize: str | Cost | ArrayLike = "utility",
     budget: str = "violation",
@@ -65,7 +58,7 @@ def limit(
         y_true: labels.
         scores: held-out scores: one per row (n,) or posteriors (n, 2) for two labels, posteriors
             (n, K) for K labels, columns in the order of the sorted labels.
-        sensitive_features: groups.
+        sensitive_features: groups; several columns make their intersection.
         sample_weight: weights of the rows.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
@@ -90,11 +83,9 @@ def limit(
     array([1., 0.])
     """
     (y_codes, labels), (z_codes, groups) = (
-        compact(y_true, "y_true"),
-        compact(sensitive_features, "sensitive_features"),
+        as_levels(y_true, "y_true"),
+        as_groups(sensitive_features),
     )
-    check_levels(labels, "y_true")
-    check_levels(groups, "sensitive_features")
     if len(labels) < 2:
         raise InputError(f"`y_true` holds a single label, {labels[0]!r}: nothing to predict.")
     budget_named(budget)

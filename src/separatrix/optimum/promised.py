@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.counting import soft_counts
 from separatrix.columns.values import Levels
-from separatrix.core.counts import soft_counts
 from separatrix.core.information import (
     accuracy,
     conditional_mutual_information,
@@ -223,7 +223,12 @@ class Promises:
             assert isinstance(best, LabelLimit)
             rules += [best.rule(level) for level in levels.tolist()]
         q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
-        tables = np.stack([soft_counts(one, self.y, self.z, self.weight) for one in q])
+        tables = np.stack(
+            [
+                soft_counts(self.y, one, sensitive_features=self.z, sample_weight=self.weight)
+                for one in q
+            ]
+        )
         return [replace(rule, groups=self.groups) for rule in rules], tables
 
 

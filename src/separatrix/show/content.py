@@ -16,14 +16,17 @@ from scipy.special import ndtri
 
 from separatrix.auditing.result import Audit
 from separatrix.auditing.view import measures
+from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.core.metrics import METRICS, budgets, objectives
 from separatrix.errors import InputError
-from separatrix.runs.store import POLICIES, select
-from separatrix.show.results import Results
-from separatrix.show.series import Series, legend_names
+from separatrix.runs.results import Results
+from separatrix.runs.store import POLICIES
+from separatrix.runs.tidy import select
+from separatrix.show.series import Series, legend_names, main_series
+from separatrix.show.series import series as series_of
 from separatrix.show.tables import secant_price
 from separatrix.statistics import bounds
 
@@ -66,8 +69,8 @@ def _dataset(
     results: Results, name: str, confidence: float, posterior_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
-    series = results.series(name)
-    labels, main = legend_names(series), set(results.main(name))
+    series = series_of(select(results.mean, dataset=name))
+    labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
     hulls = {
@@ -90,7 +93,7 @@ def _dataset(
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": [str(group) for group in about["groups"]],
+        "groups": [group_name(from_plain(group)) for group in about["groups"]],
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main}
@@ -225,7 +228,7 @@ def pooled(
         0,
     )
     about = results.about[dataset]
-    labels, groups = (tuple(about[name]) for name in ("labels", "groups"))
+    labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 

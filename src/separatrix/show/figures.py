@@ -14,9 +14,17 @@ from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InputError
 from separatrix.io import write_whole
-from separatrix.runs.store import POLICIES, Columns
-from separatrix.show.results import Results
-from separatrix.show.series import MARKERS, REFERENCES, Series, legend_names
+from separatrix.runs.results import Results
+from separatrix.runs.store import POLICIES
+from separatrix.runs.tidy import Columns
+from separatrix.show.series import (
+    MARKERS,
+    REFERENCES,
+    Series,
+    batch_series,
+    legend_names,
+    main_series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,13 +133,13 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     """The batch-size ablation: one path per batch size in the plane. None where fewer than two
     sizes were run.
     """
-    runs = results.batches(dataset)
+    runs = batch_series(results.mean, dataset)
     if not runs:
         return None
     figure = _figure(7.0, 5.2)
     ax = figure.subplots()
     for i, series in enumerate(runs):
-        points = results.points(dataset, series, policy)
+        points = results.points(dataset, *series, policy)
         size = "all rows" if series.batch is None else f"{series.batch:,}"
         style = {
             "color": _SHADES[i % len(_SHADES)],
@@ -149,14 +157,15 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of
     them was not run.
     """
-    runs = [s for s in results.main(dataset) if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
+    main = main_series(results.mean, dataset)
+    runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
         return None
     figure = _figure(11.0, 4.6)
     metrics = ("utility", "auroc")
     for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
         for series, name in zip(runs, legend_names(runs), strict=True):
-            points = results.points(dataset, series, policy)
+            points = results.points(dataset, *series, policy)
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
             style = {
                 "color": series.colour,
@@ -202,9 +211,9 @@ def _paths(
     lines: bool = True,
     faint: bool = False,
 ) -> None:
-    main = results.main(dataset)
+    main = main_series(results.mean, dataset)
     for series, name in zip(main, legend_names(main), strict=True):
-        points = results.points(dataset, series, policy)
+        points = results.points(dataset, *series, policy)
         single = series.method in REFERENCES
         style: dict[str, Any] = {
             "color": series.colour,
@@ -247,8 +256,8 @@ def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
 
 
 def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
-    for series in results.main(dataset):
-        points = results.points(dataset, series, policy)
+    for series in main_series(results.mean, dataset):
+        points = results.points(dataset, *series, policy)
         if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
         hull = concave_envelope(points["violation"], points["utility"])
@@ -267,12 +276,11 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     """Show the plane as far right as an envelope goes: one lost path would squeeze all the others
     into a line.
     """
-    every = np.concatenate(
-        [results.points(dataset, s, policy)["violation"] for s in results.main(dataset)]
-    )
+    main = main_series(results.mean, dataset)
+    paths = [results.points(dataset, *series, policy) for series in main]
+    every = np.concatenate([points["violation"] for points in paths])
     ends = []
-    for series in results.main(dataset):
-        points = results.points(dataset, series, policy)
+    for points in paths:
         if not np.isnan(points["violation"]).all():
             ends.append(
                 float(concave_envelope(points["violation"], points["utility"]).violation[-1])

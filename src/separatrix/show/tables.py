@@ -19,7 +19,8 @@ import numpy as np
 
 from separatrix.core.envelope import Envelope, Secant, concave_envelope, secant, utility_fraction
 from separatrix.core.metrics import METRICS
-from separatrix.runs.store import POLICIES, Columns, Curve, means, select
+from separatrix.runs.store import POLICIES, ReferenceCurve
+from separatrix.runs.tidy import Columns, means, select
 from separatrix.show.series import REFERENCES, Series, legend_names, series
 
 __all__ = ["Table", "envelopes", "operating_points", "paths", "secant_price"]
@@ -150,7 +151,7 @@ def operating_points(
     that keeps the budget.
 
     Args:
-        columns: of `sweep.read`.
+        columns: of `runs.tidy`.
         dataset: its name.
         constraint: "eo_gap" or "violation"; by default the paper's: the EO gap for two labels, v
             for more.
@@ -213,7 +214,7 @@ def envelopes(
     *,
     policy: str = "randomized",
     levels: Sequence[float] | None = None,
-    limit: Curve | None = None,
+    limit: ReferenceCurve | None = None,
 ) -> Table:
     """Each method's upper concave envelope at some violations: what a revealed mixture of its
     points reaches.

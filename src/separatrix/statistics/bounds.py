@@ -45,7 +45,9 @@ def upper_bound(table: CountTable, confidence: float = 0.95) -> float:
     shares of labels and groups, and rows are independent given (y, z). Weights are taken as fixed.
     A label seen with a single group has v = 0 by definition and takes no part.
 
-    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: v = 0
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
+    >>> t = count_labels(y, u, sensitive_features=z)
     >>> 0.0 < upper_bound(t) < 0.002
     True
     """
@@ -98,7 +100,9 @@ def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
     the exponential of a divergence is convex in the mean, and a draw from a posterior is more
     spread out than the posterior.
 
-    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: v = 0
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
+    >>> t = count_labels(y, u, sensitive_features=z)
     >>> 0.0 < ball_bound(t) < 0.0015
     True
     """
@@ -161,7 +165,9 @@ def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
 
     Cells (y, z) without rows take no part, as in `information.eo_gap`.
 
-    >>> t = CountTable.from_labels(*np.random.default_rng(0).integers(0, 2, (3, 20_000)))     # truth: 0
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: 0
+    >>> t = count_labels(y, u, sensitive_features=z)
     >>> 0.01 < eo_gap_upper(t) < 0.06
     True
     """
