@@ -135,13 +135,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--law", choices=KINDS, default="report")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--groups", type=int, nargs="+", default=GROUPS)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--quick", action="store_true", help="the margin alone")
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     lines, worst = [], -1.0
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        for groups in GROUPS:
+        for groups in chosen.groups:
             for rows in chosen.rows:
                 work = partial(repeat, KINDS[chosen.law], groups, rows, chosen.quick)
                 all_found = list(pool.map(work, range(chosen.repeats)))
