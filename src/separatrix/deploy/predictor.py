@@ -22,7 +22,7 @@ from separatrix.columns.values import Levels, compact, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.datasets._columns import level_text, raw_columns
-from separatrix.deploy.draws import uniforms
+from separatrix.columns.draws import uniforms
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks

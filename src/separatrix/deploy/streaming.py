@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from separatrix.datasets._columns import Coded, raw_columns
 from separatrix.datasets._csv import read_csv
-from separatrix.deploy.draws import uniforms
+from separatrix.columns.draws import uniforms
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 

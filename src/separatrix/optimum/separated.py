@@ -22,11 +22,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.channels.rules import binary_score, group_codes
-from separatrix.columns import Levels, check_lengths
+from separatrix.optimum.rules import binary_score, group_codes
+from separatrix.columns.values import Levels, check_lengths
 from separatrix.errors import InputError
-from separatrix.information import conditional_mutual_information, mutual_information
-from separatrix.predictor.draws import uniforms
+from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.columns.draws import uniforms
 
 __all__ = ["SeparatedDecision", "SeparatedScore"]
 

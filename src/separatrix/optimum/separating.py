@@ -18,15 +18,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.channels.rules import binary_score
-from separatrix.columns import Levels, check_lengths, check_levels, check_weight, compact, listed
+from separatrix.optimum.rules import binary_score
+from separatrix.columns.values import Levels, check_lengths, check_levels, check_weight, compact, listed
 from separatrix.errors import InputError
-from separatrix.limits import group_curves
+from separatrix.optimum.limits import group_curves
 from separatrix.optimum.arcs import arc_kernel, lower_curve
-from separatrix.optimum.relaxed import relaxed_scores
+from separatrix.optimum.relaxed import relaxed_score
 from separatrix.optimum.score_levels import best_cuts
 from separatrix.optimum.separated import SeparatedScore
-from separatrix.regions.geometry import RocCurve, roc_curve
+from separatrix.optimum.geometry import RocCurve, roc_curve
 
 __all__ = ["borrowed_curves", "pseudo_rows", "separate"]
 
@@ -96,7 +96,7 @@ def separate(
     curves, mass = borrowed_curves(s, y, z, w, len(groups), rows)
     exact = exact_score(curves, mass, labels, groups)
     if penalty is not None:
-        return relaxed_scores(exact, group_steps(curves), mass, [float(penalty)])[0]
+        return relaxed_score(exact, group_steps(curves), mass, float(penalty))
     if levels is None:
         return exact
     cuts = best_cuts(exact.roc, mass.sum(0), int(levels))
