@@ -138,12 +138,16 @@ class SeparatedScore:
             random_state: seed of the coins, None for coins that nobody can repeat.
             ids, salt: one identity per row and a secret: then a person always gets the same coin.
         """
+        coin = uniforms(len(binary_score(scores)), random_state, ids, salt)[:, 1]
+        return self.drawn(scores, coin, sensitive_features=sensitive_features)
+
+    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: ArrayLike) -> Array:
+        """The level of each row for given coins in [0, 1), array (n,)."""
         rows, bins = self._bins(scores, sensitive_features)
-        coin = uniforms(len(bins), random_state, ids, salt)[:, 1]
-        drawn = np.empty(len(bins), dtype=np.intp)
+        place = np.empty(len(bins), dtype=np.intp)
         for k, here in enumerate(rows):
-            drawn[here] = draw(self.kernels[k], bins[here], coin[here])
-        return np.asarray(self.levels[drawn])
+            place[here] = _draw(self.kernels[k], bins[here], coin[here])
+        return np.asarray(self.levels[place])
 
     def threshold(self, cost: Costs) -> SeparatedDecision:
         """The separated decision with the smallest expected cost: S at least c_fp / (c_fp + c_fn).
@@ -230,7 +234,7 @@ class SeparatedDecision:
         return np.asarray(self.score.rates[self.first :].sum(0))
 
 
-def draw(kernel: Array, bins: NDArray[np.intp], coin: Array) -> NDArray[np.intp]:
+def _draw(kernel: Array, bins: NDArray[np.intp], coin: Array) -> NDArray[np.intp]:
     """A level for each bin and coin: the first whose cumulative probability is above the coin."""
     m = kernel.shape[1]
     total = np.cumsum(kernel, axis=1)
