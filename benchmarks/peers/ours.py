@@ -18,7 +18,8 @@ from benchmarks.peers.protocol import Predict, Rows, Series, main
 from separatrix import methods
 from separatrix.methods import Lane, Sample
 from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.limits import limit, threshold_channel
+from separatrix.optimum.decisions import rule_of
+from separatrix.optimum.limits import limit
 from separatrix.optimum.rules import ThresholdChannel
 
 GRIDS = {
@@ -102,7 +103,7 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
     roots = np.array(ROOTS[::5] if quick else ROOTS)
     curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
     for root, rates in zip(roots, curve.rates, strict=True):
-        rule = threshold_channel(rates, best.curves, best.regions, best.groups)
+        rule = rule_of(rates, best.curves, best.regions, best.groups)
         yield f"√v {root:g}", partial(_policy, rule, scorers)
 
 

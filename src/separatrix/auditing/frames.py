@@ -5,14 +5,14 @@ table comes back.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from separatrix.auditing.result import Audit
-from separatrix.columns.values import MAX_LEVELS, check_levels, in_order, listed
+from separatrix.columns.engines import check_columns, combined_groups, lazy_frame
+from separatrix.columns.values import check_levels, in_order, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
@@ -77,9 +77,9 @@ def count_frame(
     """
     groups = [z] if isinstance(z, str) else list(z)
     predictions = [pred] if isinstance(pred, str) else list(pred)
-    lazy = _lazy(frame)
+    lazy = lazy_frame(frame)
     schema = lazy.collect_schema()
-    _check_columns(schema, [y, *groups, *predictions, *([weight] if weight else [])])
+    check_columns(schema, [y, *groups, *predictions, *([weight] if weight else [])])
     if not groups or not predictions:
         raise InputError("`z` and `pred` need at least one column each.")
     for column in [*predictions, *([weight] if weight else [])]:
@@ -100,30 +100,6 @@ def count_frame(
         table = _soft(lazy, y, groups, predictions, weight, labels)
     check_levels(table.groups, ", ".join(groups))
     return table
-
-
-def _lazy(frame: Any) -> nw.LazyFrame[Any]:
-    try:
-        known = nw.from_native(frame)
-    except TypeError as error:
-        raise InputError(
-            f"`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
-            f"PySpark), got "
-            f"{type(frame).__name__}. For arrays use `audit`, for files `audit_files`."
-        ) from error
-    return known.lazy()
-
-
-def _check_columns(schema: nw.Schema, wanted: list[str]) -> None:
-    for column in wanted:
-        if column not in schema:
-            near = get_close_matches(str(column), schema.names(), n=3, cutoff=0.5)
-            hint = (
-                f"Did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"There are {listed(schema.names())}."
-            )
-            raise InputError(f"There is no column {column!r}. {hint}")
 
 
 def _grouped(
@@ -171,7 +147,7 @@ def _hard(
         totals += _weight_totals()
     columns = _grouped(lazy, [y, *z, pred], totals)
     factor = _check_weights(columns, weight)
-    group = _combine(columns, z)
+    group = combined_groups(columns, z)
     # the combinations are rows again: counting them once gives the axes, and each then gets the
     # rows that it stands for
     names = y, " & ".join(z), pred
@@ -240,7 +216,7 @@ def _soft(
     unknown = [value for value in dict.fromkeys(columns[y]) if value not in axis]
     if unknown:
         raise InputError(f"Column {y!r} holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
-    group = _combine(columns, z)
+    group = combined_groups(columns, z)
     groups = tuple(in_order(list(dict.fromkeys(group))))
     counts = np.zeros((len(axis), len(groups), width))
     moments = np.zeros((*counts.shape, width))
@@ -321,15 +297,6 @@ def _check_scores(columns: dict[str, list[Any]], pred: list[str]) -> None:
             raise InputError(
                 f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
             )
-
-
-def _combine(columns: dict[str, list[Any]], z: list[str]) -> list[Hashable]:
-    if len(z) == 1:
-        return columns[z[0]]
-    combined = list(zip(*(columns[name] for name in z), strict=True))
-    if len(set(combined)) > MAX_LEVELS:
-        check_levels(list(dict.fromkeys(combined)), " & ".join(z))
-    return combined  # type: ignore[return-value]
 
 
 def _objects(values: list[Any]) -> np.ndarray:

@@ -27,6 +27,7 @@ __all__ = [
     "compact",
     "encode",
     "in_order",
+    "is_missing",
     "listed",
     "one_column",
     "posterior_matrix",
@@ -252,8 +253,8 @@ def _encode_objects(x: NDArray[Any], name: str) -> tuple[Codes, Levels]:
         raise InputError(
             f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers."
         ) from error
-    if any(_is_missing(level) for level in levels):
-        refuse_missing(np.fromiter(map(_is_missing, x), dtype=bool, count=len(x)), name)
+    if any(is_missing(level) for level in levels):
+        refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
     levels = in_order(levels)
     position = {level: code for code, level in enumerate(levels)}
     return np.fromiter(map(position.__getitem__, x.tolist()), dtype=np.intp, count=len(x)), tuple(
@@ -261,7 +262,7 @@ def _encode_objects(x: NDArray[Any], name: str) -> tuple[Codes, Levels]:
     )
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT or a library's NA, none of which equals itself."""
     if value is None:
         return True

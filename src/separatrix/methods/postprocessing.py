@@ -42,7 +42,8 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.limits import BinaryLimit, SoftmaxLimit, limit, threshold_channel
+from separatrix.optimum.decisions import rule_of
+from separatrix.optimum.limits import BinaryLimit, SoftmaxLimit, limit
 from separatrix.optimum.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
 from separatrix.optimum.softmax import softmax_path
@@ -191,7 +192,7 @@ def _channels(
         levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
         curve = certified_curve(best.regions, levels, tolerance=1e-4)
         exact: list[Channel] = [
-            threshold_channel(r, best.curves, best.regions, best.groups) for r in curve.rates
+            rule_of(r, best.curves, best.regions, best.groups) for r in curve.rates
         ]
         reference: float | None = float(best.utility[0])
     else:

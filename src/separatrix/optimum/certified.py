@@ -84,7 +84,7 @@ def most_useful(regions: Regions) -> Array:
 
 
 def best_separated(regions: Regions) -> Array:
-    """Rates (2,) of the best predictor with v = 0: the corner of `separated_corners` with most u."""
+    """Rates (2,) of the best predictor with v = 0: the one of `separated_corners` with most u."""
     corners = separated_corners(regions)
     return corners[int(np.argmax(rates_utility(corners, regions.prior)))]
 

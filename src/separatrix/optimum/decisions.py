@@ -2,10 +2,9 @@ r"""The best binary decisions from a score, for an objective and a budget: exact
 
 The rates of a randomised threshold rule fill the product of the groups' ROC regions (`geometry`).
 
-| | budget: violation | budget: EO gap, EO max, TPR gap, FPR gap |
-|---|---|---|
-| accuracy, balanced accuracy, cost | root in the price of v (`violation_budget`) | linear programme (`eo_budget`) |
-| utility | `certified` | vertices of a polygon (`eo_budget`) |
+- Accuracy, balanced accuracy, cost under a violation: a root in its price (`violation_budget`).
+- The same under an EO gap, EO max, TPR gap or FPR gap: a linear programme (`eo_budget`).
+- The utility under a violation: `certified`; under the others: vertices of a polygon (`eo_budget`).
 
 Each gives rates within the budget and an upper bound that holds for every binary decision of the
 score and the group; both are exact, so they differ by rounding or by the tolerance.
@@ -14,18 +13,20 @@ score and the group; both are exact, so they differ by rounding or by the tolera
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.eo_budget import Programme
-from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
-from separatrix.optimum.violation_budget import best_linear
+from separatrix.columns.values import Levels
 from separatrix.optimum.certified import certified_curve, separated_corners
-from separatrix.optimum.geometry import Regions, RocCurve
+from separatrix.optimum.eo_budget import Programme
+from separatrix.optimum.geometry import Regions, RocCurve, roc_curve
+from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
+from separatrix.optimum.rules import ThresholdChannel
+from separatrix.optimum.violation_budget import best_linear
 
-__all__ = ["DecisionCurve", "solve"]
+__all__ = ["DecisionCurve", "group_curves", "rule_of", "solve"]
 
 Array = NDArray[np.float64]
 
@@ -126,3 +127,51 @@ def _best_separated(regions: Regions, value: Value) -> Array:
     corners = separated_corners(regions)
     each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
     return np.array(each[int(value(each).argmax())])
+
+
+def group_curves(
+    s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
+) -> tuple[tuple[RocCurve, ...], Array]:
+    """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
+    order = np.argsort(z, kind="stable")
+    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
+    curves, mass = [], np.zeros((n_groups, 2))
+    for g in range(n_groups):
+        rows = order[ends[g] : ends[g + 1]]
+        positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
+        curves.append(roc_curve(s[rows], positive, negative))
+        mass[g] = negative.sum(), positive.sum()
+    return tuple(curves), mass / mass.sum()
+
+
+def rule_of(
+    rates: Array, curves: tuple[RocCurve, ...], regions: Regions, groups: Levels
+) -> ThresholdChannel:
+    """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
+    where it must be weaker.
+
+    A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones are
+    kept with probability μ.
+    """
+    thresholds, levels = [], []
+    for z, curve in enumerate(curves):
+        present = np.flatnonzero(regions.mass[z] > 0)
+        if len(present) < 2:  # one of the rates is not defined: a constant has the other
+            label = int(present[0]) if len(present) else 1
+            thresholds.append(np.array([-np.inf]))
+            levels.append(rates[z, label : label + 1])
+            continue
+        chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
+        # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the point
+        # leaves the region by
+        s, t = rates[z]
+        beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
+        edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
+        a, d = chain[edge], chain[edge + 1] - chain[edge]
+        slant = d[1] * s - d[0] * t
+        position = 1.0 if slant >= 0 else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
+        reach = (a + position * d).sum()
+        keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
+        thresholds.append(cut[edge : edge + 2].copy())
+        levels.append(np.array([keep if edge else 0.0, keep * position]))
+    return ThresholdChannel(groups, tuple(thresholds), tuple(levels))

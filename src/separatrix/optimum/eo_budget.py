@@ -7,15 +7,17 @@ A region is given by its hull's half-planes; only those that a solution breaks a
 within the budget has
 
 .. math:: c \cdot x \le \sum_z \max_{R_z} (c_z - μ^+_z + μ^-_z) \cdot x
-   + \sum_y \Bigl[ \sum_z μ^+_{zy} - (βR)_y \Bigr]_+ + \Bigl[ (βR)_y - \sum_z μ^-_{zy} \Bigr]_+ + ε \sum β .
+   + \sum_y \Bigl[ \sum_z μ^+_{zy} - (βR)_y \Bigr]_+
+   + \sum_y \Bigl[ (βR)_y - \sum_z μ^-_{zy} \Bigr]_+ + ε \sum_i β_i .
 
-It is evaluated afresh from the solver's multipliers, so it holds to rounding whatever the solver did.
+It is evaluated afresh from the solver's multipliers: it holds to rounding whatever the solver did.
 The utility is convex in the overall rates (s, t), so its maximum is at a vertex of the polygon that
 the rates within the budget project to: `Programme.most_useful` finds the vertices that matter.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +26,8 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.objectives import Budget
 from separatrix.optimum.geometry import Regions, rates_utility
+from separatrix.optimum.objectives import Budget
 
 __all__ = ["Programme"]
 
@@ -96,7 +98,7 @@ class Programme:
         best, best_x = -1.0, np.zeros_like(share)
         lines = [_Line(0.0, 0.0, None), _Line(np.pi / 2, 1.0, None)]
         for _ in range(_CORNERS):
-            corners = [_corner(a, b, prior) for a, b in zip(lines, lines[1:], strict=False)]
+            corners = [_corner(a, b, prior) for a, b in pairwise(lines)]
             top = max(corners)
             i = corners.index(top)
             if top <= best + tolerance or lines[i + 1].angle - lines[i].angle < 1e-9:
@@ -178,7 +180,7 @@ def _corner(first: _Line, last: _Line, prior: Array) -> float:
 
 
 def _between(first: _Line, last: _Line) -> float:
-    """The angle of the normal to the chord of the two points: an edge of the polygon is found at once.
+    """The angle of the normal to the chord of the two points: finds an edge of the polygon at once.
 
     Halfway between the lines where a point is not known or the chord is too short to tell.
     """

@@ -304,7 +304,8 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
             np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY),
             np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY),
         )
-        moved = np.abs(new - position) > 1e-10 * np.minimum(room, 1.0)
+        least = np.maximum(1e-10 * np.minimum(room, 1.0), 2.0**-52 * position)  # no float is closer
+        moved = np.abs(new - position) > least
         result[active] = new
         if not moved.any():
             break

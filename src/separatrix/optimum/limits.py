@@ -20,7 +20,6 @@ held-out scores.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +37,8 @@ from separatrix.columns.values import (
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.errors import InputError
 from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
-from separatrix.optimum.geometry import Regions, RocCurve, rates_utility, rates_violation, roc_curve
+from separatrix.optimum.decisions import group_curves, rule_of
+from separatrix.optimum.geometry import Regions, RocCurve, rates_utility, rates_violation
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
 from separatrix.optimum.softmax import SoftmaxPath, softmax_path
 
@@ -89,9 +89,7 @@ class BinaryLimit:
 
     def channel(self, violation: float) -> ThresholdChannel:
         """The best private rule whose violation is at most `violation`."""
-        return threshold_channel(
-            self.solve(violation).rates[0], self.curves, self.regions, self.groups
-        )
+        return rule_of(self.solve(violation).rates[0], self.curves, self.regions, self.groups)
 
     def revealed(self, violation: float) -> tuple[ThresholdChannel, ThresholdChannel, float]:
         """Two private rules and the probability of the second: the point of `envelope()` at
@@ -99,7 +97,7 @@ class BinaryLimit:
         """
         mixture = self.envelope().mixture(_level(violation))
         first, second = (
-            threshold_channel(self.rates[i], self.curves, self.regions, self.groups)
+            rule_of(self.rates[i], self.curves, self.regions, self.groups)
             for i in (mixture.first, mixture.second)
         )
         return first, second, mixture.weight
@@ -231,21 +229,6 @@ def limit(
     return binary_limit(curves, mass, labels, groups, points, tolerance)
 
 
-def group_curves(
-    s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
-) -> tuple[tuple[RocCurve, ...], Array]:
-    """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
-    curves, mass = [], np.zeros((n_groups, 2))
-    for g in range(n_groups):
-        rows = order[ends[g] : ends[g + 1]]
-        positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
-        curves.append(roc_curve(s[rows], positive, negative))
-        mass[g] = negative.sum(), positive.sum()
-    return tuple(curves), mass / mass.sum()
-
-
 def binary_limit(
     curves: tuple[RocCurve, ...],
     mass: Array,
@@ -275,39 +258,6 @@ def binary_limit(
         regions,
         tolerance,
     )
-
-
-def threshold_channel(
-    rates: Array, curves: tuple[RocCurve, ...], regions: Regions, groups: Levels
-) -> ThresholdChannel:
-    """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
-    where it must be weaker.
-
-    A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones are
-    kept with probability μ.
-    """
-    thresholds, levels = [], []
-    for z, curve in enumerate(curves):
-        present = np.flatnonzero(regions.mass[z] > 0)
-        if len(present) < 2:  # one of the rates is not defined: a constant has the other
-            label = int(present[0]) if len(present) else 1
-            thresholds.append(np.array([-np.inf]))
-            levels.append(rates[z, label : label + 1])
-            continue
-        chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
-        # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the point
-        # leaves the region by
-        s, t = rates[z]
-        beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
-        edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
-        a, d = chain[edge], chain[edge + 1] - chain[edge]
-        slant = d[1] * s - d[0] * t
-        position = 1.0 if slant >= 0 else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
-        reach = (a + position * d).sum()
-        keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
-        thresholds.append(cut[edge : edge + 2].copy())
-        levels.append(np.array([keep if edge else 0.0, keep * position]))
-    return ThresholdChannel(groups, tuple(thresholds), tuple(levels))
 
 
 def _hard(

@@ -1,4 +1,4 @@
-r"""What a decision can be asked to maximise, and what it can be asked to keep small: one list of each.
+r"""What a decision may maximise, and what it may be asked to keep small: one list of each.
 
 Two labels. A decision is known by its rates x[z] = (P(U=1|Y=0,z), P(U=1|Y=1,z)). With
 a[z,y] = P(Y=y, Z=z), every objective but the utility is linear in them,
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns import listed
+from separatrix.columns.values import listed
 from separatrix.errors import InputError
 from separatrix.optimum.geometry import rates_utility, rates_violation
 
@@ -50,8 +50,8 @@ class Cost:
             for value in given.values() if isinstance(given, Mapping) else (given,):
                 if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
                     raise InputError(
-                        f"`{name}` must be a finite cost of at least 0, or a mapping from each group "
-                        f"to one, got {value!r}."
+                        f"`{name}` must be a finite cost of at least 0, or a mapping from each "
+                        f"group to one, got {value!r}."
                     )
                 total += float(value)
         if total <= 0:
@@ -82,7 +82,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Objective:
-    """One entry of the list: its name and what it is. `label` heads a column, `text` explains it."""
+    """One entry of the list: `label` heads a column, `text` says what it is."""
 
     name: str
     label: str

@@ -1,7 +1,7 @@
 r"""The best rates of a linear objective under a budget on the violation: one root per level.
 
 For a price β of the violation the concave :math:`c \cdot x - β v(x)` has its maximum at the point
-that `Regions.maximise` finds for κ = c/(aβ), per group where the costs differ between groups. The dual
+that `Regions.maximise` finds for κ = c/(aβ), also where the costs differ between groups. The dual
 
 .. math:: D(β) = \max_x \bigl[ c \cdot x - β v(x) \bigr] + β ε
 
@@ -113,15 +113,24 @@ class _Roots:
         """Maximise at these prices. Every point tells every level on which side it lies."""
         beta, mass = np.exp(log_price), self.regions.mass
         kappa = self.unit / beta[:, None, None]
-        start = np.clip(self.regions.mean(self.rates[which]), _AWAY, 1.0 - _AWAY)
-        x = self.regions.maximise(kappa, start)[1]
-        dual = beta * self.regions.bound(kappa, x)
-        v, value = rates_violation(x, mass), self._objective(x)
         best = float(self._objective(self.separated))
+        x, dual = self._maximise(kappa, self.over.x[which])
+        top = self._objective(x) - beta * rates_violation(x, mass)
+        again = np.flatnonzero(
+            (top < best) | (beta * dual - top > 1e-7)
+        )  # not there: start elsewhere
+        if len(again):
+            other, bound = self._maximise(kappa[again], self.rates[which[again]])
+            dual[again] = np.minimum(dual[again], bound)
+            higher = (
+                self._objective(other) - beta[again] * rates_violation(other, mass) > top[again]
+            )
+            x[again[higher]] = other[higher]
+        v, value = rates_violation(x, mass), self._objective(x)
         idle = (
             value - beta * v < best
         )  # Newton's method creeps towards rates of 0 or 1: this is there
-        x[idle], v[idle], value[idle] = self.separated, 0.0, best
+        x[idle], v[idle], value[idle], dual = self.separated, 0.0, best, beta * dual
         for k in range(len(which)):
             self.upper = np.minimum(self.upper, dual[k] + beta[k] * self.levels)
             fits, at = v[k] <= self.levels, log_price[k]
@@ -131,6 +140,12 @@ class _Roots:
             ):
                 side.log_price[closer], side.x[closer], side.v[closer] = at, x[k], v[k]
                 side.top[closer] = value[k] - beta[k] * v[k]
+
+    def _maximise(self, kappa: Array, start: Array) -> tuple[Array, Array]:
+        """Rates x(κ) from the overall rates of `start` by Newton's method, and the bound on J."""
+        mean = np.clip(self.regions.mean(start), _AWAY, 1.0 - _AWAY)
+        x = self.regions.maximise(kappa, mean, steps=60)[1]
+        return x, self.regions.bound(kappa, x)
 
     def mix(self) -> None:
         """Note the mixture of both sides that has the level; v is convex along the segment."""
