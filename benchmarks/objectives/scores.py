@@ -11,8 +11,9 @@ is the mean table of many draws. The floor is the same number with groups shuffl
 sampling error of its training rows, which are four times the test rows: a perfect one is expected
 at 1.25 times the floor of a fold. "drawn": one draw per row, all folds pooled.
 
-The trees are scikit-learn's as they come, categories as categories, without early stopping: on the
-training rows of the first fold they were level with five other settings (inner folds).
+The trees are scikit-learn's as they come, categories as categories, without early stopping. On the
+training rows of the first fold (inner folds) no other setting was better, but for COMPAS, where 75
+trees of four leaves have the same AUROC and a smaller v20.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.datasets._columns import Coded
 from separatrix.estimators.crossfit import cross_fit
+from separatrix.optimum.arcs import arc_kernel, lower_curve
+from separatrix.optimum.decisions import group_curves
 from separatrix.optimum.separated import SeparatedScore
 from separatrix.optimum.separating import separate
 
@@ -46,6 +49,7 @@ ASKED = {  # separated AUROC, relaxed AUROC, u of ten values
     "bank": (0.925, 0.930, 0.15),
     "compas": (0.680, 0.690, 0.060),
 }
+TREES = {"compas": {"max_iter": 75, "learning_rate": 0.05, "max_leaf_nodes": 4}}
 PENALTIES, BUDGET, BINS, SHUFFLES = (10.0, 5.0, 3.0, 2.0, 1.5, 1.0, 0.7), 1.2e-3, 20, 20
 
 
@@ -100,9 +104,10 @@ def auroc(part: Tested) -> float:
     return float(positive @ (np.cumsum(negative) - 0.5 * negative))
 
 
-def utility(part: Tested) -> float:
-    table = np.stack([part.q[part.y == label].sum(0) for label in range(2)])[:, None]
-    return float(mutual_information(table))
+def utility(parts: list[Tested]) -> float:
+    """u of the folds' tables added, level by level: one fold's own table would flatter it."""
+    tables = [np.stack([p.q[p.y == label].sum(0) for label in range(2)]) for p in parts]
+    return float(mutual_information(np.sum(tables, axis=0)[:, None]))
 
 
 def choose_penalty(scores: Array, y: NDArray[np.intp], z: NDArray[np.intp]) -> float:
@@ -135,12 +140,23 @@ def columns(name: str) -> tuple[Array, NDArray[np.bool_] | None, sx.datasets.Dat
     return np.column_stack(parts), coded, data
 
 
+def law_utility(
+    name: str, X: Array, y: NDArray[np.intp], z: NDArray[np.intp], fitted: float
+) -> float:
+    """On the empirical law of (X, Z) where it has few atoms, else on that of the trees' scores."""
+    if name not in ("adult-paper", "compas"):
+        return fitted
+    atom = np.unique(np.column_stack([X, z]), axis=0, return_inverse=True)[1].ravel()
+    posterior = (np.bincount(atom, y) / np.bincount(atom))[atom]
+    return separate(y, posterior, sensitive_features=z, levels=10).utility
+
+
 def measure(name: str) -> dict[str, float]:
     """All figures of one dataset."""
     X, coded, data = columns(name)
     y, z, fold = data.y, data.z, sx.datasets.folds(data.y, data.z)
     trees = HistGradientBoostingClassifier(
-        early_stopping=False, categorical_features=coded, random_state=0
+        early_stopping=False, categorical_features=coded, random_state=0, **TREES.get(name, {})
     )
     exact, relaxed, ten, laws, betas = [], [], [], [], []
     spent = dict.fromkeys(("trees", "kernel", "relaxed"), 0.0)
@@ -174,10 +190,26 @@ def measure(name: str) -> dict[str, float]:
         "relaxed v20 pooled": violation(relaxed),
         "relaxed v20 fold": float(np.mean([violation([part]) for part in relaxed])),
         "β": float(np.median(betas)),
-        "u of 10 values, test": float(np.mean([utility(part) for part in ten])),
-        "u of 10 values, law": float(np.mean(laws)),
+        "u of 10 values, test": utility(ten),
+        "u of 10 values, law": law_utility(name, X, y, z, float(np.mean(laws))),
         **{f"CPU s, {step}": seconds for step, seconds in spent.items()},
     }
+
+
+def speed() -> str:
+    """CPU time of T and all kernels for 1 M rows and ten groups, after sorting."""
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 10, 1_000_000)
+    y = (rng.random(len(z)) < 0.2 + 0.04 * z).astype(int)
+    s = rng.normal(size=len(z)) + y * (0.6 + 0.15 * z) + 0.1 * z
+    curves, _ = group_curves(s, y, z, np.ones(len(z)), 10)
+    start = time.process_time()
+    chains = [curve.rates[curve.hull] for curve in curves]
+    edges = np.diff(lower_curve(chains), axis=0)
+    for chain in chains:
+        arc_kernel(np.diff(chain, axis=0), edges)
+    seconds = time.process_time() - start
+    return f"Kernels of 1,000,000 rows and 10 groups after sorting: {seconds:.3f} s of CPU (< 0.2)."
 
 
 def main() -> None:
@@ -198,7 +230,7 @@ def main() -> None:
             cells.append(f"{figures[key]:.4g}" + (f" (≥ {aim})" if aim else ""))
         rows.append([key, *cells])
     table = markdown(["", *(DATA[name][0] for name in found)], rows)
-    text = f"{table}\n\n{machine('scikit-learn')}"
+    text = f"{table}\n\n{speed()} {machine('scikit-learn')}"
     print(text)
     if chosen.write:
         write_between_markers(DOCS / "performance.md", "objectives/scores", text)

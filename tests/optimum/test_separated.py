@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
+from scipy.optimize import linprog, minimize
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
@@ -20,12 +20,16 @@ from separatrix.optimum.separating import separate, separation_path
 
 
 def small_law(seed, groups=2, atoms=4):
-    """Weights of the atoms (score, y, z) of a random small law, some of them zero, as rows."""
+    """The atoms (score, y, z) of a random small law with their weights, as rows.
+
+    The score is the posterior of the atom in its group, so that no rule needs a lower one more.
+    """
     rng = np.random.default_rng(seed)
-    w = rng.exponential(size=(atoms, 2, groups)) * (rng.random((atoms, 2, groups)) < 0.85)
+    w = rng.exponential(size=(atoms, 2, groups)) * (rng.random((atoms, 2, groups)) < 0.85) + 1e-3
     w[0, 0], w[-1, 1] = w[0, 0] + 0.1, w[-1, 1] + 0.1  # every group has both labels
-    s, y, z = (axis.ravel() for axis in np.indices(w.shape))
-    return s.astype(float), y, z, w.ravel()
+    posterior = np.round(w[:, 1] / w.sum(1), 3)[:, None].repeat(2, axis=1)
+    _, y, z = (axis.ravel() for axis in np.indices(w.shape))
+    return posterior.ravel(), y, z, w.ravel()
 
 
 def rows(seed, n=3000, groups=3, digits=1):
@@ -69,7 +73,7 @@ def test_level_probabilities_are_exactly_separated(groups):
 
 def test_the_kernel_of_arcs_has_the_asked_marginals_on_random_chains():
     rng = np.random.default_rng(0)
-    for _ in range(300):
+    for _ in range(120):
         chains = []
         for _ in range(rng.integers(1, 6)):
             k = rng.integers(2, 12)
@@ -82,7 +86,9 @@ def test_the_kernel_of_arcs_has_the_asked_marginals_on_random_chains():
         edges = np.diff(lower, axis=0)
         assert (np.diff(edges[:, 1] / edges.sum(1)) < 0).all()
         x = np.linspace(0.01, 1.0, 200)
-        heights = [np.interp(x, *chain[chain[:, 0].searchsorted(0, "right") - 1 :].T) for chain in chains]
+        heights = [
+            np.interp(x, *chain[chain[:, 0].searchsorted(0, "right") - 1 :].T) for chain in chains
+        ]
         here = np.interp(x, *lower[lower[:, 0].searchsorted(0, "right") - 1 :].T)
         np.testing.assert_allclose(here, np.min(heights, axis=0), atol=1e-13)
         for chain in chains:
@@ -91,6 +97,8 @@ def test_the_kernel_of_arcs_has_the_asked_marginals_on_random_chains():
             np.testing.assert_allclose(kernel.T @ step, edges, atol=1e-14)
             np.testing.assert_allclose(kernel.sum(1), 1.0, atol=1e-14)
             assert kernel.min() >= 0.0
+            plain = arc_kernel(step, edges, slices=1)
+            np.testing.assert_allclose(plain.T @ step, edges, atol=1e-14)
 
 
 def best_separated(s, y, z, w, gain, values):
@@ -126,7 +134,7 @@ def best_separated(s, y, z, w, gain, values):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_separated_decision_is_cheaper_than_a_threshold_of_the_score(seed):
-    """Blackwell: at every pair of costs, against a linear programme over all separated decisions."""
+    """Blackwell, for any costs: against a linear programme over all separated decisions."""
     s, y, z, w = small_law(seed, groups=2 + seed % 3)
     score = separate(y, s, sensitive_features=z, sample_weight=w)
     for fp, fn in ((1, 1), (1, 5), (5, 1), (1, 0.3), (0.0, 1)):
@@ -170,7 +178,7 @@ def test_thresholds_of_one_score_are_nested_decisions():
         score.threshold(Cost(1.0, c)).predict_proba(s, sensitive_features=z)[:, 1]
         for c in (0.2, 1.0, 3.0, 10.0)
     ]
-    assert all((a <= b + 1e-15).all() for a, b in zip(q, q[1:], strict=False))
+    assert all((a <= b + 1e-15).all() for a, b in pairwise(q))
 
 
 def test_two_levels_have_the_utility_of_the_certified_limit_at_zero_violation():
@@ -185,8 +193,6 @@ def test_two_levels_have_the_utility_of_the_certified_limit_at_zero_violation():
 
 def test_the_best_k_levels_agree_with_trying_all_cuts():
     rng = np.random.default_rng(0)
-    from itertools import combinations
-
     for _ in range(10):
         step = rng.dirichlet(np.ones(7), 2).T
         step = step[np.argsort(-step[:, 1] / step.sum(1))]
@@ -194,7 +200,9 @@ def test_the_best_k_levels_agree_with_trying_all_cuts():
         prior = rng.dirichlet([2, 2])
 
         def utility(cuts, vertices=vertices, prior=prior):
-            return float(mutual_information((np.diff(vertices[list(cuts)], axis=0) * prior).T[:, None]))
+            return float(
+                mutual_information((np.diff(vertices[list(cuts)], axis=0) * prior).T[:, None])
+            )
 
         for k in (1, 2, 3, 5):
             best = max(utility((0, *inner, 7)) for inner in combinations(range(1, 7), k - 1))
@@ -254,8 +262,8 @@ def test_useless_scores_give_one_level():
 
 
 def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
-    s, y, z = rows(6, groups=2)
-    path = separation_path(y, s, sensitive_features=z, penalties=[1000.0, 30, 5, 1, 0.1, 0.0])
+    s, y, z = rows(6, 1000, groups=2)
+    path = separation_path(y, s, sensitive_features=z, penalties=[100.0, 5, 1, 0.0])
     v, a = (np.array([getattr(S, name) for S in path]) for name in ("violation", "auroc"))
     assert v[0] < 1e-12
     assert (np.diff(v) > 0).all()
@@ -269,23 +277,49 @@ def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
     assert a[-1] == pytest.approx(area(table_of(np.eye(levels.max() + 1)[levels], y, z)), abs=1e-9)
 
 
-@pytest.mark.parametrize("penalty", [0.3, 3.0, 30.0])
-def test_relaxed_scores_are_as_good_as_a_search_from_random_starts(penalty):
-    """Independent oracle: L-BFGS on softmax kernels with two values per ... three levels."""
-    from scipy.optimize import minimize
-
+def test_relaxed_scores_are_as_good_as_a_search_from_random_starts():
+    """Independent oracle: BFGS on softmax kernels with three levels, from six random starts."""
     s, y, z, w = small_law(11, groups=2, atoms=3)
-    found = separate(y, s, sensitive_features=z, sample_weight=w, penalty=penalty)
-    cells = z * 3 + s.astype(int)
-
-    def loss(theta):
-        k = np.exp(theta.reshape(6, 4) - theta.reshape(6, 4).max(1, keepdims=True))
-        table = table_of((k / k.sum(1, keepdims=True))[cells], y, z, w)
-        return penalty * float(conditional_mutual_information(table)) - area(table)
-
+    cells = np.unique(z + s / 2, return_inverse=True)[1]
+    mass = np.zeros((2, 2, cells.max() + 1))
+    np.add.at(mass, (y, z, cells), w / w.sum())
     rng = np.random.default_rng(0)
-    best = min(minimize(loss, rng.normal(size=24) * 2).fun for _ in range(8))
-    assert found.auroc - penalty * found.violation >= -best - 1e-4
+    for penalty in (0.3, 10.0):
+        found = separate(y, s, sensitive_features=z, sample_weight=w, penalty=penalty)
+
+        def loss(theta, penalty=penalty):
+            k = np.exp(theta.reshape(-1, 3) - theta.max())
+            table = mass @ (k / k.sum(1, keepdims=True))
+            expected = table.sum(2, keepdims=True) * table.sum(1, keepdims=True)
+            v = (table * np.log(table * table.sum((1, 2), keepdims=True) / expected)).sum()
+            return penalty * v - area(table)
+
+        starts = rng.normal(size=(5, 3 * (cells.max() + 1)))
+        best = -min(minimize(loss, start, options={"maxiter": 60}).fun for start in starts)
+        assert found.auroc - penalty * found.violation >= best - 1e-5
+
+
+def test_borrowing_helps_small_groups_that_are_alike():
+    """Population violation of scores fitted on six groups of 120 to 1,200 rows, by simulation."""
+    share = np.array([0.4, 0.25, 0.15, 0.1, 0.06, 0.04])
+
+    def law(n, seed):
+        rng = np.random.default_rng(seed)
+        z = rng.choice(6, n, p=share)
+        base = np.linspace(0.15, 0.4, 6)[z]
+        y = (rng.random(n) < base).astype(int)
+        odds = rng.normal(size=n) * np.sqrt(2) + 2 * y - 1 + np.log(base / (1 - base))
+        return 1 / (1 + np.exp(-odds)), y, z
+
+    s, y, z = law(60_000, 99)
+    found = np.zeros(2)
+    for seed in range(3):
+        own, label, group = law(3000, seed)
+        for i, borrow in enumerate((False, True)):
+            score = separate(label, own, sensitive_features=group, levels=15, borrow=borrow)
+            q = score.level_proba(s, sensitive_features=z)
+            found[i] += float(conditional_mutual_information(table_of(q, y, z)))
+    assert found[1] < 0.8 * found[0]
 
 
 def test_bad_input_is_refused_with_advice():
@@ -298,5 +332,5 @@ def test_bad_input_is_refused_with_advice():
         separate(y, s, sensitive_features=z, levels=0)
     with pytest.raises(InputError, match="probabilities"):
         separate(y, s, sensitive_features=z, borrow=True)
-    with pytest.raises(InputError, match="no channel|fitted on"):
+    with pytest.raises(InputError, match="fitted on"):
         separate(y, s, sensitive_features=z).transform([0.1], sensitive_features=[7])

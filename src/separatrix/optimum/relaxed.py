@@ -52,9 +52,9 @@ def relaxed_score(
         penalty: β.
     """
     problem = _Problem(steps, mass, penalty)
-    separated, sorted_ = _from_exact(exact, problem), _from_ratio(problem, _LEVELS)
-    ends = [_padded(exact.kernels, problem), _from_ratio(problem, problem.edges.size // 2)]
-    climbed = [problem.climb(start) for start in (separated, sorted_)]
+    starts = [_from_exact(exact, problem), *(_from_ratio(problem, soft) for soft in (_SOFT, 0.9))]
+    ends = [_padded(exact.kernels, problem), _from_ratio(problem)]
+    climbed = [problem.climb(start) for start in starts]
     best = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])
     return _score(exact, problem, best)
 
@@ -131,23 +131,15 @@ def _from_exact(exact: SeparatedScore, problem: _Problem) -> Array:
     return (1.0 - _SOFT) * _padded(joined.kernels, problem) + _SOFT * law
 
 
-def _from_ratio(problem: _Problem, most: int) -> Array:
-    """The bins of all groups sorted by likelihood ratio, into at most `most` levels.
-
-    With fewer levels than bins they are equally likely, and the kernel is softened.
-    """
+def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
+    """The bins of all groups sorted by likelihood ratio: a level each, or soft and 40 levels."""
     joint = problem.edges * problem.mass[:, None, :]
     total = joint.sum(-1).ravel()
-    posterior = joint[:, :, 1].ravel() / np.maximum(total, _TINY)
-    order = np.argsort(posterior, kind="stable")
+    order = np.argsort(joint[:, :, 1].ravel() / np.maximum(total, _TINY), kind="stable")
+    levels = _LEVELS if soft else len(total)
+    middle = (np.cumsum(total[order]) - 0.5 * total[order]) / total.sum()
     level = np.empty(len(total), dtype=np.intp)
-    if most >= len(total):
-        levels, soft = len(total), 0.0
-        level[order] = np.arange(levels)
-    else:
-        levels, soft = min(most, int((total > 0).sum())), _SOFT
-        middle = np.cumsum(total[order]) - 0.5 * total[order]
-        level[order] = np.minimum((levels * middle).astype(np.intp), levels - 1)
+    level[order] = np.minimum(levels * middle, levels - 1) if soft else np.arange(levels)
     start = np.full((len(total), levels), soft / levels)
     start[np.arange(len(total)), level] += 1.0 - soft
     return start.reshape(*problem.edges.shape[:2], levels)

@@ -3,9 +3,11 @@ r"""`separate`: from labels, scores and groups to a `SeparatedScore`.
 Small groups. The hull of a group with few rows fits the noise of its rows, and levels that are
 separated on these rows are not on unseen ones. With ``borrow=True`` each group's curve is pulled
 towards that of all groups (`borrowing`), by as many pseudo-rows of the pooled curve as the rows
-themselves say: few where groups differ, many where they are alike and small. Chosen on simulated
-laws: `tests/optimum/test_separating.py` has six groups of 60 to 1,300 rows, where borrowing takes
-a third off the violation in the population, and two large groups that differ, where it adds none.
+themselves say: few where groups differ, many where they are alike and small. On simulated laws of
+2, 6 and 10 groups and 1,000 to 20,000 rows, groups that are alike lose a fifth to a half of the
+violation in the population and gain AUROC; groups that differ stay within a fifth of it, from
+3,000 rows on within a twentieth. Hence `SeparatedScorer` borrows. `separate` does not unless it
+is asked, since it promises exact separation on the law that it is given.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from separatrix.columns.values import (
 from separatrix.errors import InputError
 from separatrix.optimum.arcs import arc_kernel, lower_curve
 from separatrix.optimum.borrowing import group_curves_borrowing
+from separatrix.optimum.decisions import group_curves
 from separatrix.optimum.geometry import RocCurve
-from separatrix.optimum.limits import group_curves
 from separatrix.optimum.relaxed import relaxed_score
 from separatrix.optimum.rules import binary_score
 from separatrix.optimum.score_levels import best_cuts
@@ -127,7 +129,7 @@ def separation_path(
         >>> s = rng.normal(size=2000) + y * (1 + z) + z
         >>> path = separation_path(y, s, sensitive_features=z, penalties=[10, 1, 0])
         >>> [round(S.auroc, 2) for S in path]
-        [0.75, 0.76, 0.79, 0.83]
+        [0.77, 0.79, 0.86, 0.87]
     """
     checked = [_checked_penalty(penalty) for penalty in penalties]
     rows = _checked(y_true, scores, sensitive_features, sample_weight)
