@@ -270,6 +270,12 @@ def test_a_group_without_a_label_is_left_out_and_still_separated():
     assert np.ptp(q, axis=0).max() == 0.0  # whatever the score
 
 
+def test_where_no_group_has_both_labels_nothing_is_left_to_separate():
+    score = separate([0, 1, 1], [0.2, 0.7, 0.1], sensitive_features=["a", "b", "b"])
+    assert score.auroc == 1.0
+    assert score.violation == 0.0
+
+
 def test_useless_scores_give_one_level():
     _, y, z = rows(5)
     score = separate(y, np.zeros(len(y)), sensitive_features=z)

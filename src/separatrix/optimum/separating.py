@@ -172,7 +172,8 @@ def _exact(
 ) -> SeparatedScore:
     """The universal separated score of given curves and P(Y=y, Z=z) (groups, 2)."""
     chains = [curve.rates[curve.hull] for curve in curves if _whole(curve)]
-    edges = np.diff(lower_curve(chains or [np.array([[0.0, 0.0], [1.0, 1.0]])]), axis=0)
+    free = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # no group has both labels: S may say Y
+    edges = np.diff(lower_curve(chains or [free]), axis=0)
     thresholds, kernels = [], []
     table = np.zeros((2, len(curves), len(edges)))
     for k, (curve, step) in enumerate(zip(curves, steps, strict=True)):
