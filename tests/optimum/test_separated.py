@@ -14,6 +14,7 @@ from separatrix.optimum.arcs import arc_kernel, lower_curve
 from separatrix.optimum.geometry import roc_curve
 from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost
+from separatrix.optimum.rising import rising_kernel
 from separatrix.optimum.score_files import load_score, save_score
 from separatrix.optimum.score_levels import best_cuts
 from separatrix.optimum.separated import SeparatedScore
@@ -72,7 +73,7 @@ def test_level_probabilities_are_exactly_separated(groups):
         assert score.utility == pytest.approx(float(mutual_information(table)), abs=1e-12)
 
 
-def test_the_kernel_of_arcs_has_the_asked_marginals_on_random_chains():
+def test_kernels_have_the_asked_margins_and_rise_on_random_chains():
     rng = np.random.default_rng(0)
     for _ in range(120):
         chains = []
@@ -94,12 +95,12 @@ def test_the_kernel_of_arcs_has_the_asked_marginals_on_random_chains():
         np.testing.assert_allclose(here, np.min(heights, axis=0), atol=1e-13)
         for chain in chains:
             step = np.diff(chain, axis=0)
-            kernel = arc_kernel(step, edges)
-            np.testing.assert_allclose(kernel.T @ step, edges, atol=1e-14)
-            np.testing.assert_allclose(kernel.sum(1), 1.0, atol=1e-14)
-            assert kernel.min() >= 0.0
-            plain = arc_kernel(step, edges, slices=1)
-            np.testing.assert_allclose(plain.T @ step, edges, atol=1e-14)
+            for kernel in (arc_kernel(step, edges), rising_kernel(step, edges)):
+                np.testing.assert_allclose(kernel.T @ step, edges, atol=1e-14)
+                np.testing.assert_allclose(kernel.sum(1), 1.0, atol=1e-14)
+                assert kernel.min() >= 0.0
+            chance = np.cumsum(kernel, axis=1)  # of one of the highest levels, by bin
+            assert np.diff(chance, axis=0).max(initial=0.0) < 1e-5
 
 
 def best_separated(s, y, z, w, gain, values):
@@ -170,6 +171,17 @@ def test_auroc_is_the_area_under_the_smallest_of_the_groups_curves():
         chain = curve.rates[curve.hull]
         heights.append(np.interp(x, *chain[int(chain[1, 0] == 0) :].T))
     assert score.auroc == pytest.approx(float(np.trapezoid(np.min(heights, 0), x)), abs=1e-6)
+
+
+def test_a_higher_score_never_has_a_worse_chance():
+    """P(S ≥ level | score, group) rises with the score: for every level, in every group."""
+    for digits in (1, 3):
+        s, y, z = rows(7, 4000, 4, digits)
+        score = separate(y, s, sensitive_features=z)
+        for g in range(4):
+            grid = np.linspace(-4, 8, 300)
+            q = score.level_proba(grid, sensitive_features=np.full(300, g))
+            assert np.diff(np.cumsum(q, axis=1), axis=0).max() < 1e-5
 
 
 def test_thresholds_of_one_score_are_nested_decisions():

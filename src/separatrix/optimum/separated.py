@@ -10,7 +10,7 @@ its likelihood ratio, as P(Y | X, Z) does, S dominates every separated predictio
 *Proof.* U separated has one ROC curve R for all groups. In group z each threshold of U is a mixture
 of thresholds of s, so R is below the group's hull C_z; with likelihood ratios any test of s is
 (Neyman–Pearson). Hence R ≤ min C_z = T, and a smaller ROC curve is a garbling (Blackwell). That T
-is reached is shown in `arcs`.
+is reached is shown in `arcs`. `rising` reaches it so that P(S ≥ level | s, z) rises with s.
 
 S needs a coin. Its mean given (s, Z) does not: but it is *not* separated, and may not replace S.
 """

@@ -27,11 +27,12 @@ from separatrix.columns.values import (
     listed,
 )
 from separatrix.errors import InputError
-from separatrix.optimum.arcs import arc_kernel, lower_curve
+from separatrix.optimum.arcs import lower_curve
 from separatrix.optimum.borrowing import group_curves_borrowing
 from separatrix.optimum.decisions import group_curves
 from separatrix.optimum.geometry import RocCurve
 from separatrix.optimum.relaxed import relaxed_score
+from separatrix.optimum.rising import rising_kernel
 from separatrix.optimum.rules import binary_score
 from separatrix.optimum.score_levels import best_cuts
 from separatrix.optimum.separated import SeparatedScore
@@ -55,7 +56,8 @@ def separate(
     r"""The best score that is independent of the group given the label, made from a given score.
 
     Without a penalty it is the universal separated score (`separated` has the theorem): exactly
-    separated on the given rows, and the best separated score for every aim at once. With
+    separated on the given rows, and the best separated score for every aim at once. The higher the
+    score, the higher the levels that are drawn, in the sense of P(S ≥ level | score, group). With
     ``penalty=β`` it maximises AUROC − β I(S; Z | Y) instead: more AUROC for some violation.
 
     A group without rows of one of the labels has no ROC curve. It takes no part in the minimum,
@@ -178,7 +180,7 @@ def _exact(
     table = np.zeros((2, len(curves), len(edges)))
     for k, (curve, step) in enumerate(zip(curves, steps, strict=True)):
         if _whole(curve):
-            kernel = arc_kernel(step, edges)[:, ::-1]  # levels rise, the edges' slopes fall
+            kernel = rising_kernel(step, edges)[:, ::-1]  # levels rise, the edges' slopes fall
             cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
         else:
             kernel, cuts = edges[None, ::-1, int(mass[k, 1] > 0)], np.array([-np.inf])
