@@ -6,7 +6,7 @@ export SEPARATRIX_DATA ?= $(abspath $(wildcard ../shared/data))
 # Parallelism is over processes here; threads inside them only contend for the same cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-spark check format bench clean
+.PHONY: setup demo test test-fast fuzz test-spark check format bench clean
 
 setup: .venv/ready
 
@@ -21,6 +21,12 @@ demo: setup  ## the main job on the embedded Adult data: trace, report, select; 
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m 'not spark'
+
+test-fast: setup  ## what a minute can check
+	$(BIN)/python -m pytest -n 2 -q -m 'not slow and not spark and not browser'
+
+fuzz: setup  ## the property tests with fresh random examples, 1,000 each where a test sets no number
+	SEPARATRIX_PROFILE=fuzz $(BIN)/python -m pytest -n 2 -q -m hypothesis
 
 test-spark: setup  ## downloads the [spark] extra (450 MB); needs Java 17
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'

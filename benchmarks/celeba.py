@@ -19,10 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from separatrix import benchmarking, datasets, figures
+from separatrix import benchmarking, datasets
 from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.runner import run
-from separatrix.runs.store import read, select
+from separatrix.runs.results import Results
+from separatrix.runs.runner import Execution, run
+from separatrix.runs.tidy import select
+from separatrix.show import figures
 
 ROWS, FEATURES = 202_599, 512
 METHODS = ("erm", "cmi", "fr_train", "postprocessing")
@@ -63,13 +65,14 @@ def main() -> None:
             for name in METHODS
         ]
         start = time.perf_counter()
-        outcome = run(grid([source], jobs), folder / "out", jobs=2)
+        outcome = run(grid([source], jobs), folder / "out", Execution(n_jobs=2))
         took = time.perf_counter() - start
         print(
             f"{dict(outcome.added)} in {took:.0f} s, two processes, {epochs} epoch(s) of the "
             f"paper's 20"
         )
-        columns = select(read(folder / "out"), policy="randomized")
+        results = Results.read(folder / "out")
+        columns = select(results.columns, policy="randomized")
         for name in METHODS:
             own = select(columns, method=name)
             print(
@@ -77,7 +80,7 @@ def main() -> None:
                 f"training"
             )
         start = time.perf_counter()
-        for _ in benchmarking.write_tables(figures.Results.read(folder / "out"), folder / "out"):
+        for _ in benchmarking.write_tables(results, folder / "out"):
             pass
         drawn = figures.draw(folder / "out", folder / "figures", formats=("png",))
         print(f"tables and {len(drawn)} figures {time.perf_counter() - start:.1f} s")

@@ -24,7 +24,8 @@ import separatrix as sx
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix import methods
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.runs.store import Columns, means, read, select
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import Columns, select
 from separatrix.show import tables
 
 THRESHOLDS = (0.01, 0.02, 0.05)
@@ -91,7 +92,7 @@ def row(mean: Columns, dataset: str, name: str) -> tuple[str, ...]:
 
 def table(folder: Path) -> str:
     """One table for each of the paper's binary datasets in the folder."""
-    mean = select(means(read(folder)), policy="randomized")
+    mean = select(Results.read(folder).mean, policy="randomized")
     parts = []
     for dataset in PAPER:
         here = select(mean, dataset=dataset)

@@ -21,7 +21,8 @@ import numpy as np
 from benchmarks._measuring import DOCS, write_between_markers
 from separatrix import __version__, figures
 from separatrix.core.envelope import concave_envelope
-from separatrix.runs.store import Columns, Store, means, read, select
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import Columns, means, select
 from separatrix.show import tables
 from separatrix.show.series import Series, legend_names, series
 
@@ -122,9 +123,9 @@ def above_the_channel(columns: Columns, dataset: str) -> tables.Table | None:
 
 def generated(folder: Path, docs: Path) -> str:
     """The generated part, and the figures beside it."""
-    columns = read(folder)
-    with Store(folder, create=False) as store:
-        limits = {curve.dataset: curve for curve in store.curves() if curve.name == "limit"}
+    results = Results.read(folder)
+    columns = results.columns
+    limits = {curve.dataset: curve for curve in results.curves if curve.name == "limit"}
     kept = select(columns, policy="randomized")
     drawn = figures.draw(folder, docs / "results", formats=("png",))
     lines = [

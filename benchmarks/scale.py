@@ -41,10 +41,10 @@ SHAPE = {"features": 512, "width": 512, "batch": 4_096, "steps": 60}  # of the t
 def sweep() -> dict[str, Any]:
     """The same ten stacks (5 folds × 2 seeds, 11 λ each) in this process and on Dask workers."""
     from separatrix.runs.jobs import Job, Source, grid
-    from separatrix.runs.runner import run
+    from separatrix.runs.runner import Execution, run
 
     stacks = grid([Source("adult")], [Job("cmi", changes=(("epochs", 6),))], folds=5, seeds=(0, 1))
-    models = sum(len(stack.questions) for stack in stacks)
+    models = sum(len(stack.runs) for stack in stacks)
 
     def timed(workers: int) -> tuple[float, float]:
         """Wall seconds, and CPU seconds of the workers: what two free cores would divide between
@@ -65,7 +65,11 @@ def sweep() -> dict[str, Any]:
             ):
                 client.run(_warm)
                 start, cpu = time.perf_counter(), sum(client.run(time.process_time).values())
-                run(stacks, folder, backend="dask", scheduler=cluster.scheduler_address)
+                run(
+                    stacks,
+                    folder,
+                    Execution(backend="dask", scheduler=cluster.scheduler_address),
+                )
                 return time.perf_counter() - start, sum(
                     client.run(time.process_time).values()
                 ) - cpu

@@ -173,7 +173,7 @@ def frontier(features: str = "paper") -> None:
 
     loops, product, stack, wall = [], [], [], []
     methods.fit(
-        "cmi", sample, lanes[:22], recipe=Recipe(epochs=1, min_steps=0), jobs=2
+        "cmi", sample, lanes[:22], recipe=Recipe(epochs=1, min_steps=0), n_jobs=2
     )  # starts the workers
     for _ in range(3):
         loops.append(sequential(soft_cmi_by_loops))
@@ -182,7 +182,7 @@ def frontier(features: str = "paper") -> None:
         methods.fit("cmi", sample, lanes, recipe=recipe)
         stack.append((time.process_time() - start) / (len(lanes) * recipe.epochs))
         start = time.perf_counter()
-        methods.fit("cmi", sample, lanes, recipe=recipe, jobs=2)
+        methods.fit("cmi", sample, lanes, recipe=recipe, n_jobs=2)
         wall.append((time.perf_counter() - start) / (len(lanes) * recipe.epochs))
     (loop_cpu, loop_wall), product_cpu = np.min(loops, 0), min(product)[0]
     print(
@@ -250,7 +250,7 @@ def celeba() -> None:
         for jobs in (1, 2):
             start = time.perf_counter()
             fitted = methods.fit(
-                "cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0), jobs=jobs
+                "cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0), n_jobs=jobs
             )
             print(
                 f"CelebA's shape, {n:,} × {d} (generated), 11 λ × 5 folds, one epoch, {jobs} "

@@ -7,14 +7,18 @@ The same on the command line: separatrix trace adult --out demo
 import shutil
 from pathlib import Path
 
-import separatrix as sx
-from separatrix.commands import trace_source
+from separatrix import datasets
+from separatrix.runs.runner import Execution
+from separatrix.tracing.tables import write_tables
+from separatrix.tracing.training import trace_data
 
 if __name__ == "__main__":  # local processes import this file again
     out = Path("demo")
-    for line in trace_source("adult", out, target=None, sensitive=[], method=["cmi"], jobs=2):
+    frontier = trace_data(
+        datasets.load("adult"), name="adult", out=out, execution=Execution(n_jobs=2)
+    )
+    for line in write_tables(frontier):
         print(line)
-    frontier = sx.load_frontier(out)
     frontier.plot(out / "frontier.png")  # the README's picture
     point = frontier.select(max_violation=0.001, maximize="auroc")
     print(point)

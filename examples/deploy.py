@@ -46,8 +46,7 @@ with tempfile.TemporaryDirectory() as folder:
     everybody = {**table, "sex": sex}
     monitor = sx.Monitor(model.counts(everybody, hired), budget=0.05)
     labels, branches = model.predict(everybody, ids=np.arange(n), salt=salt, return_branch=True)
-    alarm = monitor.update(
-        hired, sex, labels, branch=branches if len(model.components) > 1 else None
-    )
+    drawn = branches if len(model.components) > 1 else None
+    alarm = monitor.update(hired, labels, sensitive_features=sex, branch=drawn)
     print(json.dumps(monitor.report().to_dict(), indent=1))
     print("alarm" if alarm else "no alarm")

@@ -9,8 +9,10 @@ import hypothesis
 import numpy as np
 import pytest
 
+# the suite repeats itself; `make fuzz` draws fresh examples, and more of them
 hypothesis.settings.register_profile("separatrix", deadline=None, derandomize=True)
-hypothesis.settings.load_profile("separatrix")
+hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=1_000)
+hypothesis.settings.load_profile(os.environ.get("SEPARATRIX_PROFILE", "separatrix"))
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +35,7 @@ def results_folder(tmp_path_factory) -> Path:
     from separatrix import datasets
     from separatrix.runs.jobs import Job, Source, grid
     from separatrix.runs.runner import run
-    from separatrix.runs.store import Curve, Store
+    from separatrix.runs.store import ReferenceCurve, Store
 
     folder = tmp_path_factory.mktemp("results")
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
@@ -56,6 +58,6 @@ def results_folder(tmp_path_factory) -> Path:
     with Store(folder) as store:
         for source in sources:
             store.add_curve(
-                Curve(source.name, "limit", v, 0.1 + np.sqrt(v))
+                ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
             )  # any concave curve does for drawing
     return folder

@@ -99,7 +99,7 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
     else:
         scorer, held, scores = base.scored("trees", train)
         scorers = [scorer]
-    best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
+    best = limit(held.y, scores, sensitive_features=held.z, points=2, tolerance=1e-4)
     roots = np.array(ROOTS[::5] if quick else ROOTS)
     curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
     for root, rates in zip(roots, curve.rates, strict=True):
@@ -108,7 +108,7 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
 
 
 def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean([rule.predict_proba(scorer(rows), rows.z)[:, 1] for scorer in scorers], axis=0)
+    return np.mean([rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers], axis=0)
 
 
 def _grid(name: str) -> str:

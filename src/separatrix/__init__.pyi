@@ -9,14 +9,14 @@ from .auditing.frames import audit_frame as audit_frame
 from .auditing.result import Audit as Audit
 from .auditing.result import Comparison as Comparison
 from .auditing.result import compare as compare
+from .columns.counting import soft_counts as soft_counts
 from .core.counts import CountTable as CountTable
-from .core.counts import soft_counts as soft_counts
 from .core.envelope import concave_envelope as concave_envelope
 from .core.information import conditional_mutual_information as conditional_mutual_information
 from .core.information import mutual_information as mutual_information
+from .deploy.loading import load as load
 from .deploy.monitor import Monitor as Monitor
 from .deploy.predictor import Predictor as Predictor
-from .deploy.saving import load as load
 from .errors import DataError as DataError
 from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError

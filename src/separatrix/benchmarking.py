@@ -1,13 +1,13 @@
 """Benchmark: datasets × methods under the paper's protocol, into one folder of records, tables and
 figures.
 
-Running it again resumes. Nothing here measures: `sweep` does, and `summary` and `figures` read its
-records.
+Running it again resumes. Nothing here measures: `runs` does, and `show` reads its records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,16 +17,19 @@ from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import working, write_whole
 from separatrix.optimum.limits import limit
 from separatrix.runs.jobs import Job, Source, Stack, grid
-from separatrix.runs.runner import kept, run
-from separatrix.runs.store import Curve, Store
+from separatrix.runs.keys import hash_of
+from separatrix.runs.results import Results
+from separatrix.runs.runner import Execution, run
+from separatrix.runs.saved import saved_runs
+from separatrix.runs.store import ReferenceCurve, Store
 from separatrix.show import figures, tables
-from separatrix.show.results import Results
 
 __all__ = ["PAPER", "benchmark"]
 
 PAPER = ("adult", "compas", "bank", "acs_occupation")  # the paper's tables; celeba needs its images
 LEFT_OUT = ("exponentiated_gradient",)  # tens of networks for every point; ask for it by name
 BATCHES = (512, 1024, 2048, 4096)  # the paper's ablation
+ALL_CORES = Execution(n_jobs=-1)
 _QUICK = (("epochs", 4), ("min_steps", 150))
 
 
@@ -39,11 +42,7 @@ def benchmark(
     ablations: bool = False,
     folds: int = 5,
     seed: int = 0,
-    jobs: int = -1,
-    timeout: float | None = None,
-    backend: str = "local",
-    scheduler: str | None = None,
-    progress: bool | None = None,
+    execution: Execution = ALL_CORES,
 ) -> Iterator[str]:
     """Run what is not there yet, then write tables and figures; gives what to print, piece by
     piece.
@@ -58,7 +57,7 @@ def benchmark(
         ablations: also the paper's two on ACS: batch sizes 512 … 4096, and CMI without gradient
             norms.
         folds, seed: of the protocol.
-        jobs, backend, scheduler, timeout, progress: see `sweep.run` and `sweep.grid`.
+        execution: where and how it runs.
     """
     place = Path(out)
     chosen = list(dict.fromkeys(names)) if names is not None else _at_hand()
@@ -68,16 +67,10 @@ def benchmark(
         source = Source(name)
         own = todo + (_ablations(quick) if ablations and name.startswith("acs") else [])
         own = [_thinned(job, name) for job in own] if quick else own
-        stacks += grid(
-            [source],
-            own,
-            folds=2 if quick else folds,
-            seeds=(seed,),
-            split_seed=seed,
-            timeout=timeout,
-        )
-    yield f"{len(stacks):,} stacks, {sum(len(s.questions) for s in stacks):,} records: {', '.join(chosen)}"
-    outcome = run(stacks, place, jobs=jobs, backend=backend, scheduler=scheduler, progress=progress)
+        stacks += grid([source], own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed)
+    records = sum(len(stack.runs) for stack in stacks)
+    yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(chosen)}"
+    outcome = run(stacks, place, execution)
     counts = (
         ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items())) or "nothing new"
     )
@@ -93,33 +86,26 @@ def add_limits(folder: Path) -> None:
     """The limit of post-processing ERM's held-out posteriors, of every dataset whose ERM was
     kept.
     """
-    stacks = [
-        k
-        for k in kept(folder)
-        if (k.questions[0]["method"], k.questions[0]["inputs"]) == ("erm", "xz")
-    ]
+    erm = [s for s in saved_runs(folder) if (s.first.method, s.first.inputs) == ("erm", "xz")]
     with Store(folder) as store:
-        for name in dict.fromkeys(k.questions[0]["dataset"] for k in stacks):
-            own = [k for k in stacks if k.questions[0]["dataset"] == name]
-            first = own[0].questions[0]
-            question = f"{first['data']} {first['folds']} {first['split']} {first['recipe']}"
-            if store.curves(question):
+        for name in dict.fromkeys(saved.first.dataset for saved in erm):
+            first = next(saved.first for saved in erm if saved.first.dataset == name)
+            own = [saved for saved in erm if saved.first.series == first.series]
+            key = hash_of([first.series, first.protocol])
+            if store.curves(key):
                 continue
-            own = [
-                k
-                for k in own
-                if (k.questions[0]["folds"], k.questions[0]["recipe"])
-                == (first["folds"], first["recipe"])
-            ]
             data = datasets.load(name)
-            fold = datasets.folds(data.y, data.z, first["folds"], first["split"])
+            fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
             posterior = np.full((len(data), len(data.labels)), np.nan, dtype=np.float32)
-            for k in own:
-                posterior[fold == k.questions[0]["fold"]] = k.held_out[0]
+            for saved in own:
+                posterior[fold == saved.first.fold] = saved.held_out[0]
             rows = ~np.isnan(posterior).any(1)
             with working(f"Limit of {name}"):
-                found = limit(posterior[rows], data.y[rows], data.z[rows])
-            store.add_curve(Curve(name, "limit", found.violation, found.utility), question)
+                found = limit(
+                    data.y[rows], posterior[rows], sensitive_features=data.z[rows], points=200
+                )
+            curve = ReferenceCurve(name, "limit", found.violation, found.utility)
+            store.add_curve(curve, key)
 
 
 def write_tables(results: Results, folder: Path) -> Iterator[str]:
@@ -187,9 +173,7 @@ def _thinned(job: Job, dataset: str) -> Job:
     """At most five of the λ, both ends among them."""
     own = job.grid(dataset)
     keep = np.unique(np.linspace(0, len(own) - 1, min(5, len(own))).round().astype(int))
-    return Job(
-        job.method, tuple(own[i] for i in keep), job.inputs, job.recipe, job.changes, job.keep
-    )
+    return replace(job, trade_offs=tuple(own[i] for i in keep))
 
 
 def _ablations(quick: bool) -> list[Job]:

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from separatrix.columns.engines import scan
 from separatrix.columns.histograms import score_histogram
 from separatrix.errors import InputError
 
@@ -68,7 +69,7 @@ def test_a_bin_holds_the_scores_between_its_edges() -> None:
 
 def test_scores_that_are_no_probabilities_find_their_span() -> None:
     t = rows().assign(s=lambda f: 10 * f.s - 3)
-    with pytest.raises(InputError, match="outside 0 to 1. Pass `span=None`"):
+    with pytest.raises(InputError, match="outside 0 to 1"):
         score_histogram(t, y="y", z="sex", score="s")
     found = score_histogram(t, y="y", z="sex", score="s", span=None, bins=8)
     assert found.edges[[0, -1]].tolist() == [-3.0, 7.0]
@@ -94,3 +95,16 @@ def test_columns_of_the_wrong_kind_are_refused() -> None:
         score_histogram(rows(), y="y", z="sex", score="y")
     with pytest.raises(InputError, match="not negative"):
         score_histogram(rows().assign(w=-1.0), y="y", z="sex", score="s", weight="w")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_files_are_counted_like_frames(tmp_path, kind: str) -> None:
+    """A CSV file opens as text: labels and groups get their types, the score its numbers."""
+    t = rows()
+    getattr(pl.from_pandas(t), f"write_{kind}")(tmp_path / f"rows.{kind}")
+    found = score_histogram(
+        scan([tmp_path / f"rows.{kind}"]), y="y", z="sex", score="s", weight="w"
+    )
+    expected = score_histogram(t, y="y", z="sex", score="s", weight="w")
+    np.testing.assert_allclose(found.counts, expected.counts, rtol=1e-12)
+    assert (found.labels, found.groups) == (expected.labels, expected.groups)

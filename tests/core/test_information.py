@@ -273,3 +273,19 @@ def test_weights_many_orders_apart_stay_finite():
     table = np.full((1, 2, 2), 1e-200)
     table[0, 0, 0] = 1.0
     assert np.isfinite(info.conditional_mutual_information(table))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1e-2, 1e-4])
+def test_correlation_is_not_controlled_by_information(epsilon: float) -> None:
+    """Example "Why not correlation?": with Z = U the indicators of U = 0 and of Z = 0 have
+    correlation 1, though √(2 I(U;Z)) falls to 0 with P(U = 0) = ε. The sup-norm bound holds.
+    """
+    table = np.array([[[epsilon, 0.0], [0.0, 1.0 - epsilon]]])  # one label, Z = U
+    information = info.conditional_mutual_information(table)
+    covariance = epsilon * (1.0 - epsilon)
+    correlation = covariance / (np.sqrt(epsilon * (1 - epsilon)) ** 2)
+    bound = info.auditor_bound(information)
+    assert correlation == pytest.approx(1.0)
+    assert covariance <= (1.0 - epsilon) ** 2 * bound
+    if epsilon < 0.1:
+        assert bound < correlation

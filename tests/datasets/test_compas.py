@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from separatrix import datasets
+from separatrix.columns.values import Coded
 from separatrix.datasets import compas
-from separatrix.datasets._columns import Coded
 from separatrix.errors import DataError, InputError
 
 # The header of ProPublica's file, 53 columns; two names occur twice.

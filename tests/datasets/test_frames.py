@@ -115,12 +115,10 @@ def test_sensitive_columns_are_intersected_and_left_out() -> None:
     data = datasets.from_frame(
         TABLE, target="hired", sensitive=["sex", "young"], drop=["id", "row", "remark"]
     )
-    assert data.groups == ("f & false", "f & true", "m & false", "m & true")
+    assert data.groups == (("f", False), ("f", True), ("m", False), ("m", True))
     assert not [name for name in data.features if name.startswith(("sex", "young"))]
     for i in range(N):
-        assert data.groups[data.z[i]] == f"{TABLE['sex'][i]} & {TABLE['young'][i]}".replace(
-            "T", "t"
-        ).replace("F", "f")
+        assert data.groups[data.z[i]] == (TABLE["sex"][i], TABLE["young"][i])
 
 
 @pytest.mark.parametrize("engine", ["dict", "pandas", "polars"])
@@ -198,14 +196,14 @@ def test_dates_are_refused_with_a_hint() -> None:
         (
             {},
             {"target": "income"},
-            r"target column `income` has 23 missing values \(rows 0, 9, 18, …\)",
+            r"`income` has 23 missing values \(rows 0, 9, 18, …\)",
         ),
         (
             {"sex": [None, *TABLE["sex"][1:]]},
             {},
-            r"sensitive column `sex` has 1 missing values .*its own group",
+            r"`sex` has 1 missing value .*its own level",
         ),
-        ({"age": [1, 2]}, {}, "differ in length"),
+        ({"age": [1, 2]}, {}, "same number of rows"),
         ({"age": [np.inf] + [1.0] * (N - 1)}, {}, "`age` holds an infinite value in row 0"),
         ({"age": [[1, 2]] * N}, {}, "`age` must be one value per row"),
     ],
@@ -227,7 +225,7 @@ def test_an_empty_table_or_no_table_is_refused() -> None:
 def test_two_columns_of_one_name_are_refused() -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame([[1, 2, 3]] * 4, columns=["a", "a", "b"])
-    with pytest.raises(InputError, match="`frame` cannot be read"):
+    with pytest.raises(InputError, match="two columns of the name 'a'"):
         datasets.from_frame(table, target="a", sensitive="b")
 
 
@@ -277,11 +275,11 @@ def test_a_parquet_file_is_read_like_its_frame(
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"There is no file .*gone\.csv"):
+    with pytest.raises(InputError, match=r"There is no file .*gone\.csv"):
         datasets.from_file(tmp_path / "gone.csv", **ARGUMENTS)
     write_csv(tmp_path / "a.csv.gz")
     (tmp_path / "a.csv.gz").write_bytes((tmp_path / "a.csv.gz").read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"a\.csv\.gz is not a whole \.gz file"):
+    with pytest.raises(DataError, match=r"a\.csv\.gz cannot be read to its end"):
         datasets.from_file(tmp_path / "a.csv.gz", **ARGUMENTS)
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
     with pytest.raises(DataError, match="is not UTF-8 text"):
@@ -321,11 +319,9 @@ def test_the_group_of_new_rows_is_found_by_name(engine: str, sensitive: str | li
 def test_an_unknown_group_is_an_error() -> None:
     grouping = datasets.from_frame(TABLE, **ARGUMENTS).grouping
     assert grouping is not None
-    with pytest.raises(
-        InputError, match=r"The groups 'x' of sex were not in the training rows .'f', 'm'."
-    ):
+    with pytest.raises(InputError, match=r"`sex` holds 'x', which is not one of 'f', 'm'"):
         grouping.codes({"sex": ["f", "x"]})
-    with pytest.raises(InputError, match="`sex` is missing in row 1"):
+    with pytest.raises(InputError, match="`sex` has 1 missing value .row 1."):
         grouping.codes({"sex": ["f", None]})
 
 

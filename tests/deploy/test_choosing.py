@@ -5,6 +5,7 @@ honest refusals.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from separatrix import methods
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
 from separatrix.deploy.choosing import best_pair, select
 from separatrix.deploy.points import KINDS, Candidate, OperatingPoint
-from separatrix.errors import InfeasibleError, InputError
+from separatrix.errors import InfeasibleError, InputError, MissingExtraError
 from separatrix.statistics import bounds
 
 NAMES = (0, 1)
@@ -144,6 +146,32 @@ def test_the_sequence_stops_at_the_first_failure():
     assert found.chosen.components[0].trade_off == 1.0
     by_holm = select(points, max_violation=0.01, option="single", confidence=0.95, rule="holm")
     assert by_holm.chosen.components[0].trade_off == 0.8
+
+
+def test_the_sequence_starts_at_the_end_that_the_method_calls_strict():
+    """λ of exponentiated gradient is the violation allowed: its small end is the strict one."""
+    grid = np.linspace(0.05, 1.0, 6)
+    points = [replace(candidate(1.0 - t), trade_off=t, strict="low") for t in grid]
+    found = select(points, max_violation=0.01, option="single", confidence=0.95)
+    assert found.chosen.components[0].hold_out is not None
+    assert found.chosen.bounds["violation"] <= 0.01
+    mirrored = [replace(point, trade_off=-point.trade_off, strict="high") for point in points]
+    same = select(mirrored, max_violation=0.01, option="single", confidence=0.95)
+    assert same.chosen.value == found.chosen.value
+    wrong = [replace(point, strict="high") for point in points]
+    with pytest.raises(InfeasibleError):  # the loosest point is tested first, and fails
+        select(wrong, max_violation=0.01, option="single", confidence=0.95)
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_the_strict_end_is_declared_in_the_file(name):
+    """Read without importing, it is what the method says."""
+    try:
+        method = methods.get(name)
+    except MissingExtraError:
+        pytest.skip("its extra is not installed")
+    assert methods.strict_end(name) == method.strict
+    assert method.strict == ("low" if name == "exponentiated_gradient" else "high")
 
 
 @pytest.mark.slow

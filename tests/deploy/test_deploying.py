@@ -51,9 +51,9 @@ def test_fold_means_are_those_of_the_frontier_and_the_predictor_reads_raw_rows(f
         point.predictor.predict_proba({k: rows[k] for k in ("age", "job")}, rows["sex"]), q
     )
     model = frontier.model("cmi", chosen.trade_off)
-    expected = model.posteriors(
+    expected = model.components[0].fitted.posteriors(
         model.preprocessing.transform(rows), np.array(["f", "m"]).searchsorted(rows["sex"])
-    )
+    )[0]
     np.testing.assert_allclose(q, expected, atol=1e-6)
     point.predictor.save(tmp_path / "model")
     again = sx.load(tmp_path / "model")

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 
 import separatrix as sx
+from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.deploy.monitor import _WINDOWS, Monitor
 from separatrix.errors import InputError
+
+
+def feed(monitor, batch, **options):
+    y, z, u = batch
+    return monitor.update(y, u, sensitive_features=z, **options)
 
 
 def stream(rng, n, copies):
@@ -29,8 +35,8 @@ def reference(n=4_000):
 def test_a_quiet_stream_raises_no_alarm_and_a_change_does():
     rng, monitor = np.random.default_rng(0), Monitor(reference(), budget=0.01)
     for _ in range(30):
-        assert monitor.update(*stream(rng, 500, 0.02)) is None
-    alarms = [monitor.update(*stream(rng, 500, 0.3)) for _ in range(12)]
+        assert feed(monitor, stream(rng, 500, 0.02)) is None
+    alarms = [feed(monitor, stream(rng, 500, 0.3)) for _ in range(12)]
     assert alarms[-1] is not None
     assert alarms[-1].window < alarms[-1].rows  # a window saw it before the mean of all rows did
     assert alarms[-1] is monitor.alarm
@@ -41,7 +47,7 @@ def test_the_table_is_that_of_all_rows_and_the_report_holds_the_truth():
     rng, monitor = np.random.default_rng(1), Monitor(reference(), budget=0.05)
     batches = [stream(rng, 700, 0.1) for _ in range(5)]
     for batch in batches:
-        monitor.update(*batch)
+        feed(monitor, batch)
     y, z, u = (np.concatenate(parts) for parts in zip(*batches, strict=True))
     whole = sx.audit(y, u, sensitive_features=z)
     report = monitor.report()
@@ -63,13 +69,13 @@ def test_before_the_first_row_the_report_says_that_nothing_is_known():
 
 def test_state_survives_json_and_a_file(tmp_path):
     rng, monitor = np.random.default_rng(2), Monitor(reference(), budget=0.01)
-    monitor.update(*stream(rng, 3_000, 0.02))
+    feed(monitor, stream(rng, 3_000, 0.02))
     monitor.save(tmp_path / "monitor.json")
     again = Monitor.load(tmp_path / "monitor.json")
     assert again.to_json() == monitor.to_json()
     assert [p.name for p in tmp_path.iterdir()] == ["monitor.json"]
     batch = stream(rng, 9_000, 0.4)
-    assert again.update(*batch) == monitor.update(*batch)
+    assert feed(again, batch) == feed(monitor, batch)
     assert again.alarm is not None
     assert Monitor.from_json(again.to_json()).alarm == again.alarm
 
@@ -80,8 +86,8 @@ def test_workers_merge_to_the_monitor_of_all_rows():
     one = Monitor(audited, budget=0.01)
     for worker in workers:
         batch = stream(rng, 2_000, 0.15)
-        worker.update(*batch, check=False)
-        one.update(*batch, check=False)
+        feed(worker, batch, check=False)
+        feed(one, batch, check=False)
     merged = Monitor.merge([Monitor.from_json(worker.to_json()) for worker in workers])
     assert merged.alarm is None
     assert merged.to_json() == one.to_json()
@@ -92,11 +98,13 @@ def test_posteriors_and_counts_from_elsewhere_are_taken():
     rng, monitor = np.random.default_rng(4), Monitor(reference(), budget=0.01)
     y, z, _ = stream(rng, 1_000, 0.0)
     q = rng.dirichlet([2, 2], 1_000)
-    monitor.update(y, z, q)
+    monitor.update(y, q, sensitive_features=z)
     other = Monitor(reference(), budget=0.01)
     other.update_counts(sx.audit(y, q, sensitive_features=z).table)
     np.testing.assert_allclose(monitor.table.counts, other.table.counts)
-    np.testing.assert_allclose(monitor.table.counts, sx.CountTable.from_posteriors(q, y, z).counts)
+    np.testing.assert_allclose(
+        monitor.table.counts, count_posteriors(y, q, sensitive_features=z).counts
+    )
 
 
 def test_a_mixture_is_watched_with_its_branches():
@@ -106,23 +114,26 @@ def test_a_mixture_is_watched_with_its_branches():
     names = tuple((b, label) for b in (0, 1) for label in ("no", "yes"))
     shares = np.ones((2, 2, 4))
     monitor = Monitor(CountTable(shares, ("no", "yes"), ("f", "m"), names, rows=16), budget=0.05)
-    monitor.update(y, z, u, branch=branch)
+    monitor.update(y, u, sensitive_features=z, branch=branch)
     assert (
         monitor.table.counts[1, 0, 3]
         == ((y == "yes") & (z == "f") & (branch == 1) & (u == "yes")).sum()
     )
-    assert Monitor.from_json(monitor.to_json()).update(y, z, u, branch=branch) is None
-    with pytest.raises(InputError, match="`prediction` holds 'no'"):
-        monitor.update(y, z, u)
+    assert (
+        Monitor.from_json(monitor.to_json()).update(y, u, sensitive_features=z, branch=branch)
+        is None
+    )
+    with pytest.raises(InputError, match="`y_pred` holds 'no'"):
+        monitor.update(y, u, sensitive_features=z)
     with pytest.raises(InputError, match="2 columns for the reference's 4"):
-        monitor.update(y, z, rng.dirichlet([1, 1], 2_000))
+        monitor.update(y, rng.dirichlet([1, 1], 2_000), sensitive_features=z)
 
 
 def test_memory_is_constant():
     rng, monitor = np.random.default_rng(5), Monitor(reference(), budget=0.5)
     sizes = []
     for _ in range(20):
-        monitor.update(*stream(rng, 2_000, 0.1))
+        feed(monitor, stream(rng, 2_000, 0.1))
         sizes.append(len(monitor.to_json()))
     assert max(sizes[5:]) < 1.05 * min(sizes[5:])
 
@@ -167,11 +178,11 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         (lambda m: Monitor(m.reference, -0.1), "not negative, got -0.1"),
         (lambda m: Monitor(m.reference, 0.1, 95), "For 95 % pass 0.95"),
         (
-            lambda m: m.update(["no"], ["x"], ["no"]),
-            "`sensitive_features` holds 'x', which the reference does not know",
+            lambda m: m.update(["no"], ["no"], sensitive_features=["x"]),
+            "`sensitive_features` holds 'x', which is not one of 'f', 'm'",
         ),
-        (lambda m: m.update(["no"], ["f"], ["maybe"]), "`prediction` holds 'maybe'"),
-        (lambda m: m.update(["maybe"], ["f"], ["no"]), "`y_true` holds 'maybe'"),
+        (lambda m: m.update(["no"], ["maybe"], sensitive_features=["f"]), "`y_pred` holds 'maybe'"),
+        (lambda m: m.update(["maybe"], ["no"], sensitive_features=["f"]), "`y_true` holds 'maybe'"),
         (lambda m: Monitor.merge([]), "`monitors` is empty"),
         (
             lambda m: Monitor.merge([m, Monitor(m.reference, 0.5)]),
@@ -186,7 +197,9 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         (lambda m: Monitor.load("/nowhere/monitor.json"), "cannot be read"),
         (
             lambda m: m.update_counts(
-                CountTable.from_labels(["no"] * 2, ["f"] * 2, ["no"] * 2, sample_weight=[1, 0.5])
+                count_labels(
+                    ["no"] * 2, ["no"] * 2, sensitive_features=["f"] * 2, sample_weight=[1, 0.5]
+                )
             ),
             "weighted rows",
         ),

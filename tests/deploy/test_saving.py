@@ -121,7 +121,7 @@ def resign(folder, change):
             }
     change(manifest)
     (folder / "manifest.json").write_text(
-        json.dumps(manifest | {"checksum": saving._checksum(manifest)})
+        json.dumps(manifest | {"checksum": saving.checksum(manifest)})
     )
 
 
@@ -140,7 +140,7 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
     resign(
         folder,
         lambda manifest: manifest["files"].update(
-            {"extra.pkl": saving._entry(folder / "extra.pkl")}
+            {"extra.pkl": saving.file_entry(folder / "extra.pkl")}
         ),
     )
     with pytest.raises(DataError, match="which no predictor has"):
@@ -150,7 +150,9 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
     for name in ("arrays.safetensors", "base.skops"):
         shutil.copy(folder / "arrays.safetensors", tmp_path / "spare")
         (folder / name).write_bytes(bomb)
-        resign(folder, lambda m, name=name: m["files"].update({name: saving._entry(folder / name)}))
+        resign(
+            folder, lambda m, name=name: m["files"].update({name: saving.file_entry(folder / name)})
+        )
         with pytest.raises(DataError, match="is not a whole"):
             sx.load(folder)
         shutil.copy(tmp_path / "spare", folder / "arrays.safetensors")

@@ -124,5 +124,5 @@ def test_bad_input_is_refused_with_advice():
     with pytest.raises(InputError, match="two labels"):
         SeparatedScorer().fit(X, np.arange(100) % 3, sensitive_features=z)
     model = SeparatedScorer(LogisticRegression()).fit(X, y, sensitive_features=z)
-    with pytest.raises(InputError, match="fitted on"):
+    with pytest.raises(InputError, match="not one of"):
         model.level_proba(X[:1], ["other"])

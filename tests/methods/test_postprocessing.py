@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from separatrix import methods
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
@@ -24,7 +24,7 @@ def people(
 
 
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    table = soft_counts(q, y, z)
+    table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
@@ -74,7 +74,7 @@ def test_an_array_of_probabilities_will_do() -> None:
     drawn = a.predict(p, sensitive_features=z, random_state=3)
     assert np.array_equal(drawn, a.predict(p, sensitive_features=z, random_state=3))
     assert drawn.mean() == pytest.approx(q[:, 1].mean(), abs=0.03)
-    with pytest.raises(InputError, match="no channel"):
+    with pytest.raises(InputError, match="is not one of"):
         a.predict_proba(p[:1], sensitive_features=[7])
 
 
@@ -159,7 +159,7 @@ def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
     scores = fitted.base.posteriors(X, z).astype(float)
     scores /= scores.sum(2, keepdims=True)
     ensembles = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
-    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in ensembles], axis=0)
+    mean = np.mean([fitted.channels[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0)
     assert fitted.posteriors(X, z)[0] == pytest.approx(mean)
 
 
@@ -169,10 +169,10 @@ def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
     recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, batch=128)
     fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1)], recipe=recipe)
     arrays = {
-        name: value for name, value in fitted.arrays().items() if not name.startswith("base_ramp_")
+        name: value for name, value in fitted.arrays().items() if not name.startswith("base_piece_")
     }
     old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
     scores = fitted.base.posteriors(X, z)[:5].astype(float)
     scores /= scores.sum(2, keepdims=True)
-    mean = np.mean([fitted.channels[0].predict_proba(s, z) for s in scores], axis=0)
+    mean = np.mean([fitted.channels[0].predict_proba(s, sensitive_features=z) for s in scores], axis=0)
     assert old.posteriors(X, z)[0] == pytest.approx(mean)

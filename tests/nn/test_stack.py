@@ -193,7 +193,7 @@ def test_losses_that_use_features_and_draws():
 def test_processes_give_the_same_bits():
     sample, lanes = people(), grid()
     one = train(sample, lanes, Options(RECIPE), cmi_loss)
-    two = train(sample, lanes, Options(RECIPE, jobs=2), cmi_loss)
+    two = train(sample, lanes, Options(RECIPE, n_jobs=2), cmi_loss)
     for a, b in zip(
         (*one.weights, *one.biases, one.losses),
         (*two.weights, *two.biases, two.losses),

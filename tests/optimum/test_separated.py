@@ -367,5 +367,5 @@ def test_bad_input_is_refused_with_advice():
         separate(y, s, sensitive_features=z, levels=0)
     with pytest.raises(InputError, match="probabilities"):
         separate(y, s, sensitive_features=z, borrow=True)
-    with pytest.raises(InputError, match="fitted on"):
+    with pytest.raises(InputError, match="not one of"):
         separate(y, s, sensitive_features=z).transform([0.1], sensitive_features=[7])

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
-from separatrix.core.counts import CountTable, soft_counts
 from separatrix.runs.evaluation import best_threshold, decide, evaluate, thresholds
 
 
 def objective(score, y, z, t, weight):
     """Accuracy − w · EO gap of the decision score > t, from the public tables."""
-    table = CountTable.from_labels(y, z, (score > t).astype(int), labels=[0, 1]).counts
+    table = count_labels(y, (score > t).astype(int), sensitive_features=z, labels=[0, 1]).counts
     return float(information.accuracy(table) - weight * information.eo_gap(table))
 
 
@@ -60,7 +60,9 @@ def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
     found = evaluate(q[:, test], y[test], z[test], groups, cuts)
     for lane, scores in enumerate(found):
         np.testing.assert_allclose(
-            scores.soft, soft_counts(q[lane, test], y[test], z[test])[:, :groups], atol=1e-9
+            scores.soft,
+            soft_counts(y[test], q[lane, test], sensitive_features=z[test])[:, :groups],
+            atol=1e-9,
         )
         if labels == 2:
             cut = best_threshold(q[lane, train, 1], y[train], z[train], groups, weights[lane])
@@ -70,7 +72,7 @@ def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
         else:
             hard = q[lane, test].argmax(1)
             expected = roc_auc_score(y[test], q[lane, test], multi_class="ovr", average="macro")
-        table = CountTable.from_labels(y[test], z[test], hard, labels=range(labels)).counts
+        table = count_labels(y[test], hard, sensitive_features=z[test], labels=range(labels)).counts
         np.testing.assert_array_equal(scores.hard, table)
         assert scores.auroc == pytest.approx(expected, abs=1e-12)
 

@@ -17,15 +17,18 @@ import numpy as np
 import pytest
 
 from separatrix import methods
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_labels
 from separatrix.errors import DataError, InputError
 from separatrix.io import write_whole
 from separatrix.runs import jobs as jobs_room
 from separatrix.runs import runner as running_room
+from separatrix.runs import work as work_room
 from separatrix.runs.evaluation import best_threshold
-from separatrix.runs.jobs import Job, Source, grid, time_limit, work
-from separatrix.runs.runner import kept, run
+from separatrix.runs.jobs import Job, Source, grid
+from separatrix.runs.runner import Execution, run
+from separatrix.runs.saved import saved_runs
 from separatrix.runs.store import Store
+from separatrix.runs.work import time_limit, work
 
 pytest.importorskip("torch")
 HERE = Path(__file__).parent
@@ -38,7 +41,7 @@ def contents(folder):
     with Store(folder, create=False) as store:
         return [
             (
-                r.key,
+                r.run.key,
                 r.status,
                 r.message,
                 r.soft.tobytes(),
@@ -78,8 +81,7 @@ def test_kill_9_ten_times_and_the_rerun_finds_the_same_numbers(serial, tmp_path)
     assert counts[4] < 30  # the kills came in the middle
     assert run(stacks(), tmp_path).skipped >= counts[-1] - 3  # at most the stack in progress
     assert contents(tmp_path) == contents(serial)
-    whole = {name: content for name, content in files(tmp_path).items() if not name.startswith(".")}
-    assert whole == files(serial)
+    assert files(tmp_path) == files(serial)  # and nothing that a killed run left half-written
 
 
 @pytest.mark.slow
@@ -97,7 +99,7 @@ def test_two_processes_on_one_folder_end_with_the_same_records(serial, tmp_path)
 
 @pytest.mark.slow
 def test_local_processes_give_the_same_bits(serial, tmp_path):
-    run(stacks(), tmp_path, jobs=2)
+    run(stacks(), tmp_path, Execution(n_jobs=2))
     assert contents(tmp_path) == contents(serial)
     assert files(tmp_path) == files(serial)
 
@@ -119,7 +121,7 @@ def test_a_dask_cluster_gives_the_same_bits_although_a_worker_is_killed(serial, 
 
         def sweep():
             try:
-                run(own, tmp_path, backend="dask", scheduler=address)
+                run(own, tmp_path, Execution(backend="dask", scheduler=address))
             except BaseException as error:
                 failed.append(error)
 
@@ -158,7 +160,7 @@ def test_a_rerun_skips_what_is_finished_and_adds_what_is_new(serial, tmp_path):
         (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=3), "with folds = 2"),
         (
             lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, split_seed=1),
-            "with split = 0",
+            "with split_seed = 0",
         ),
         (
             lambda: grid([Source("synthetic", {**LAW, "n": 1_300})], [JOBS[2]], folds=2),
@@ -184,13 +186,12 @@ def test_a_lost_model_file_is_made_again(serial, tmp_path):
 
 def test_kept_models_give_the_kept_posteriors(serial):
     data = jobs_room.datasets.load("synthetic", **LAW)
-    stacks_kept = kept(serial)
-    assert [k.questions[0]["fold"] for k in stacks_kept] == [0, 1, 2, 3, 4]
-    for k in stacks_kept:
-        question = k.questions[0]
-        fold = jobs_room.datasets.folds(data.y, data.z, question["folds"], question["split"])
-        X, _ = data.prepared(np.flatnonzero(fold != question["fold"]))
-        rows = np.flatnonzero(fold == question["fold"])
+    saved = saved_runs(serial)
+    assert [k.first.fold for k in saved] == [0, 1, 2, 3, 4]
+    for k in saved:
+        fold = jobs_room.datasets.folds(data.y, data.z, k.first.folds, k.first.split_seed)
+        X, _ = data.prepared(np.flatnonzero(fold != k.first.fold))
+        rows = np.flatnonzero(fold == k.first.fold)
         fitted = methods.get("cmi").restore(k.arrays)
         np.testing.assert_array_equal(fitted.posteriors(X[rows], data.z[rows]), k.held_out)
 
@@ -202,25 +203,21 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
     data = jobs_room.datasets.load("synthetic", **LAW)
     with Store(serial) as store:
         thresholds = {
-            (r.question["trade_off"], r.question["fold"]): r
-            for r in store.records()
-            if r.question["method"] == "cmi"
+            (r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"
         }
-    for k in kept(serial):
+    for k in saved_runs(serial):
         fold = jobs_room.datasets.folds(data.y, data.z, 5, 0)
-        train, test = fold != k.questions[0]["fold"], fold == k.questions[0]["fold"]
+        train, test = fold != k.first.fold, fold == k.first.fold
         X, _ = data.prepared(np.flatnonzero(train))
         q = methods.get("cmi").restore(k.arrays).posteriors(X[train], data.z[train])
-        for lane, question in enumerate(k.questions):
-            record = thresholds[question["trade_off"], question["fold"]]
-            cut = best_threshold(
-                q[lane, :, 1], data.y[train], data.z[train], 2, question["trade_off"]
-            )
+        for lane, run_key in enumerate(k.runs):
+            record = thresholds[run_key.trade_off, run_key.fold]
+            cut = best_threshold(q[lane, :, 1], data.y[train], data.z[train], 2, run_key.trade_off)
             assert record.threshold == cut
-            hard = CountTable.from_labels(
+            hard = count_labels(
                 data.y[test],
-                data.z[test],
                 (k.held_out[lane, :, 1] > cut).astype(int),
+                sensitive_features=data.z[test],
                 labels=[0, 1],
             )
             np.testing.assert_array_equal(record.hard, hard.counts)
@@ -233,7 +230,7 @@ def test_what_fails_is_a_record_and_is_tried_again(tmp_path, monkeypatch):
         raise RuntimeError("the method broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(jobs_room.methods, "fit", broken)
+        patch.setattr(work_room.methods, "fit", broken)
         assert run([stack], tmp_path).added == {"error": 1}
     with Store(tmp_path) as store:
         (record,) = store.records()
@@ -260,9 +257,9 @@ def test_a_diverged_lane_is_a_record_and_does_not_touch_the_others(tmp_path):
 
 def test_a_stack_that_takes_too_long_is_given_up(tmp_path):
     slow = replace(JOBS[0], keep=False, changes=(("epochs", 100_000),))
-    (stack,) = grid([Source("synthetic", LAW)], [slow], folds=2, timeout=0.3)[:1]
+    (stack,) = grid([Source("synthetic", LAW)], [slow], folds=2)[:1]
     started = time.monotonic()
-    answer = work(stack)
+    answer = work(stack, timeout=0.3)
     assert time.monotonic() - started < 20
     assert {r.status for r in answer.records} == {"timeout"}
     assert "0.3 s" in answer.records[0].message
@@ -298,7 +295,7 @@ def test_rows_other_than_those_asked_about_are_refused():
     assert "not the one that was asked about" in record.message
 
 
-def test_questions_name_everything_that_decides_the_answer_and_no_path():
+def test_keys_name_everything_that_decides_the_result_and_no_path():
     base = grid([Source("synthetic", LAW)], [JOBS[1]], folds=2)
     keys = {s.key for s in base}
     changed = [
@@ -312,7 +309,7 @@ def test_questions_name_everything_that_decides_the_answer_and_no_path():
     ]
     for stack in (s for other in changed for s in other):
         assert stack.key not in keys
-    assert "/" not in repr(base[0].questions)
+    assert "/" not in repr(base[0].runs)
 
 
 def test_methods_are_left_out_where_they_do_not_fit():
@@ -329,17 +326,18 @@ def test_methods_are_left_out_where_they_do_not_fit():
         ({"backend": "spark"}, "'spark'"),
         ({"backend": "dask"}, "address of a Dask scheduler"),
         ({"scheduler": "tcp://here:1"}, "only then"),
-        ({"jobs": 0}, "got 0"),
+        ({"n_jobs": 0}, "got 0"),
     ],
 )
 def test_bad_settings_are_refused_before_any_work(tmp_path, wrong, message):
     with pytest.raises(InputError, match=message):
-        run([], tmp_path, **wrong)
+        run([], tmp_path, Execution(**wrong))
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
+    nowhere = Execution(backend="dask", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="No Dask scheduler answers"):
-        list(running_room._on_dask(stacks()[:1], "tcp://127.0.0.1:1", timeout=1))
+        list(running_room._on_dask(stacks()[:1], nowhere, patience=1))
 
 
 def test_a_written_file_has_the_usual_permissions(tmp_path):
@@ -353,7 +351,7 @@ def test_a_full_disk_under_a_model_file_leaves_no_half_file(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     (tmp_path / "m").mkdir()
-    monkeypatch.setattr(running_room.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DataError, match="The disk is full"):
         write_whole(tmp_path / "m" / "model.safetensors", b"x" * 100)
     assert list((tmp_path / "m").iterdir()) == []

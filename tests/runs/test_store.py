@@ -7,20 +7,29 @@ import pytest
 
 from separatrix.core import information
 from separatrix.errors import DataError, InputError
-from separatrix.runs.store import FILE, Curve, Record, Store, key_of, means, read, select
+from separatrix.runs.keys import RunKey
+from separatrix.runs.results import Results
+from separatrix.runs.store import FILE, Record, ReferenceCurve, Store
+from separatrix.runs.tidy import means, select
 
 
-def question(**more):
-    base = {
-        "dataset": "d",
-        "method": "m",
-        "inputs": "xz",
-        "recipe": "default",
-        "trade_off": 0.5,
-        "fold": 0,
-        "seed": 0,
-    }
-    return base | more
+def run_key(fold=0):
+    return RunKey(
+        dataset="d",
+        fingerprint="f",
+        folds=5,
+        split_seed=0,
+        weight=None,
+        method="m",
+        inputs="xz",
+        recipe="default",
+        details={"hidden": [8, 8]},
+        trade_off=0.5,
+        fold=fold,
+        seed=0,
+        source="s",
+        version="1",
+    )
 
 
 def table(seed):
@@ -31,15 +40,15 @@ def test_records_come_back_bit_for_bit(tmp_path):
     with Store(tmp_path) as store:
         store.add(
             [
-                Record(question(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5)
+                Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5)
                 for f in range(3)
             ]
         )
     with Store(tmp_path, create=False) as store:
         back = store.records()
     for fold, record in enumerate(back):
-        assert record.question == question(fold=fold)
-        assert record.key == key_of(question(fold=fold))
+        assert record.run == run_key(fold=fold)
+        assert record.run.key == run_key(fold=fold).key
         np.testing.assert_array_equal(record.soft, table(fold))
         np.testing.assert_array_equal(record.hard, table(fold + 9))
         assert (record.auroc, record.threshold, record.seconds) == (0.7, 0.4, 1.5)
@@ -48,10 +57,10 @@ def test_records_come_back_bit_for_bit(tmp_path):
 def test_metrics_are_those_of_the_tables(tmp_path):
     with Store(tmp_path) as store:
         store.add(
-            [Record(question(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
+            [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
         )
-        store.add([Record(question(fold=3), "diverged", "NaN")])
-    columns = read(tmp_path)
+        store.add([Record(run_key(fold=3), "diverged", "NaN")])
+    columns = Results.read(tmp_path).columns
     for f in range(3):
         for policy, shift in (("randomized", 0), ("deterministic", 9)):
             row = select(columns, fold=f, policy=policy)
@@ -74,12 +83,12 @@ def test_metrics_are_those_of_the_tables(tmp_path):
 
 def test_a_final_record_stays_and_a_failed_one_is_replaced(tmp_path):
     with Store(tmp_path) as store:
-        store.add([Record(question(), "error", "it broke")])
+        store.add([Record(run_key(), "error", "it broke")])
         assert store.finished() == set()
-        store.add([Record(question(), "ok", "", table(0), table(1), 0.7)])
-        assert store.finished() == {key_of(question())}
-        store.add([Record(question(), "ok", "", table(5), table(6), 0.1)])
-        store.add([Record(question(), "timeout", "late")])
+        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
+        assert store.finished() == {run_key().key}
+        store.add([Record(run_key(), "ok", "", table(5), table(6), 0.1)])
+        store.add([Record(run_key(), "timeout", "late")])
         (record,) = store.records()
     np.testing.assert_array_equal(record.soft, table(0))
     assert record.status == "ok"
@@ -87,8 +96,8 @@ def test_a_final_record_stays_and_a_failed_one_is_replaced(tmp_path):
 
 def test_a_stack_is_written_whole_or_not_at_all(tmp_path):
     good, bad = (
-        Record(question(fold=0), "ok", "", table(0), table(1), 0.7),
-        Record(question(fold=1), "ok"),
+        Record(run_key(fold=0), "ok", "", table(0), table(1), 0.7),
+        Record(run_key(fold=1), "ok"),
     )
     object.__setattr__(bad, "status", object())  # SQLite cannot store it: the second row fails
     with Store(tmp_path) as store, pytest.raises(DataError):
@@ -99,12 +108,12 @@ def test_a_stack_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
     with Store(tmp_path) as store:
-        store.add([Record(question(), "ok", "", table(0), table(1), 0.7)])
+        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
         (pages,) = store._db.execute("PRAGMA page_count").fetchone()
         store._db.execute(
             f"PRAGMA max_page_count = {pages}"
         )  # SQLite then answers as on a full disk
-        many = [Record(question(fold=f), "ok", "", table(f), table(f), 0.7) for f in range(1, 200)]
+        many = [Record(run_key(fold=f), "ok", "", table(f), table(f), 0.7) for f in range(1, 200)]
         with pytest.raises(DataError, match=r"disk is full.*Nothing that was finished is lost"):
             store.add(many)
     with Store(tmp_path) as store:
@@ -115,25 +124,25 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
 
 def test_folders_without_records_newer_and_damaged_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no results"):
-        read(tmp_path)
+        Results.read(tmp_path)
     with Store(tmp_path) as store:
         store._db.execute("PRAGMA user_version = 99")
     with pytest.raises(DataError, match="format 99"):
-        read(tmp_path)
+        Results.read(tmp_path)
     (tmp_path / FILE).write_bytes(b"this is no database, " * 100)
     with pytest.raises(DataError, match="not a database"):
-        read(tmp_path)
+        Results.read(tmp_path)
 
 
 def test_datasets_and_curves_come_back(tmp_path):
     with Store(tmp_path) as store:
         store.describe("d", {"labels": ["no", "yes"]})
         store.add_curve(
-            Curve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), question="q"
+            ReferenceCurve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), key="q"
         )
         assert store.datasets() == {"d": {"labels": ["no", "yes"]}}
         (curve,) = store.curves()
-        assert store.curves("another question") == []
+        assert store.curves("another") == []
         assert len(store.curves("q")) == 1
     assert (curve.dataset, curve.name) == ("d", "limit")
     np.testing.assert_array_equal(curve.utility, [0.2, 0.3])
@@ -145,7 +154,7 @@ def test_an_unknown_column_is_named():
 
 
 def test_the_example_folder_has_every_cell(results_folder):
-    columns = read(results_folder)
+    columns = Results.read(results_folder).columns
     assert set(columns["status"]) == {"ok"}
     assert len(columns["fold"]) == 2 * 3 * 2 * (4 + 3 + 1 + 1)
     assert np.isfinite(columns["violation"]).all()

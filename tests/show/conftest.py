@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope
-from separatrix.runs.store import means, read, select
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import select
 from separatrix.show import report
 
 
@@ -72,7 +73,7 @@ def mean(results_folder):
     """Fold means of dataset `two`, read from the records; `name` is what the page calls the
     point.
     """
-    made = select(means(read(results_folder)), dataset="two")
+    made = select(Results.read(results_folder).mean, dataset="two")
     methods = {
         ("cmi", "xz"): "CMI",
         ("raw_cmi", "xz"): "Raw CMI",

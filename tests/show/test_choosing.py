@@ -13,8 +13,10 @@ from scipy.stats import binomtest
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope
-from separatrix.runs.store import read, select
-from separatrix.show.results import Results
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import select
+
+pytestmark = pytest.mark.browser
 
 
 def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
@@ -56,8 +58,7 @@ def test_two_budgets_hold_at_once(page, part, hull):
     for a in range(len(part["method"])):
         for b in range(a):
             gap, violation, utility = (
-                (1 - w) * part[m][a] + w * part[m][b]
-                for m in ("eo_gap", "violation", "utility")
+                (1 - w) * part[m][a] + w * part[m][b] for m in ("eo_gap", "violation", "utility")
             )
             best = max(best, utility[(gap <= e) & (violation <= v)].max(initial=0.0))
     assert page.number("violation") <= v + 1e-6
@@ -80,7 +81,7 @@ def test_a_budget_that_nothing_keeps_says_the_smallest(page, part):
 
 def counts_of(results_folder, method, inputs, trade_off, policy):
     own = select(
-        read(results_folder),
+        Results.read(results_folder).columns,
         dataset="two",
         policy=policy,
         method=method,

@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from separatrix import audit
+from separatrix.columns.counting import count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
-from separatrix.runs.store import Record, Store, means, select, tidy
+from separatrix.runs.results import Results
+from separatrix.runs.store import Record, Store
+from separatrix.runs.tidy import select, tidy
 from separatrix.show import report
 from separatrix.show.content import content, pooled
-from separatrix.show.results import Results
 from separatrix.show.series import Series
+from separatrix.show.series import series as series_of
 from separatrix.statistics import bounds
 
 
@@ -29,13 +32,12 @@ def results(results_folder) -> Results:
 @pytest.fixture(scope="module")
 def records(results_folder) -> list[Record]:
     with Store(results_folder, create=False) as store:
-        return [r for r in store.records() if r.question["dataset"] == "two"]
+        return [r for r in store.records() if r.run.dataset == "two"]
 
 
 def of(records, results: Results) -> dict:
     """The content of changed records of dataset `two`."""
-    columns = tidy(records)
-    made = content(replace(results, columns=columns, mean=means(columns)), "somewhere")
+    made = content(replace(results, columns=tidy(records)), "somewhere")
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     return made["datasets"][0]
 
@@ -55,8 +57,8 @@ def test_envelopes_list_the_points_of_every_scope(records, results, policy):
 
 def test_a_lost_fold_keeps_a_point_off_every_envelope_and_is_told(records, results):
     def lose(record: Record) -> Record:
-        q = record.question
-        lost = q["method"] == "cmi" and q["trade_off"] == 0.3 and q["fold"] == 1
+        q = record.run
+        lost = q.method == "cmi" and q.trade_off == 0.3 and q.fold == 1
         return Record(q, "diverged", "its posteriors are not finite") if lost else record
 
     two = of([lose(r) for r in records], results)
@@ -77,7 +79,7 @@ def test_a_lost_fold_keeps_a_point_off_every_envelope_and_is_told(records, resul
 
 
 def test_without_erm_limit_or_second_fold_the_page_says_so(records, results):
-    alone = [r for r in records if r.question["method"] == "cmi" and r.question["fold"] == 0]
+    alone = [r for r in records if r.run.method == "cmi" and r.run.fold == 0]
     two = of(alone, replace(results, curves=()))
     assert two["erm"] is None
     assert two["audits"] == {"randomized": None, "deterministic": None}
@@ -115,10 +117,9 @@ def test_one_group_is_said_rather_than_audited(records, results):
 
 
 def test_the_pooled_table_is_of_one_seed(records, results):
-    again = [replace(r, question={**r.question, "seed": 7}) for r in records]
-    columns = tidy([*records, *again])
-    both = replace(results, columns=columns, mean=means(columns))
-    series = next(s for s in both.series("two") if s.method == "cmi")
+    again = [replace(r, run=replace(r.run, seed=7)) for r in records]
+    both = replace(results, columns=tidy([*records, *again]))
+    series = next(s for s in series_of(select(both.mean, dataset="two")) if s.method == "cmi")
     table = pooled(both, "two", series, "deterministic", 0.3)
     own = select(tidy(records), method="cmi", trade_off=0.3, policy="deterministic")
     assert np.array_equal(table.counts, sum(own["counts"]))
@@ -153,7 +154,7 @@ def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
     for n in (200, 5_000):
         y, z = rng.integers(0, 2, (2, n))
         q = rng.beta(2, 2, n)
-        known = CountTable.from_posteriors(np.column_stack([1 - q, q]), y, z)
+        known = count_posteriors(y, np.column_stack([1 - q, q]), sensitive_features=z)
         columns = {name: np.array([value]) for name, value in series._asdict().items()}
         columns |= {
             "dataset": np.array(["two"]),
@@ -184,9 +185,7 @@ def test_an_audit_of_posteriors_takes_the_place_of_the_records_own(
     with pytest.raises(InputError, match="three, two"):
         report.write(results_folder, tmp_path / "r.html", posterior_audit=known)
     columns = tidy(records)
-    made = content(
-        replace(results, columns=columns, mean=means(columns)), "x", posterior_audit=known
-    )
+    made = content(replace(results, columns=columns), "x", posterior_audit=known)
     shown = made["datasets"][0]["audits"]["randomized"]
     assert f"{known.violation:.4f}" in {row["value"] for row in shown["measures"]}
     assert any(row["name"] == "test of v = 0" for row in shown["measures"])
@@ -233,7 +232,7 @@ def test_a_bound_that_says_nothing_is_not_shown(records, results):
         one[:, :, 0] = 1  # one row of each label and group
         return replace(record, soft=one, hard=one)
 
-    two = of([few(r) for r in records if r.question["fold"] == 0], results)
+    two = of([few(r) for r in records if r.run.fold == 0], results)
     assert all(
         p["upper"] is None
         for policy in ("randomized", "deterministic")

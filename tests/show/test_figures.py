@@ -14,10 +14,11 @@ from matplotlib.colors import to_hex, to_rgb
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.runs.store import Record, Store, means, read, select, tidy
+from separatrix.runs.results import Results
+from separatrix.runs.store import Record, Store
+from separatrix.runs.tidy import select, tidy
 from separatrix.show import figures
-from separatrix.show.results import Results
-from separatrix.show.series import Series
+from separatrix.show.series import Series, batch_series, main_series
 
 
 @pytest.fixture(scope="module")
@@ -146,27 +147,27 @@ def made_up(results_folder):
     """Results with the records of `two` changed by a function."""
     with Store(results_folder, create=False) as store:
         records, about = (
-            [r for r in store.records() if r.question["dataset"] == "two"],
+            [r for r in store.records() if r.run.dataset == "two"],
             store.datasets(),
         )
 
     def make(change) -> Results:
         columns = tidy([new for record in records for new in change(record)])
-        return Results(columns, means(columns), (), about)
+        return Results(results_folder, columns, (), about)
 
     return make
 
 
 def test_a_path_that_differs_in_the_batch_alone_is_the_ablation(made_up):
     def twice(record: Record) -> list[Record]:
-        if record.question["method"] != "cmi":
+        if record.run.method != "cmi":
             return [record]
-        recipe = record.question["recipe"].replace("batch=256", "batch=1024")
-        return [record, replace(record, question={**record.question, "recipe": recipe})]
+        recipe = record.run.recipe.replace("batch=256", "batch=1024")
+        return [record, replace(record, run=replace(record.run, recipe=recipe))]
 
     both = made_up(twice)
-    assert [s.batch for s in both.batches("two")] == [256, 1024]
-    assert [s.batch for s in both.main("two") if s.method == "cmi"] == [256]
+    assert [s.batch for s in batch_series(both.mean, "two")] == [256, 1024]
+    assert [s.batch for s in main_series(both.mean, "two") if s.method == "cmi"] == [256]
     figure = figures.batch_sizes(both, "two")
     assert {
         label for _, label in zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
@@ -176,8 +177,7 @@ def test_a_path_that_differs_in_the_batch_alone_is_the_ablation(made_up):
     }
     assert figures.batch_sizes(made_up(lambda record: [record]), "two") is None
     assert (
-        figures.gradient_norms(made_up(lambda r: [r] * (r.question["method"] != "raw_cmi")), "two")
-        is None
+        figures.gradient_norms(made_up(lambda r: [r] * (r.run.method != "raw_cmi")), "two") is None
     )
 
 
@@ -190,19 +190,19 @@ def test_the_default_recipe_is_told_from_its_changes():
 
 def test_a_point_that_lost_a_fold_is_not_drawn(made_up):
     def lose(record: Record) -> list[Record]:
-        q = record.question
-        lost = q["method"] == "cmi" and q["fold"] == 0 and q["trade_off"] == 0.3
+        q = record.run
+        lost = q.method == "cmi" and q.fold == 0 and q.trade_off == 0.3
         return [Record(q, "diverged", "NaN")] if lost else [record]
 
     results = made_up(lose)
-    cmi = next(s for s in results.main("two") if s.method == "cmi")
-    assert 0.3 not in results.points("two", cmi, "randomized")["trade_off"]
-    assert 0.6 in results.points("two", cmi, "randomized")["trade_off"]
+    cmi = next(s for s in main_series(results.mean, "two") if s.method == "cmi")
+    assert 0.3 not in results.points("two", *cmi, "randomized")["trade_off"]
+    assert 0.6 in results.points("two", *cmi, "randomized")["trade_off"]
 
 
 def test_any_name_of_a_dataset_is_drawn_and_is_a_file(made_up):
     odd = r"../50 $ & <b> \frac{"
-    results = made_up(lambda r: [replace(r, question={**r.question, "dataset": odd})])
+    results = made_up(lambda r: [replace(r, run=replace(r.run, dataset=odd))])
     results = replace(results, about={odd: results.about["two"]})
     figure = figures.six_panels(results, odd)
     assert b"<b>" not in figures._bytes(figure, "svg")
@@ -213,4 +213,5 @@ def test_records_without_a_single_run_are_an_error(tmp_path):
     Store(tmp_path).close()
     with pytest.raises(InputError, match="no run has finished"):
         Results.read(tmp_path)
-    assert len(read(tmp_path)["dataset"]) == 0
+    with Store(tmp_path) as store:
+        assert len(tidy(store.records())["dataset"]) == 0

@@ -10,6 +10,8 @@ import pytest
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.runs.store import means, read, select
 
+pytestmark = pytest.mark.browser
+
 SHORT = {
     "violation": "v",
     "utility": "u",
@@ -98,17 +100,13 @@ def test_the_slider_shows_the_two_predictors_and_the_weight(page, part, x, y):
         for column, j in (("first", mixture.first), ("second", mixture.second)):
             for metric in SHORT:
                 assert page.number(metric, column) == pytest.approx(part[metric][j])
-                assert page.number(metric, column, "sd") == pytest.approx(
-                    part[f"{metric}_sd"][j]
-                )
+                assert page.number(metric, column, "sd") == pytest.approx(part[f"{metric}_sd"][j])
         assert np.isnan(page.number("auroc"))  # two models have no common ranking
     page.slide(0)
     assert page.text("#mixture") == f"One predictor: {part['name'][hull.index[0]]}."
 
 
-def test_the_standard_deviation_of_a_mixture_is_that_of_its_folds(
-    page, part, hull, results_folder
-):
+def test_the_standard_deviation_of_a_mixture_is_that_of_its_folds(page, part, hull, results_folder):
     page.slide(0.25)
     runs = []
     for j in hull.index[:2]:

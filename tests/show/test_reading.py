@@ -14,6 +14,8 @@ import pytest
 from separatrix.runs.store import Store
 from separatrix.show import report
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture
 def open_renamed(open_page, results_folder, tmp_path):

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, utility_fraction
-from separatrix.runs.store import Curve, means, read, select
+from separatrix.runs.results import Results
+from separatrix.runs.store import ReferenceCurve
+from separatrix.runs.tidy import means, select
 from separatrix.show import tables
 from separatrix.show.series import Series, legend_names, series
 
 
 @pytest.fixture(scope="module")
 def columns(results_folder):
-    return read(results_folder)
+    return Results.read(results_folder).columns
 
 
 def test_operating_points_are_the_best_within_the_budget(columns):
@@ -72,7 +74,7 @@ def test_paths_list_every_trade_off_with_its_fold_mean(columns):
 
 
 def test_envelopes_are_those_of_the_fold_means(columns):
-    limit = Curve("two", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3]))
+    limit = ReferenceCurve("two", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3]))
     table = tables.envelopes(columns, "two", levels=(0.001, 0.05), limit=limit)
     assert table.rows[0] == (
         "limit of post-processing",

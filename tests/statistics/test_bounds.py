@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import kl_div
 from scipy.stats import binomtest
 
+from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, violation_ceiling
 from separatrix.errors import InputError
+from separatrix.statistics import bounds
 from separatrix.statistics.bounds import ball_bound, ball_radius, rate_intervals, upper_bound
 from strategies import count_tables
 
@@ -22,13 +24,20 @@ def rows_of(rng, rates, n, kind):
     y, z = rng.integers(0, rates.shape[0], n), rng.integers(0, rates.shape[1], n)
     concentration = {"hard": 0.0, "soft": 3.0, "weighted": 3.0}[kind]
     if kind == "hard":
-        return CountTable.from_labels(
-            y, z, (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1), labels=range(2)
+        return count_labels(
+            y,
+            (rates[y, z].cumsum(1) > rng.random((n, 1))).argmax(1),
+            sensitive_features=z,
+            labels=range(2),
         )
     q = rng.standard_gamma(rates[y, z] * concentration) + 1e-12
     q /= q.sum(1, keepdims=True)
-    return CountTable.from_posteriors(
-        q, y, z, labels=range(2), sample_weight=rng.random(n) if kind == "weighted" else None
+    return count_posteriors(
+        y,
+        q,
+        sensitive_features=z,
+        labels=range(2),
+        sample_weight=rng.random(n) if kind == "weighted" else None,
     )
 
 
@@ -127,7 +136,9 @@ def test_the_ball_bound_fails_no_more_often_than_it_says(soft):
             y, z = np.repeat(np.unravel_index(np.arange(6), (2, 3)), rows, axis=1)
             q = rate[y, z] if not soft else rng.beta(4 * rate[y, z], 4 * (1 - rate[y, z]))
             u = q if soft else (rng.random(len(y)) < q)
-            table = CountTable.from_posteriors(np.column_stack([1.0 - u, u]), y, z, labels=(0, 1))
+            table = count_posteriors(
+                y, np.column_stack([1.0 - u, u]), sensitive_features=z, labels=(0, 1)
+            )
             truth = table.counts.sum(2, keepdims=True) * np.stack([1 - rate, rate], -1)
             failures += ball_bound(table, 0.9) < conditional_mutual_information(truth)
         assert failures <= 6
@@ -145,13 +156,37 @@ def test_the_radius_of_the_ball_is_above_the_quantile_of_simulated_divergences()
 def test_the_ball_bound_is_tighter_for_posteriors_and_many_groups_and_refuses_the_rest():
     rng = np.random.default_rng(1)
     y, z = rng.integers(0, 2, 5_000), rng.integers(0, 5, 5_000)
-    hard = CountTable.from_labels(y, z, rng.integers(0, 2, 5_000))
+    hard = count_labels(y, rng.integers(0, 2, 5_000), sensitive_features=z)
     assert ball_bound(hard) < 0.8 * upper_bound(hard)
     assert ball_bound(hard) >= conditional_mutual_information(hard.counts)
-    one_group = CountTable.from_labels(y, np.zeros(5_000, int), y)
+    one_group = count_labels(y, y, sensitive_features=np.zeros(5_000, int))
     assert ball_bound(one_group) == 0.0
-    weighted = CountTable.from_labels(y, z, y, sample_weight=rng.random(5_000))
-    three = CountTable.from_labels(rng.integers(0, 3, 99), z[:99], rng.integers(0, 3, 99))
+    weighted = count_labels(y, y, sensitive_features=z, sample_weight=rng.random(5_000))
+    three = count_labels(rng.integers(0, 3, 99), rng.integers(0, 3, 99), sensitive_features=z[:99])
     for table in (weighted, three):
         with pytest.raises(InputError, match="two predictions and rows of weight one"):
             ball_bound(table)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 60))
+def test_one_row_moves_the_violation_by_at_most_eight_log_n_over_n(seed: int, n: int) -> None:
+    """The bounded difference behind the concentration proposition."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(0, 3, (n, 3))
+    moved = rows.copy()
+    moved[rng.integers(n)] = rng.integers(0, 3, 3)
+    tables = np.zeros((2, 3, 3, 3))
+    for table, own in zip(tables, (rows, moved), strict=True):
+        np.add.at(table, tuple(own.T), 1.0)
+    change = abs(np.diff(conditional_mutual_information(tables))[0])
+    assert change <= 8 * np.log(n) / n + 1e-12
+
+
+def test_the_violation_of_samples_stays_within_the_concentration_radius_of_its_mean() -> None:
+    """Proposition "Bias and concentration of hard-count plug-in CMI", second part."""
+    law = np.random.default_rng(3).dirichlet(np.ones(8)).reshape(2, 2, 2)
+    n = 400
+    samples = np.random.default_rng(4).multinomial(n, law.ravel(), 2_000).reshape(-1, 2, 2, 2)
+    v = conditional_mutual_information(samples.astype(float))
+    assert np.mean(np.abs(v - v.mean()) > bounds.concentration_radius(n, 0.9)) <= 0.1

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from scipy.stats import chi2_contingency, fisher_exact
 
+from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
     conditional_mutual_information,
@@ -128,8 +129,8 @@ def test_posteriors_have_far_less_bias_than_draws_from_them():
         q = rng.dirichlet(np.full(k, 4.0), size=n)  # the same law in every group: v = 0
         drawn = (q.cumsum(1) > rng.random((n, 1))).argmax(1)
         for table, plug_in, fixed in (
-            (CountTable.from_posteriors(q, y, z), soft, soft_corrected),
-            (CountTable.from_labels(y, z, drawn), hard, hard_corrected),
+            (count_posteriors(y, q, sensitive_features=z), soft, soft_corrected),
+            (count_labels(y, drawn, sensitive_features=z), hard, hard_corrected),
         ):
             plug_in.append(float(conditional_mutual_information(table.counts)))
             fixed.append(inference.corrected(table)[0])
@@ -152,8 +153,11 @@ def test_interval_and_test_hold_for_posteriors_and_weights(weighted):
             y, z = rng.integers(0, 2, n), rng.integers(0, 3, n)
             q = rng.standard_gamma(mean[y, z] * 5)
             q /= q.sum(1, keepdims=True)
-            table = CountTable.from_posteriors(
-                q, y, z, sample_weight=rng.gamma(2.0, size=n) if weighted else None
+            table = count_posteriors(
+                y,
+                q,
+                sensitive_features=z,
+                sample_weight=rng.gamma(2.0, size=n) if weighted else None,
             )
             low, high = inference.interval(table)
             covered += low <= truth <= high
@@ -223,8 +227,10 @@ def test_weights_enter_by_their_ratios_only():
     rng = np.random.default_rng(0)
     y, z, u = rng.integers(0, 2, (3, 500))
     w = rng.random(500) + 0.1
-    a, b = (CountTable.from_labels(y, z, u, sample_weight=w * scale) for scale in (1.0, 1e6))
+    a, b = (
+        count_labels(y, u, sensitive_features=z, sample_weight=w * scale) for scale in (1.0, 1e6)
+    )
     assert inference.interval(a) == pytest.approx(inference.interval(b))
-    ones = CountTable.from_labels(y, z, u, sample_weight=np.full(500, 7.0))
-    plain = CountTable.from_labels(y, z, u)
+    ones = count_labels(y, u, sensitive_features=z, sample_weight=np.full(500, 7.0))
+    plain = count_labels(y, u, sensitive_features=z)
     assert inference.noise(ones).bias == pytest.approx(inference.noise(plain).bias, rel=0.02)

@@ -14,10 +14,15 @@ import pytest
 
 import separatrix as sx
 from separatrix import datasets
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_posteriors
 from separatrix.errors import DataError, InputError
-from separatrix.runs.store import ALL_ROWS, Store, select
+from separatrix.runs.jobs import Job
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.store import Store
+from separatrix.runs.tidy import select
+from separatrix.tracing import training
 from separatrix.tracing.rows import as_data
+from separatrix.tracing.training import trace_data
 
 pytest.importorskip("torch")
 LAMBDAS = (0.0, 0.5, 1.0)
@@ -80,11 +85,13 @@ def test_models_work_on_raw_rows_of_any_order_of_columns(frontier):
         model = frontier.model("cmi", 0.5, fold=fold)
         rows = frontier.rows["fold"] == fold
         X = model.preprocessing.transform(frame[["job", "sex", "age"]])
-        q = model.posteriors(X[rows], frontier.grouping.codes(frame)[rows])
+        (component,) = model.components
+        q = component.fitted.posteriors(X[rows], frontier.grouping.codes(frame)[rows])[0]
         np.testing.assert_array_equal(q, frontier.held_out("cmi", 0.5)[rows])
     final = frontier.model("cmi", 0.5)
-    assert final.fold == ALL_ROWS
-    q = final.posteriors(frontier.preprocessing().transform(frame), data.z)
+    assert final.about["run"]["fold"] == ALL_ROWS
+    assert final.preprocessing == frontier.preprocessing()
+    q = final.predict_proba(frame)
     assert np.isfinite(q).all()
 
 
@@ -142,7 +149,7 @@ def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
     }
 
 
-def test_the_same_question_again_resumes(tmp_path):
+def test_the_same_trace_again_resumes(tmp_path):
     frame = people(300)
     asked = {"trade_offs": (0.0,), "cv": 2, "references": False, "out": tmp_path / "f"}
     first = sx.trace(frame[["age"]], frame["hired"], sensitive_features=frame["sex"], **asked)
@@ -152,6 +159,26 @@ def test_the_same_question_again_resumes(tmp_path):
     pd.testing.assert_frame_equal(again.points, before)  # training times too: nothing ran again
     with pytest.raises(InputError, match="other rows"):
         sx.trace(frame[["job"]], frame["hired"], sensitive_features=frame["sex"], **asked)
+
+
+def test_a_trace_prepares_the_rows_of_each_fold_once(monkeypatch):
+    """Four methods and inputs, five folds and the model of all rows: six matrices."""
+    calls, real = [], datasets.Preprocessing.transform
+
+    def counted(self, data):
+        calls.append(len(data["age"]))
+        return real(self, data)
+
+    monkeypatch.setattr(datasets.Preprocessing, "transform", counted)
+    frame = people(200)
+    data = as_data(frame[["age", "job"]], frame["hired"], frame["sex"])
+    quick = (("epochs", 1), ("min_steps", 5), ("hidden", (4,)))
+    jobs = [Job("cmi", (0.0, 1.0), changes=quick, keep=True)]
+    jobs += [Job(m, (0.0,), changes=quick, keep=True) for m in ("raw_cmi", "erm")]
+    jobs.append(Job("erm", inputs="x", changes=quick, keep=True))
+    monkeypatch.setattr(training, "_jobs", lambda *_: jobs)
+    trace_data(data, name="people", method="cmi", references=False)
+    assert calls == [200] * 6
 
 
 def test_every_kind_of_table_means_the_same_rows():
@@ -247,7 +274,7 @@ def test_nothing_in_the_folder_is_a_pickle(frontier):
 
 def test_thresholds_of_the_final_models_are_kept(frontier):
     with Store(frontier.folder) as store:
-        final = [r for r in store.records() if r.question["fold"] == ALL_ROWS]
+        final = [r for r in store.records() if r.run.fold == ALL_ROWS]
     assert final
     assert all(np.isfinite(r.threshold) and r.soft is None for r in final)
 
@@ -256,7 +283,7 @@ def test_one_point_equals_its_table(frontier):
     y, z, fold = (frontier.rows[name] for name in ("y", "z", "fold"))
     q = frontier.held_out("erm", 0.0)
     point = select(frontier.columns, method="erm", inputs="xz", fold=1, policy="randomized")
-    table = CountTable.from_posteriors(q[fold == 1], y[fold == 1], z[fold == 1]).counts
+    table = count_posteriors(y[fold == 1], q[fold == 1], sensitive_features=z[fold == 1]).counts
     np.testing.assert_allclose(point["counts"][0], table, atol=1e-4)
 
 

@@ -1,25 +1,23 @@
-"""Audit of CSV and Parquet files of any size: DuckDB streams them and returns the small table."""
+"""Audit of CSV and Parquet files of any size: only the small table comes into memory."""
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Hashable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from separatrix.auditing.frames import audit_frame
+import numpy as np
+
+from separatrix.auditing.arrays import count_table, two_columns
+from separatrix.auditing.frames import check_roles, count_source
 from separatrix.auditing.result import Audit
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.columns.engines import is_parquet, scan
+from separatrix.columns.features import as_numbers
+from separatrix.columns.readers import find_files, is_large
+from separatrix.columns.sources import Source
+from separatrix.columns.text import read_files
+from separatrix.core.counts import CountTable
 
-__all__ = ["audit_files", "open_files"]
-
-_READERS = {
-    ".csv": "read_csv",
-    ".tsv": "read_csv",
-    ".parquet": "read_parquet",
-    ".pq": "read_parquet",
-}
+__all__ = ["audit_files", "count_files"]
 
 
 def audit_files(
@@ -33,49 +31,38 @@ def audit_files(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in files: one CSV or Parquet file, or a glob of them, larger
+    """Audit predictions that stand in files: one CSV or Parquet file, or a pattern of them, larger
     than memory if need be.
 
-    The other arguments are those of `audit_frame`.
+    The other arguments are those of `audit_frame`; `columns.text` says how CSV is understood.
     """
-    return audit_frame(
-        open_files(path),
-        y=y,
-        z=z,
-        pred=pred,
-        weight=weight,
-        labels=labels,
-        confidence=confidence,
-        random_state=random_state,
-    )
+    table = count_files(path, y=y, z=z, pred=pred, weight=weight, labels=labels)
+    return Audit.of(table, confidence, random_state)
 
 
-def open_files(path: str | Path) -> Any:
-    """A DuckDB relation over one file or a glob of files of one kind, opened lazily."""
-    if not find_spec("duckdb"):
-        raise MissingExtraError("Reading files needs DuckDB: pip install 'separatrix[engines]'.")
-    import duckdb
-
-    found = sorted(glob.glob(str(path), recursive=True))
-    if not found:
-        raise InputError(
-            f"There is no file {str(path)!r}. Check the path; a pattern such as 'part-*.parquet' "
-            f"needs quotes."
-        )
-    kinds = {Path(name.removesuffix(".gz")).suffix.lower() for name in found}
-    readers = {_READERS.get(kind) for kind in kinds}
-    if len(readers) > 1 or None in readers:
-        raise InputError(
-            f"{str(path)!r} is of kind {', '.join(sorted(kinds)) or '?'}; pass .csv or .parquet "
-            f"files of one kind."
-        )
-    try:
-        connection = duckdb.connect()
-        connection.execute(
-            "SET enable_progress_bar = false"
-        )  # it would be drawn into the standard output
-        relation = getattr(connection, readers.pop() or "")(found)
-        relation.columns  # noqa: B018  opening is lazy: ask for the header now, while the file can still be named
-    except (duckdb.Error, UnicodeDecodeError) as error:
-        raise InputError(f"{found[0]!r} cannot be read: {str(error).splitlines()[0]}") from error
-    return relation
+def count_files(
+    path: str | Path,
+    *,
+    y: str,
+    z: str | Sequence[str],
+    pred: str | Sequence[str],
+    weight: str | None = None,
+    labels: Sequence[Hashable] | None = None,
+) -> CountTable:
+    """The table behind `audit_files`, arguments as there."""
+    groups, predictions = check_roles(y, z, pred, weight)
+    wanted = [y, *groups, *predictions, *([weight] if weight else [])]
+    files = find_files(path)
+    if is_parquet(files[0]) or is_large(files):
+        found = scan(files)
+        return count_source(Source.of_scan(found), y, groups, predictions, weight, labels)
+    columns = read_files(files, wanted)
+    names = (y, " & ".join(groups), ", ".join(predictions))
+    u = columns[predictions[0]]
+    if len(predictions) > 1:
+        u = np.column_stack([as_numbers(columns[name], name) for name in predictions])
+    elif isinstance(u, np.ndarray) and u.dtype.kind == "f":
+        u = two_columns(u, columns[y], labels, names)
+    z_columns = {name: columns[name] for name in groups}
+    w = as_numbers(columns[weight], weight) if weight else None
+    return count_table(columns[y], u, z_columns, w, labels, names=names)

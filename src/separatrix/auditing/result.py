@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.columns.values import tidy
+from separatrix.columns.frames import tidy
+from separatrix.columns.groups import group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -334,8 +335,3 @@ def _notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
 def _name(table: CountTable, cells: list[Any]) -> str:
     named = [f"({table.labels[y]}, {group_name(table.groups[z])})" for y, z in cells[:4]]
     return ", ".join(named) + (", …" if len(cells) > 4 else "")
-
-
-def group_name(group: Hashable) -> str:
-    """A group for the eye; an intersection of several columns as `Female & Black`."""
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.result import Audit, group_name
+from separatrix.auditing.result import Audit
+from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

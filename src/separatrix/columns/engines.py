@@ -1,49 +1,124 @@
-"""Tables of any engine (pandas, polars, pyarrow, DuckDB, Dask, PySpark): found, not read."""
+"""CSV and Parquet files of any size through DuckDB, in the dialect of `text`.
+
+DuckDB sniffs nothing here: `text` reads the header, and every CSV column comes as text, so that
+the types follow from all values of a column, as in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-import narwhals as nw
+from separatrix.columns.frames import check_present
+from separatrix.columns.text import read_header, typed
+from separatrix.columns.values import as_levels
+from separatrix.errors import DataError, InputError, MissingExtraError
 
-from separatrix.columns.values import MAX_LEVELS, check_levels, listed
-from separatrix.errors import InputError
-
-__all__ = ["check_columns", "combined_groups", "lazy_frame"]
-
-
-def lazy_frame(frame: Any) -> nw.LazyFrame[Any]:
-    """The frame as narwhals' lazy one: nothing is read yet."""
-    try:
-        known = nw.from_native(frame)
-    except TypeError as error:
-        raise InputError(
-            f"`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
-            f"PySpark), got {type(frame).__name__}. Arrays have `audit` and files `audit_files`."
-        ) from error
-    return known.lazy()
+__all__ = ["Scan", "duckdb_is_here", "is_parquet", "scan"]
 
 
-def check_columns(schema: nw.Schema, wanted: list[str]) -> None:
-    """Refuse a column that is not there, with the names that are near."""
-    for column in wanted:
-        if column not in schema:
-            near = get_close_matches(str(column), schema.names(), n=3, cutoff=0.5)
-            hint = (
-                f"Did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"There are {listed(schema.names())}."
-            )
-            raise InputError(f"There is no column {column!r}. {hint}")
+def duckdb_is_here() -> bool:
+    """Whether DuckDB is installed."""
+    return find_spec("duckdb") is not None
 
 
-def combined_groups(columns: dict[str, list[Any]], z: list[str]) -> list[Hashable]:
-    """The groups of several columns: one column as it is, more as tuples."""
-    if len(z) == 1:
-        return columns[z[0]]
-    combined = list(zip(*(columns[name] for name in z), strict=True))
-    if len(set(combined)) > MAX_LEVELS:
-        check_levels(list(dict.fromkeys(combined)), " & ".join(z))
-    return combined  # type: ignore[return-value]
+def is_parquet(path: Path) -> bool:
+    """Whether a file's name says Parquet."""
+    return path.suffix.lower() in (".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Files that are read when somebody asks.
+
+    Args:
+        source: the first file, for errors.
+        names: the columns' names; of a CSV file the relation calls them c0, c1, …
+        relation: DuckDB's.
+        text: whether every column is text.
+        connection: kept here, since not every DuckDB keeps it alive with its relation.
+    """
+
+    source: str
+    names: list[str]
+    relation: Any
+    text: bool
+    connection: Any
+
+    def inner(self, name: str) -> str:
+        """What the relation calls a column."""
+        check_present([name], self.names, self.source)
+        return f"c{self.names.index(name)}" if self.text else name
+
+    def columns(self, only: Sequence[str] | None = None, rows: int | None = None) -> dict[str, Any]:
+        """Columns in memory, typed; of all rows or the first ones."""
+        names = self.names if only is None else list(dict.fromkeys(only))
+        quoted = ", ".join(_quoted(self.inner(name)) for name in names)
+        with self.reading():
+            chosen = self.relation.project(quoted)
+            found = (chosen if rows is None else chosen.limit(rows)).fetchnumpy()
+        out: dict[str, Any] = {}
+        for name, values in zip(names, found.values(), strict=True):
+            if self.text:
+                codes, texts = as_levels(values, name, missing=True)
+                values = typed(codes, texts)
+            out[name] = values
+        return out
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """DuckDB's complaints as one sentence."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.ConversionException as error:
+            raise InputError(f"{self.source}: {_first_line(error)}") from error
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{self.source} cannot be read: {_first_line(error)}") from error
+
+
+def scan(files: Sequence[Path]) -> Scan:
+    """Open one or several files of one kind, lazily."""
+    if not duckdb_is_here():
+        raise MissingExtraError(f"{files[0].name} needs DuckDB: pip install 'separatrix[engines]'.")
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")  # it would be drawn into the output
+    listed = ", ".join(_text(str(one)) for one in files)
+    names: list[str] = []
+    text = not is_parquet(files[0])
+    query = f"SELECT * FROM read_parquet([{listed}])"
+    if text:
+        headers = [read_header(one) for one in files]
+        for one, header in zip(files, headers, strict=True):
+            if header != headers[0]:
+                raise InputError(f"{one} has other columns than {files[0]}.")
+        names, delimiter = headers[0]
+        kinds = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(names)))
+        query = (
+            f"SELECT * FROM read_csv([{listed}], auto_detect=false, header=true, "
+            f"delim={_text(delimiter)}, quote='\"', escape='\"', columns={{{kinds}}})"
+        )
+    found = Scan(str(files[0]), names, None, text, connection)
+    with found.reading():
+        relation = connection.sql(query)
+        names = names or list(relation.columns)
+    return Scan(str(files[0]), names, relation, text, connection)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]

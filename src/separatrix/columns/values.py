@@ -1,69 +1,178 @@
-"""One column of the caller's data: codes and levels of a categorical one, checked weights, checked
-posteriors.
+"""One column of anything as codes and levels: list, numpy, pandas, polars, pyarrow, masked.
 
-Every complaint about input is made here, once: what was wrong, the value, its row, and what to pass
-instead.
+Labels and groups keep their own values as levels (1 stays 1, True stays True, text stays text) and
+must all be known. Every complaint about such a column is made here, once: what was wrong, the
+value, its row, and what to pass instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from importlib.util import find_spec
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.core.levels import Levels, in_order, listed
+from separatrix.errors import InputError
 
 __all__ = [
     "MAX_LEVELS",
+    "Coded",
+    "Codes",
+    "Levels",
+    "as_array",
+    "as_levels",
     "check_lengths",
     "check_levels",
-    "check_posteriors",
-    "check_weight",
     "code_levels",
-    "compact",
     "encode",
     "in_order",
-    "is_missing",
+    "level_text",
     "listed",
     "one_column",
-    "posterior_matrix",
-    "refuse_missing",
-    "tidy",
+    "row_numbers",
 ]
 
-Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
-Levels = tuple[Hashable, ...]
 MAX_LEVELS = 1_000
 _LOOK, _FEW = 4_096, 12  # rows that are looked at first, and how many levels may be few
 
 
-def encode(values: Any, name: str) -> tuple[Codes, Levels]:
-    """Integer codes and their levels in sorted order; small non-negative integers are their own
-    codes, at one pass.
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A categorical column: `levels[codes[i]]` is the value of row i; code -1 is missing.
 
-    The levels of an integer column may include some that do not occur: `compact` drops them.
+    >>> sex = as_levels(["m", "f", "m"], "sex")
+    >>> sex.codes, sex.levels, sex.places(("f", "m", "x"), "sex")
+    (array([1, 0, 1]), ('f', 'm'), array([1, 0, 1]))
     """
-    x = one_column(values, name)
+
+    codes: Codes
+    levels: Levels
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Codes, then levels: `codes, levels = as_levels(...)`."""
+        return iter((self.codes, self.levels))
+
+    def __getitem__(self, rows: Any) -> Coded:
+        """The same column, only these rows (indices, a slice or a mask)."""
+        return Coded(self.codes[rows], self.levels)
+
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Which rows have no value."""
+        return np.asarray(self.codes < 0)
+
+    def counts(self) -> NDArray[np.intp]:
+        """Rows of each level, missing ones left out."""
+        codes = self.codes if self.codes.dtype.kind == "u" else self.codes[self.codes >= 0]
+        return np.bincount(codes, minlength=len(self.levels))
+
+    def is_level(self, *levels: Hashable) -> NDArray[np.bool_]:
+        """Which rows have one of these levels."""
+        wanted = [self.levels.index(level) for level in levels if level in self.levels]
+        return np.isin(self.codes, wanted)
+
+    def compact(self) -> Coded:
+        """The same column with only the levels that occur."""
+        seen = self.counts() > 0
+        if seen.all():
+            return self
+        renumber = np.append(np.cumsum(seen) - 1, -1)  # code -1 takes the last one
+        kept = tuple(level for level, here in zip(self.levels, seen, strict=True) if here)
+        return Coded(renumber[self.codes], kept)
+
+    def places(self, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
+        """Each row's position in `axis`, where 1, 1.0 and "1" are the same; others are an error."""
+        position = axis_places(axis)
+        place = np.array(
+            [position.get(level, position.get(_key(level), -1)) for level in self.levels],
+            dtype=np.intp,
+        )
+        unknown = [level for level, at in zip(self.levels, place, strict=True) if at < 0]
+        if unknown:
+            raise InputError(
+                f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}: "
+                "nothing is known about it."
+            )
+        return place[self.codes]
+
+
+def axis_places(axis: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Positions by level, and by its text where no other level has the same."""
+    position: dict[Hashable, int] = {}
+    for at, level in enumerate(axis):
+        position.setdefault(_key(level), at)
+    return position | {level: at for at, level in enumerate(axis)}
+
+
+def _key(level: Hashable) -> Hashable:
+    return ("text", *map(level_text, level if isinstance(level, tuple) else (level,)))
+
+
+def level_text(value: Any) -> str:
+    """The text of one level: booleans in lower case, whole numbers without a point.
+
+    >>> [level_text(value) for value in (True, 3, 3.0, 2.5, "3")]
+    ['true', '3', '3', '2.5', '3']
+    """
+    if isinstance(value, bool | np.bool_):
+        return "true" if value else "false"
+    if isinstance(value, float | np.floating):
+        return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(value)
+
+
+def as_levels(values: Any, name: str, *, missing: bool = False) -> Coded:
+    """Codes and levels of one column, in sorted order and only those that occur.
+
+    Args:
+        values: a list, an array, a series of any library, or a `Coded`.
+        name: what to call it in an error.
+        missing: code missing values (None, NaN, NA, masked) as -1; otherwise they are an error.
+    """
+    coded = encode(values, name, missing=missing).compact()
+    if not missing:
+        check_levels(coded.levels, name)
+    return coded
+
+
+def encode(values: Any, name: str, *, missing: bool = False) -> Coded:
+    """`as_levels` at one pass: small non-negative integers are their own codes.
+
+    The levels of an integer column may include some that do not occur.
+    """
+    if isinstance(values, Coded):
+        if not missing:
+            refuse_missing(values.missing, name)
+        return values
+    x = one_column(values, name, missing=missing)
     if x.dtype.kind == "b":
-        return x.view(np.uint8), code_levels(x, 2)
+        return Coded(x.view(np.uint8), code_levels(x, 2))
     if x.dtype.kind in "iu":
-        bits = (
-            int(np.bitwise_or.reduce(x)) if x.size else 0
-        )  # below 256 exactly if every value is in 0 … 255
+        # below 256 exactly if every value is in 0 … 255
+        bits = int(np.bitwise_or.reduce(x)) if x.size else 0
         if 0 <= bits < 256:
-            return x, code_levels(x, bits + 1)
+            return Coded(x, code_levels(x, bits + 1))
         low, high = int(x.min()), int(x.max())
         if high - low < 65_536:
-            return (x - low).astype(np.uint16), tuple(range(low, high + 1))
+            return Coded((x - low).astype(np.uint16), tuple(range(low, high + 1)))
     if x.dtype.kind == "O":
-        return _encode_objects(x, name)
-    codes, values_seen = _encode_sortable(x)
-    return codes, tuple(values_seen.tolist())
+        return _encode_objects(x, name, missing)
+    gone = np.isnan(x) if x.dtype.kind == "f" else np.isnat(x) if x.dtype.kind in "mM" else None
+    if gone is None or not gone.any():
+        codes, values_seen = _encode_sortable(x)
+        return Coded(codes, tuple(values_seen.tolist()))
+    known, values_seen = _encode_sortable(x[~gone])
+    codes = np.full(len(x), -1, dtype=np.intp)
+    codes[~gone] = known
+    return Coded(codes, tuple(values_seen.tolist()))
 
 
 def code_levels(column: NDArray[Any], count: int) -> Levels:
@@ -71,150 +180,60 @@ def code_levels(column: NDArray[Any], count: int) -> Levels:
     return tuple(map(bool, range(count))) if column.dtype.kind == "b" else tuple(range(count))
 
 
-def compact(values: Any, name: str) -> tuple[Codes, Levels]:
-    """`encode`, with only the levels that occur."""
-    codes, levels = encode(values, name)
-    seen = np.bincount(codes, minlength=len(levels)) > 0
-    if seen.all():
-        return codes, levels
-    renumber = np.cumsum(seen) - 1
-    return renumber[codes], tuple(level for level, here in zip(levels, seen, strict=True) if here)
-
-
-def tidy(columns: dict[str, list[Any]]) -> Any:
-    """A dataframe of the first library at hand: pandas, polars or pyarrow."""
-    for backend in ("pandas", "polars", "pyarrow"):
-        if find_spec(backend):
-            return nw.from_dict(columns, backend=backend).to_native()
-    raise MissingExtraError(
-        "Frames need pandas, polars or pyarrow: pip install 'separatrix[engines]'. `to_dict()` "
-        "needs none."
-    )
-
-
-def check_levels(levels: Sequence[Hashable], name: str) -> None:
-    """Refuse a column with more levels than a table can hold, most often an identifier."""
-    if len(levels) > MAX_LEVELS:
-        raise InputError(
-            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, "
-            f"{levels[1]!r}); at most "
-            f"{MAX_LEVELS:,} make sense here. Is it an identifier or a score? Pass a categorical "
-            f"column, or bin it."
-        )
-
-
-def check_lengths(columns: dict[str, NDArray[Any]]) -> int:
-    """The common number of rows, at least one."""
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"`{name}` {length:,}" for name, length in lengths.items())
-        raise InputError(f"All columns need the same number of rows, got {listed}.")
-    n = next(iter(lengths.values()))
-    if n == 0:
-        raise InputError(
-            f"There are no rows: {', '.join(f'`{name}`' for name in lengths)} are empty."
-        )
-    return n
-
-
-def check_weight(sample_weight: ArrayLike, n: int) -> Array:
-    """Weights as float64: finite, not negative, not all zero."""
+def as_array(values: Any, name: str) -> NDArray[Any]:
+    """A numpy array of a list, an array, a series or a frame of any library."""
+    if isinstance(values, np.ndarray):
+        return values
+    if isinstance(values, list | tuple) and {str} < set(map(type, values)):
+        return _objects(values)  # numpy would make texts of numbers and of NaN
     try:
-        w = np.asarray(sample_weight, dtype=np.float64)
+        known = nw.from_native(values, allow_series=True, pass_through=True)
+        if isinstance(known, nw.Series | nw.DataFrame):
+            return np.asarray(known.to_numpy())
+        return np.asanyarray(values)
     except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`sample_weight` must be numbers, got {type(sample_weight).__name__}: {error}."
-        ) from error
-    if w.shape != (n,):
-        raise InputError(
-            f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}."
-        )
-    bad = ~np.isfinite(w) | (w < 0)
-    if bad.any():
-        raise InputError(
-            f"`sample_weight` must be finite and not negative, got {w[bad][0]} in row {_rows(bad)}."
-        )
-    if not 0 < w.sum() < np.inf:
-        raise InputError(
-            "`sample_weight` is zero in every row. Give at least one row a positive weight."
-        )
-    return w / w.max()  # only ratios matter, and squares of the largest floats overflow
+        raise InputError(f"`{name}` cannot be read as an array: {error}.") from error
 
 
-def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
-    """Numbers of shape (n, K), n ≥ 1 and K ≥ 2, as they are; `check_posteriors` looks at their
-    values.
-    """
-    try:
-        p = np.asarray(q)
-        if p.dtype.kind not in "fiub":
-            p = p.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`{name}` must be numbers, one row per person and one column per label: {error}."
-        ) from error
-    if p.ndim != 2 or p.shape[1] < 2:
-        raise InputError(
-            f"`{name}` must have one column per label, shape (n, K) with K ≥ 2, got shape "
-            f"{p.shape}. "
-            "From P(second label) make two columns: np.column_stack([1 - p, p])."
-        )
-    if not p.size:
-        raise InputError(f"There are no rows: `{name}` is empty.")
-    return p
-
-
-def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
-    """Posteriors as float64 (n, K): finite, in [0, 1], rows summing to one within 1e-6.
-
-    `first` is the number of the first row, where they are a part of more rows.
-    """
-    p = posterior_matrix(q, name)
-    low, high = p.min(), p.max()
-    if not (low >= -1e-6 and high <= 1 + 1e-6):  # also true for NaN
-        outside = ~((p >= -1e-6) & (p <= 1 + 1e-6))
-        raise InputError(
-            f"`{name}` must hold probabilities between 0 and 1, got {p[outside][0]} in row "
-            f"{_rows(outside.max(1), first)}. Logits need a softmax first."
-        )
-    p = np.clip(p, 0.0, 1.0, dtype=np.float64)
-    total = p @ np.ones(p.shape[1])  # a sum along so short an axis takes five times as long
-    bad = np.abs(total - 1.0) > 1e-6
-    if bad.any():
-        raise InputError(
-            f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row "
-            f"{_rows(bad, first)}. "
-            "Divide the rows by their sums if that is what you mean."
-        )
-    return p / total[:, None]
-
-
-def one_column(values: Any, name: str) -> NDArray[Any]:
-    """A one-dimensional numpy column without missing values."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        refuse_missing(np.ma.getmaskarray(values), name)
-    try:
-        x = np.asarray(values)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` cannot be read as one column: {error}.") from error
+def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]:
+    """A one-dimensional numpy column; without missing values unless they are allowed."""
+    tuples = isinstance(values, list | tuple) and tuple in set(map(type, values))
+    x = _objects(values) if tuples else as_array(values, name)  # numpy would make a matrix
+    if isinstance(x, np.ma.MaskedArray):
+        gone = np.ma.getmaskarray(x)
+        x = with_none(np.asarray(x), gone) if gone.any() else np.asarray(x)
     if x.ndim == 2 and x.shape[1] == 1:
         x = x[:, 0]
     if x.ndim != 1:
         raise InputError(f"`{name}` must be one column of values, got shape {x.shape}.")
     if x.dtype.kind == "f" and not np.isfinite([x.min(initial=0.0), x.max(initial=0.0)]).all():
-        refuse_missing(np.isnan(x), name)
-        raise InputError(
-            f"`{name}` holds an infinite value in row {_rows(np.isinf(x))}; labels and groups are "
-            f"finite."
-        )
-    if x.dtype.kind in "mM":
+        if not missing:
+            refuse_missing(np.isnan(x), name)
+        if np.isinf(x).any():
+            raise InputError(
+                f"`{name}` holds an infinite value in row {row_numbers(np.isinf(x))}; labels and "
+                "groups are finite."
+            )
+    if x.dtype.kind in "mM" and not missing:
         refuse_missing(np.isnat(x), name)
-    if x.dtype.kind == "c":
+    if x.dtype.kind in "cV":
         raise InputError(
-            f"`{name}` holds complex numbers such as {x[:1].tolist()}; labels and groups are "
-            f"categories."
+            f"`{name}` holds {x.dtype}, such as {x[:1].tolist()}; labels and groups are categories."
         )
     return x
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def with_none(x: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
+    """Objects, None where a value is gone."""
+    out = x.astype(object)
+    out[gone] = None
+    return out
 
 
 def _encode_sortable(x: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
@@ -227,9 +246,8 @@ def _encode_sortable(x: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
         return codes, levels
     codes = np.full(len(x), len(early), dtype=np.uint8)
     for code, level in enumerate(early):
-        codes -= (x == level).view(np.uint8) * np.uint8(
-            len(early) - code
-        )  # faster than an assignment under a mask
+        # faster than an assignment under a mask
+        codes -= (x == level).view(np.uint8) * np.uint8(len(early) - code)
     rest = codes == len(early)
     if not rest.any():
         return codes, early
@@ -243,29 +261,29 @@ def _encode_sortable(x: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
     return position[wide], levels[order]
 
 
-def _encode_objects(x: NDArray[Any], name: str) -> tuple[Codes, Levels]:
-    """Codes of Python objects through a dictionary: one hash per row, and sorting only of the
-    distinct values.
-    """
+def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
+    """Codes of Python objects: one hash per row, and sorting only of the distinct values."""
     try:
         levels = list(dict.fromkeys(x.tolist()))
     except TypeError as error:
         raise InputError(
             f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers."
         ) from error
-    if any(is_missing(level) for level in levels):
-        refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
+    if gone := [level for level in levels if _is_missing(level)]:
+        if not missing:
+            refuse_missing(np.fromiter(map(_is_missing, x), dtype=bool, count=len(x)), name)
+        levels = [level for level in levels if not _is_missing(level)]
     levels = in_order(levels)
     position = {level: code for code, level in enumerate(levels)}
-    return np.fromiter(map(position.__getitem__, x.tolist()), dtype=np.intp, count=len(x)), tuple(
-        levels
-    )
+    position |= dict.fromkeys(gone, -1)
+    at = (position.get(value, -1) for value in x.tolist())  # a NaN is found by identity only
+    return Coded(np.fromiter(at, dtype=np.intp, count=len(x)), tuple(levels))
 
 
-def is_missing(value: Any) -> bool:
-    """None, NaN, NaT or a library's NA, none of which equals itself."""
-    if value is None:
-        return True
+def _is_missing(value: Any) -> bool:
+    """None, NaN, NaT or a library's NA, none of which equals itself; or a tuple that holds one."""
+    if value is None or isinstance(value, tuple):
+        return value is None or any(map(_is_missing, value))
     same = value == value
     return not (same if isinstance(same, bool | np.bool_) else type(same).__name__ != "NAType")
 
@@ -275,22 +293,35 @@ def refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
         count = int(missing.sum())
         raise InputError(
             f"`{name}` has {count:,} missing value{'s' * (count > 1)} (row{'s' * (count > 1)} "
-            f"{_rows(missing)}). "
+            f"{row_numbers(missing)}). "
             'Drop those rows or give missing its own level: `column.fillna("missing")`.'
         )
 
 
-def _rows(bad: NDArray[np.bool_], first: int = 0) -> str:
+def check_levels(levels: Sequence[Hashable], name: str) -> None:
+    """Refuse a column with more levels than a table can hold, most often an identifier."""
+    if len(levels) > MAX_LEVELS:
+        raise InputError(
+            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, "
+            f"{levels[1]!r}); at most {MAX_LEVELS:,} make sense here. Is it an identifier or a "
+            "score? Pass a categorical column, or bin it."
+        )
+
+
+def check_lengths(columns: Mapping[str, Any]) -> int:
+    """The common number of rows, at least one."""
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"`{name}` {length:,}" for name, length in list(lengths.items())[:6])
+        raise InputError(f"All columns need the same number of rows, got {sizes}.")
+    n = next(iter(lengths.values()))
+    if n == 0:
+        names = ", ".join(f"`{name}`" for name in list(lengths)[:6])
+        raise InputError(f"There are no rows: {names} are empty.")
+    return n
+
+
+def row_numbers(bad: NDArray[np.bool_], first: int = 0) -> str:
+    """The first three of these rows, for a sentence."""
     rows = np.flatnonzero(bad) + first
     return ", ".join(f"{row:,}" for row in rows[:3]) + (", …" if len(rows) > 3 else "")
-
-
-def in_order(levels: Sequence[Hashable]) -> list[Hashable]:
-    try:
-        return sorted(levels)  # type: ignore[type-var]
-    except TypeError:  # 1 and "1", say: by type, then by value
-        return sorted(levels, key=lambda level: (type(level).__name__, repr(level)))
-
-
-def listed(levels: Sequence[Hashable]) -> str:
-    return ", ".join(repr(level) for level in levels[:5]) + (", …" if len(levels) > 5 else "")

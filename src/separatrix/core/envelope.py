@@ -26,8 +26,8 @@ __all__ = [
     "pareto",
     "path_stability",
     "secant",
-    "utility_fraction",
     "staircase",
+    "utility_fraction",
 ]
 
 Array = NDArray[np.float64]

@@ -165,6 +165,10 @@ def auditor_bound(violation: ArrayLike) -> Array:
     mean of :math:`|E[\langle h(U), g(Z)\rangle \mid Y]|` is at most
     :math:`\|h\|_\infty \|g\|_\infty \sqrt{2 v}`.
 
+    The norms are suprema. No such bound holds for correlations, where functions are divided by
+    their standard deviations: with Z = U and P(U = 0) = ε the indicator of U = 0 has correlation 1
+    with that of Z = 0, while I(U; Z) falls to 0 with ε (Example "Why not correlation?").
+
     >>> float(auditor_bound(0.02))
     0.2
     """
@@ -282,7 +286,7 @@ def law(counts: ArrayLike) -> Array:
     if p.ndim < 3:
         raise InputError(
             f"`counts` needs the axes (label, group, prediction), got shape {p.shape}. "
-            "`soft_counts(q, y, z)` makes such an array from posteriors."
+            "`soft_counts(y, q, sensitive_features=z)` makes such an array from posteriors."
         )
     if not np.isfinite(p).all() or (p < 0).any():
         worst = p[~np.isfinite(p) | (p < 0)].flat[0]

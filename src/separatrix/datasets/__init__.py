@@ -11,12 +11,12 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-from separatrix.datasets._columns import take
+from separatrix.columns.features import take
+from separatrix.columns.groups import Grouping
 from separatrix.datasets._dataset import Card, Data, Dataset, Truth
 from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._folds import folds
 from separatrix.datasets._frames import from_file, from_frame, plan
-from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.datasets._columns import Columns
+from separatrix.columns.features import Columns
+from separatrix.columns.groups import Grouping, group_name
 from separatrix.datasets._files import File, find
-from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
 
@@ -152,7 +152,8 @@ class Data:
                 str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)
             },
             "groups": {
-                str(group): int(size) for group, size in zip(self.groups, sizes.sum(0), strict=True)
+                group_name(group): int(size)
+                for group, size in zip(self.groups, sizes.sum(0), strict=True)
             },
         }
         object.__setattr__(self, "card", replace(self.card, counts=counts))

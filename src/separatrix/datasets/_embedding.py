@@ -20,6 +20,7 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from separatrix.errors import DataError
+from separatrix.io import write_whole
 
 __all__ = ["Embedder", "embed", "imagenet_pixels", "open_embedding"]
 
@@ -101,7 +102,7 @@ def embed(
                 )
             rows[start : start + len(paths)] = features
             rows.flush()  # the rows are on disk before the record says so
-            _write(record, json.dumps({**key, "done": start + len(paths)}))
+            write_whole(record, json.dumps({**key, "done": start + len(paths)}))
             progress.advance(task, len(paths))
     del rows
     os.replace(part, target)
@@ -160,9 +161,3 @@ def _done(part: Path, record: Path, key: dict[str, Any]) -> int:
         return 0
     same = all(state.get(name) == value for name, value in key.items())
     return int(state["done"]) if same and whole else 0
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)

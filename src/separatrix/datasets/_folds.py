@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, compact
+from separatrix.columns.groups import as_groups
+from separatrix.columns.values import as_levels, check_lengths
 from separatrix.errors import InputError
 
 __all__ = ["folds"]
@@ -31,7 +32,7 @@ def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -
     >>> folds(["no", "no", "no", "yes", "yes", "yes"], ["f", "f", "m", "f", "m", "m"], n_folds=2)
     array([1, 0, 1, 0, 0, 1])
     """
-    (y_codes, _), (z_codes, groups) = compact(y, "y"), compact(z, "z")
+    (y_codes, _), (z_codes, groups) = as_levels(y, "y"), as_groups(z, "z")
     n = check_lengths({"y": y_codes, "z": z_codes})
     if not 2 <= n_folds <= n:
         raise InputError(

@@ -7,22 +7,20 @@ from __future__ import annotations
 import hashlib
 import re
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import NarwhalsError
-from numpy.typing import NDArray
 
-from separatrix.columns.values import listed
-from separatrix.datasets._columns import Coded, Columns, Values, as_coded, raw_columns
+from separatrix.columns.features import Columns, Values, as_category, raw_columns, raw_values
+from separatrix.columns.frames import column_names, named_columns
+from separatrix.columns.groups import Grouping, intersect
+from separatrix.columns.readers import read_table
+from separatrix.columns.values import Coded, as_levels, check_lengths, listed
 from separatrix.datasets._dataset import Card, Data
-from separatrix.datasets._grouping import Grouping, intersect, joined
 from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
-from separatrix.datasets._tables import read_table
 from separatrix.errors import InputError
 
 __all__ = ["from_file", "from_frame", "plan"]
@@ -69,8 +67,9 @@ def from_frame(
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
     """
-    chosen = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
-    names = _names(frame)
+    chosen = (sensitive,) if isinstance(sensitive, str) else tuple(map(str, sensitive))
+    target = str(target)
+    names = column_names(frame, "frame")
     if not chosen or len(set(chosen)) < len(chosen):
         raise InputError(
             f"`sensitive` must name at least one column, each once, got {list(chosen)}."
@@ -92,17 +91,14 @@ def from_frame(
         raise InputError(
             f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature."
         )
-    columns = dict(raw_columns(frame, [name for name in names if name not in set(drop)]))
-    n = len(columns[target])
-    if n == 0 or any(len(values) != n for values in columns.values()):
-        raise InputError(
-            "The table has no rows." if n == 0 else "The columns of the table differ in length."
-        )
-    truth_values = _booleans(frame, (target, *chosen))
-    y, labels = _levels(columns.pop(target), target, "target", target in truth_values)
-    z, groups = _intersection(
-        [_levels(columns.pop(c), c, "sensitive", c in truth_values) for c in chosen]
-    )
+    named = named_columns(frame, [name for name in names if name not in set(drop)], "frame")
+    if not len(named[target]):
+        raise InputError("The table has no rows.")
+    check_lengths(named)
+    y, labels = _levels(named.pop(target), target, "target")
+    parts = {column: _levels(named.pop(column), column, "sensitive") for column in chosen}
+    z, groups = intersect(parts)
+    columns = {column: raw_values(values, column) for column, values in named.items()}
     planned, dropped = _planned(columns, keep, categorical, cap)
     used = {column: columns[column] for column in planned.columns}
     card = Card(
@@ -140,7 +136,7 @@ def plan(
     >>> plan(rows).fit(rows).transform({"job": ["nurse"], "age": [30]})
     array([[0., 0., 1.]], dtype=float32)
     """
-    names = _names(frame)
+    names = column_names(frame, "frame")
     _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical})
     columns = raw_columns(frame, [name for name in names if name not in set(drop)])
     return _planned(columns, keep, categorical, cap)[0]
@@ -156,7 +152,7 @@ def _planned(
     dropped, suspicious = [], []
     for column, values in columns.items():
         coded = isinstance(values, Coded) or column in categorical
-        checked: Values = as_coded(values, column) if coded else values
+        checked: Values = as_category(values, column) if coded else values
         wanted = column in keep or column in categorical
         if not wanted:
             _refuse_dates(checked, column)
@@ -192,9 +188,8 @@ def from_file(
 ) -> Data:
     """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
     place = Path(path)
-    table = read_table(place)
     data = from_frame(
-        table,
+        read_table(place),
         target=target,
         sensitive=sensitive,
         drop=drop,
@@ -206,22 +201,6 @@ def from_file(
     with place.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return replace(data, card=replace(data.card, source=str(place), read_from={str(place): digest}))
-
-
-def _names(frame: Any) -> list[str]:
-    if isinstance(frame, Mapping):
-        return list(frame)
-    try:
-        native = nw.from_native(frame, pass_through=True)
-    except NarwhalsError as error:  # two columns of one name, say
-        raise InputError(f"`frame` cannot be read: {error}.") from error
-    if not isinstance(native, nw.DataFrame | nw.LazyFrame):
-        raise InputError(
-            f"`frame` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of columns, "
-            f"got "
-            f"{type(frame).__name__}. For a file use `from_file`."
-        )
-    return list(native.collect_schema().names())
 
 
 def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> None:
@@ -239,77 +218,27 @@ def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -
                 )
 
 
-def _booleans(frame: Any, names: Sequence[str]) -> set[str]:
-    """Which of these columns hold True and False, so that their levels stay that."""
-    if isinstance(frame, Mapping):
-        return {
-            name
-            for name in names
-            if not isinstance(frame[name], Coded) and np.asarray(frame[name]).dtype == bool
-        }
-    schema = nw.from_native(frame).collect_schema()
-    return {name for name in names if schema[name] == nw.Boolean}
-
-
-def _levels(
-    values: Values, column: str, role: str, boolean: bool
-) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Codes and levels of a target or sensitive column, only levels that occur; numbers and
-    booleans stay such.
-    """
-    x = as_coded(values, column)
-    native: list[Hashable] = list(x.levels)
-    if not isinstance(values, Coded):
-        native = [
-            float(level) if "." in level or "e" in level else int(level) for level in x.levels
-        ]
-    elif boolean:
-        native = [level == "true" for level in x.levels]
-    gone = np.flatnonzero(x.codes < 0)
-    if len(gone):
-        rows = ", ".join(f"{row:,}" for row in gone[:3]) + (", …" if len(gone) > 3 else "")
+def _levels(values: Any, column: str, role: str) -> Coded:
+    """A target or sensitive column: 2 to 100 levels, of kinds that JSON holds."""
+    coded = as_levels(values, column)
+    if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
         raise InputError(
-            f"The {role} column `{column}` has {len(gone):,} missing values (rows {rows}). Drop "
-            f"those rows"
-            + (
-                ' or give missing its own group: `column.fillna("missing")`.'
-                if role == "sensitive"
-                else "."
-            )
+            f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers."
         )
-    here = np.flatnonzero(x.counts())
-    if not 2 <= len(here) <= _MAX_LABELS:
+    if not 2 <= len(coded.levels) <= _MAX_LABELS:
         raise InputError(
-            f"The {role} column `{column}` has {len(here):,} levels "
-            f"({listed([native[i] for i in here])}); it "
-            f"needs 2 to {_MAX_LABELS}. "
-            + ("Is it constant?" if len(here) < 2 else "Put its values into bands.")
+            f"The {role} column `{column}` has {len(coded.levels):,} levels "
+            f"({listed(coded.levels)}); it needs 2 to {_MAX_LABELS}. "
+            + ("Is it constant?" if len(coded.levels) < 2 else "Put its values into bands.")
         )
-    renumber = np.zeros(len(x.levels), dtype=np.intp)
-    renumber[here] = np.arange(len(here))
-    return renumber[x.codes], tuple(native[i] for i in here)
-
-
-def _intersection(
-    parts: Sequence[tuple[NDArray[np.intp], tuple[Hashable, ...]]],
-) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Groups of several columns, such as "f & young"; only those that occur."""
-    if len(parts) == 1:
-        return parts[0]
-    codes, places = intersect([codes for codes, _ in parts], [len(levels) for _, levels in parts])
-    if len(places[0]) > 1_000:
-        raise InputError(
-            f"The sensitive columns make {len(places[0]):,} groups; at most 1,000 make sense. "
-            f"Merge levels."
-        )
-    return codes, joined([levels for _, levels in parts], places)
+    return Coded(coded.codes.astype(np.intp), coded.levels)
 
 
 def _refuse_dates(values: Values, column: str) -> None:
     if (
         isinstance(values, Coded)
         and values.levels
-        and all(map(_DATE.fullmatch, values.levels[:200]))
+        and all(_DATE.fullmatch(str(level)) for level in values.levels[:200])
     ):
         raise InputError(
             f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or "
@@ -331,7 +260,7 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
             return None
         if here == known and here > 2:
             return "an identifier: all values are distinct"
-        words = sum(level.count(" ") for level in values.levels[:500]) / min(
+        words = sum(str(level).count(" ") for level in values.levels[:500]) / min(
             500, len(values.levels)
         )
         return "free text" if here > n / 2 and here > 20 and words >= 3 else None

@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.datasets._columns import Values, as_coded, as_numbers, raw_columns, take
+from separatrix.columns.features import (
+    NOT_AVAILABLE,
+    Values,
+    as_category,
+    as_numbers,
+    number_text,
+    raw_columns,
+    take,
+)
+from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
 __all__ = ["Band", "Category", "Feature", "Number", "Preprocessing"]
@@ -106,20 +115,20 @@ class Category:
         return tuple(f"{self.column}={level}" for level in self._places)
 
     def fit(self, values: Values) -> Category:
-        x = as_coded(values, self.column)
+        x = as_category(values, self.column)
         counts = x.counts()
         levels, other = self.levels, self.other
         if not levels:
             ranked = sorted(
                 np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code])
             )
-            levels = tuple(x.levels[code] for code in sorted(ranked[: self.cap]))
+            levels = tuple(str(x.levels[code]) for code in sorted(ranked[: self.cap]))
             other = len(ranked) > self.cap
         missing = self.missing or bool((x.codes < 0).any())
         return replace(self, levels=levels, other=other, missing=missing).refit(x)
 
     def refit(self, values: Values) -> Category:
-        x = as_coded(values, self.column)
+        x = as_category(values, self.column)
         here = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
         if here - set(self.levels):
             here.add("(other)")
@@ -128,11 +137,19 @@ class Category:
         return replace(self, idle=tuple(level for level in self._places if level not in here))
 
     def fill(self, values: Values, out: Matrix) -> None:
-        x = as_coded(values, self.column)
+        x = as_category(values, self.column)
         place = {level: index for index, level in enumerate(self._places) if level not in self.idle}
         unseen = place.get("(other)", -1)
-        # One entry per level of the data, and the last one for code -1.
-        index = [*(place.get(level, unseen) for level in x.levels), place.get("(missing)", unseen)]
+        gone = place.get("(missing)", unseen)
+        # One entry per level of the data, and the last one for code -1. Rows that come as text may
+        # write 1 as 1.0 and a missing value as NA.
+        index = [
+            place.get(
+                level, place.get(number_text(level), gone if level in NOT_AVAILABLE else unseen)
+            )
+            for level in map(str, x.levels)
+        ]
+        index.append(gone)
         _one_hot(np.array(index)[x.codes], out)
 
 
@@ -242,13 +259,9 @@ class Preprocessing:
         ignored.
         """
         columns = raw_columns(data, self.columns)
-        lengths = {name: len(values) for name, values in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise InputError(
-                f"The columns differ in length: "
-                f"{', '.join(f'{k} {n:,}' for k, n in lengths.items())}."
-            )
-        n = next(iter(lengths.values()), 0)
+        n = len(next(iter(columns.values()), ()))
+        if any(map(len, columns.values())):
+            check_lengths(columns)
         out = np.empty((n, len(self.names)), dtype=np.float32)
         start = 0
         for feature in self.features:

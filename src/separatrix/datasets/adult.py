@@ -8,11 +8,11 @@ from typing import Literal
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded
-from separatrix.datasets._csv import read_csv
+from separatrix.columns.groups import Grouping
+from separatrix.columns.text import read_csv
+from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
-from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 

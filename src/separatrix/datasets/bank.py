@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded
-from separatrix.datasets._csv import read_csv
+from separatrix.columns.text import read_csv
+from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Category, Number, Preprocessing

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.datasets._dataset import Data, Dataset
-from separatrix.datasets._embedding import Embedder, embed, open_embedding
+from separatrix.datasets._embedding import embed, open_embedding
 from separatrix.datasets._files import File, cache_folder, data_folders
 from separatrix.errors import DataError, InputError, MissingExtraError
 
@@ -169,7 +169,7 @@ def _embedding(
             f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. "
             f"Unpack them there."
         )
-    network, width = _network(path)
+    network, width = _resnet().embedder(path)
     return embed([images / name for name in names], target, network, width, digest, batch), note
 
 
@@ -179,8 +179,7 @@ def _weight_file(weights: str | Path | None) -> Path:
         if not path.is_file():
             raise DataError(f"There is no weight file {path}.")
         return path
-    torch = _torch()
-    path = Path(torch.hub.get_dir()) / "checkpoints" / _WEIGHTS
+    path = _resnet().cached_weights(_WEIGHTS)
     if not path.is_file():
         raise DataError(
             f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass "
@@ -190,26 +189,14 @@ def _weight_file(weights: str | Path | None) -> Path:
     return path
 
 
-def _network(path: Path) -> tuple[Embedder, int]:
-    torch = _torch()
-    from separatrix.nn.resnet import ResNet18, load_weights
-
-    network = ResNet18(load_weights(path))
-
-    def features(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.asarray(network(torch.from_numpy(pixels)).numpy())
-
-    return features, network.width
-
-
-def _torch() -> Any:
+def _resnet() -> Any:
     try:
-        import torch
-    except ImportError as error:
+        from separatrix.nn import resnet
+    except ModuleNotFoundError as error:
         raise MissingExtraError(
             "Embedding CelebA needs torch: pip install 'separatrix[torch]'."
         ) from error
-    return torch
+    return resnet
 
 
 DATASET = Dataset(

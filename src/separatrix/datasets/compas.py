@@ -11,11 +11,12 @@ from typing import Literal
 
 import numpy as np
 
-from separatrix.datasets._columns import Coded, as_coded, as_numbers, take
-from separatrix.datasets._csv import read_csv
+from separatrix.columns.features import as_category, as_numbers, take
+from separatrix.columns.groups import Grouping
+from separatrix.columns.text import read_csv
+from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
-from separatrix.datasets._grouping import Grouping
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
 from separatrix.errors import InputError
 
@@ -76,16 +77,14 @@ def load(
     plan = Preprocessing(_PAPER if features == "paper" else _FULL)
     wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))
     lines = blob.content.decode().splitlines()
-    table = read_csv(
-        lines, source="compas-scores-two-years.csv", only=wanted, missing=frozenset({""})
-    )
+    table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted)
     # ProPublica's own filter: a charge within 30 days of the screening, a known outcome, no
     # ordinary traffic offence.
     kept = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
     kept &= as_numbers(table["is_recid"], "is_recid") != -1
-    kept &= ~as_coded(table["c_charge_degree"], "c_charge_degree").is_level("O")
-    kept &= ~as_coded(table["score_text"], "score_text").is_level("N/A")
-    race = as_coded(table["race"], "race")
+    kept &= ~as_category(table["c_charge_degree"], "c_charge_degree").is_level("O")
+    kept &= ~as_category(table["score_text"], "score_text").is_level("N/A")
+    race = as_category(table["race"], "race")
     both = kept & race.is_level(*_RACES)
     chosen = take(table, both)
     chosen_race, outcome = chosen["race"], as_numbers(chosen[target], target)

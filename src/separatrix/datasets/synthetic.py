@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.datasets._columns import Coded
+from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset, Truth
 from separatrix.datasets._preprocessing import Category, Number, Preprocessing
 from separatrix.errors import InputError

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
+from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
@@ -46,7 +47,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     lines += [
         "",
         f"- labels: {_names(predictor.labels)}",
-        f"- groups: {_names(predictor.groups)}",
+        f"- groups: {_names([group_name(group) for group in predictor.groups])}",
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
         f"- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",

@@ -45,8 +45,9 @@ def select(
         A `Selection`; `InfeasibleError` where nothing keeps the budgets, with the smallest that
         something does.
 
-    >>> tables = [np.array([[[[60 - d, 40 + d], [60, 40]], [[30, 70], [30 + d, 70 - d]]]]) for d in (0.0, 20.0)]
-    >>> path = [Candidate("demo", 1.0 - i, "randomized", t) for i, t in enumerate(tables)]
+    >>> def table(d):
+    ...     return np.array([[[[60 - d, 40 + d], [60, 40]], [[30, 70], [30 + d, 70 - d]]]])
+    >>> path = [Candidate("demo", 1.0 - i, "randomized", table(20.0 * i)) for i in range(2)]
     >>> select(path, max_violation=0.005, option="single").chosen.components[0].trade_off
     1.0
     """
@@ -182,7 +183,7 @@ def _certified(
             for path in paths:
                 for i in sorted(
                     (i for i in mine if candidates[i].path == path),
-                    key=lambda i: -candidates[i].trade_off,
+                    key=lambda i: -candidates[i].strictness,
                 ):
                     if (_upper(candidates[i], budgets, 1.0 - error / len(paths)) > budget).any():
                         break

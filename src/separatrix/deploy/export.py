@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from separatrix.columns.groups import group_name
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.io import write_whole
 from separatrix.nn.networks import Networks
 
 if TYPE_CHECKING:
@@ -109,14 +109,11 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         model,
         {
             "labels": json.dumps([str(label) for label in predictor.labels]),
-            "groups": json.dumps([str(group) for group in predictor.groups]),
+            "groups": json.dumps([group_name(group) for group in predictor.groups]),
             "preprocessing": json.dumps(None if prepared is None else prepared.to_dict()),
             "columns": json.dumps(list(predictor.features if prepared is None else prepared.names)),
         },
     )
     checker.check_model(model)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "wb") as file:
-        file.write(model.SerializeToString())
-    os.replace(name, path)
+    write_whole(path, model.SerializeToString(), parents=False)
     return path

@@ -10,30 +10,34 @@ window (r = 1, 2, …) of length index j in shares 1 / (windows · r (r + 1)).
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, check_posteriors, compact, listed
+from separatrix.columns.counting import soft_sums
+from separatrix.columns.groups import as_groups, from_plain, intersect, to_plain
+from separatrix.columns.scores import posterior_matrix
+from separatrix.columns.values import as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
+from separatrix.core.crosstab import crosstab
 from separatrix.core.information import (
     check_confidence,
     conditional_mutual_information,
     eo_gap,
     mutual_information,
 )
+from separatrix.deploy.alarms import Alarm, Report
 from separatrix.errors import InputError
+from separatrix.io import write_whole
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import log_e_process, lower_bound, rate_sequences
 
-__all__ = ["Alarm", "Monitor", "Report"]
+__all__ = ["Monitor"]
 
 Array = NDArray[np.float64]
 _WINDOWS = tuple(
@@ -45,57 +49,6 @@ _FORMAT = 1
 class _Audited(Protocol):
     @property
     def table(self) -> CountTable: ...
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """The first time that the evidence was enough.
-
-    Args:
-        rows: rows seen when it was raised.
-        window: rows of the test that raised it; all rows, or the last ones.
-        violation: plug-in v of those rows.
-        log_e_process: log E against v ≤ budget, and what was needed.
-        log_needed: log of the inverse of that test's share of the error.
-    """
-
-    rows: int
-    window: int
-    violation: float
-    log_e_process: float
-    log_needed: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the stream says now.
-
-    Args:
-        rows: rows seen.
-        violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
-        violation_corrected: v less its bias.
-        interval: for v given the composition of the rows seen; holds at all times at once with the
-            monitor's confidence.
-        recent: plug-in v of the shortest window with at least 1,000 rows, and its rows.
-        reference: v of the reference.
-        alarm: None, or the first alarm.
-    """
-
-    rows: int
-    violation: float
-    violation_corrected: float
-    utility: float
-    eo_gap: float
-    interval: tuple[float, float]
-    recent: tuple[float, int]
-    reference: float
-    budget: float
-    confidence: float
-    alarm: Alarm | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON or a metrics endpoint."""
-        return asdict(self)
 
 
 class Monitor:
@@ -113,11 +66,13 @@ class Monitor:
         budget: the v that must not be exceeded, in nats.
         confidence: one minus the error of the alarm, and that of the interval.
 
+    >>> import separatrix as sx
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 5_000))
-    >>> monitor = Monitor(CountTable.from_labels(y, z, y), budget=0.01)
-    >>> monitor.update(y, z, np.where(rng.random(5_000) < 0.05, z, y))     # v = 0.0058: within the budget
-    >>> monitor.update(y, z, np.where(rng.random(5_000) < 0.3, z, y)).rows  # v = 0.08
+    >>> monitor = Monitor(sx.audit(y, y, sensitive_features=z), budget=0.01)
+    >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
+    >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
+    >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
     10000
     """
 
@@ -153,18 +108,19 @@ class Monitor:
 
     def update(
         self,
-        y_true: ArrayLike,
-        sensitive_features: ArrayLike,
-        prediction: ArrayLike,
+        y_true: Any,
+        y_pred: Any,
         *,
+        sensitive_features: Any,
         branch: ArrayLike | None = None,
         check: bool = True,
     ) -> Alarm | None:
         """Add a batch; all of it or, where a value is unknown, nothing.
 
         Args:
-            y_true, sensitive_features: labels and groups of the reference.
-            prediction: the labels that were decided (1-d), or posteriors (2-d) in the order of the
+            y_true, sensitive_features: labels and groups of the reference; groups of several
+                columns as in `audit`.
+            y_pred: the labels that were decided (1-d), or posteriors (2-d) in the order of the
                 reference's predictions.
             branch: the branch of a revealed mixture that was drawn for each row: the decision is
                 the pair. The reference is then `Predictor.counts`, which counts such pairs.
@@ -176,7 +132,7 @@ class Monitor:
             alarm.
         """
         return self.update_counts(
-            self._counted(y_true, sensitive_features, prediction, branch), check=check
+            self._counted(y_true, y_pred, sensitive_features, branch), check=check
         )
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
@@ -294,9 +250,9 @@ class Monitor:
                 "format": _FORMAT,
                 "budget": self.budget,
                 "confidence": self.confidence,
-                "labels": _plain(table.labels),
-                "groups": _plain(table.groups),
-                "predictions": _plain(table.predictions),
+                "labels": [to_plain(one) for one in table.labels],
+                "groups": [to_plain(one) for one in table.groups],
+                "predictions": [to_plain(one) for one in table.predictions],
                 "reference": {"counts": table.counts.tolist(), "rows": table.rows},
                 "all": {"counts": self._all.counts.tolist(), "rows": self.rows},
                 "windows": [
@@ -322,7 +278,7 @@ class Monitor:
                     f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}."
                 )
             axes = [
-                tuple(map(_hashable, state[name])) for name in ("labels", "groups", "predictions")
+                tuple(map(from_plain, state[name])) for name in ("labels", "groups", "predictions")
             ]
             shape = tuple(len(axis) for axis in axes)
             old = state["reference"]
@@ -351,11 +307,7 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file: all of it or nothing."""
-        target = Path(path)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self.to_json())
-        os.replace(name, target)
+        write_whole(Path(path), self.to_json(), parents=False)
 
     @staticmethod
     def load(path: str | Path) -> Monitor:
@@ -371,33 +323,27 @@ class Monitor:
     def _axes(self) -> tuple[Any, ...]:
         return self._all.labels, self._all.groups, self._all.predictions
 
-    def _counted(
-        self, y: ArrayLike, z: ArrayLike, u: ArrayLike, branch: ArrayLike | None
-    ) -> CountTable:
-        table, prediction = self.reference, np.asarray(u)
-        at_y, at_z = (
-            _places(y, table.labels, "y_true"),
-            _places(z, table.groups, "sensitive_features"),
-        )
-        counts = np.zeros_like(table.counts)
+    def _counted(self, y: Any, u: Any, z: Any, branch: ArrayLike | None) -> CountTable:
+        table, prediction = self.reference, as_array(u, "y_pred")
+        at_y = as_levels(y, "y_true").places(table.labels, "y_true")
+        at_z = as_groups(z).places(table.groups, "sensitive_features")
         if prediction.ndim == 2:
-            posterior = check_posteriors(prediction, "prediction")
+            posterior = posterior_matrix(prediction, "y_pred")
             if posterior.shape[1] != len(table.predictions):
                 raise InputError(
-                    f"`prediction` has {posterior.shape[1]} columns for the reference's "
-                    f"{len(table.predictions)} "
-                    f"predictions ({listed(table.predictions)})."
+                    f"`y_pred` has {posterior.shape[1]} columns for the reference's "
+                    f"{len(table.predictions)} predictions ({listed(table.predictions)})."
                 )
-            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": posterior})
-            np.add.at(counts, (at_y, at_z), posterior)
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": posterior})
+            shape = len(table.labels), len(table.groups)
+            counts, _ = soft_sums(posterior, at_y, at_z, shape, name="y_pred", want_moments=False)
         else:
+            decided = as_levels(u, "y_pred")
             if branch is not None:
-                pairs = np.empty(len(prediction), dtype=object)
-                pairs[:] = list(zip(np.asarray(branch).tolist(), prediction.tolist(), strict=True))
-                prediction = pairs
-            at_u = _places(prediction, table.predictions, "prediction")
-            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "prediction": at_u})
-            np.add.at(counts, (at_y, at_z, at_u), 1.0)
+                decided = intersect({"branch": as_levels(branch, "branch"), "y_pred": decided})
+            at_u = decided.places(table.predictions, "y_pred")
+            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": at_u})
+            counts = crosstab([at_y, at_z, at_u], table.counts.shape)
         return CountTable(counts, table.labels, table.groups, table.predictions, rows=n)
 
 
@@ -432,12 +378,6 @@ def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: 
         )
 
 
-def _places(values: ArrayLike, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
-    codes, levels = compact(values, name)
-    _refuse_unknown(levels, axis, name)
-    return np.array([axis.index(level) for level in levels], dtype=np.intp)[codes]
-
-
 def _array(values: Any, shape: tuple[int, ...]) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
@@ -446,14 +386,3 @@ def _array(values: Any, shape: tuple[int, ...]) -> Array:
             f"expected."
         )
     return array
-
-
-def _plain(levels: Sequence[Hashable]) -> list[Any]:
-    return [
-        list(level) if isinstance(level, tuple) else getattr(level, "item", lambda x=level: x)()
-        for level in levels
-    ]
-
-
-def _hashable(level: Any) -> Hashable:
-    return tuple(level) if isinstance(level, list) else level

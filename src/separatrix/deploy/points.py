@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core import information
 from separatrix.core.counts import CountTable
+from separatrix.core.metrics import measure
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import InputError
 
-__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "OperatingPoint", "Selection"]
+__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "OperatingPoint", "Option", "Selection"]
 
 Array = NDArray[np.float64]
 Metric = str | Callable[[Array], Any]
@@ -30,12 +30,13 @@ class Candidate:
     Args:
         path: what it is a point of, such as (method, inputs, recipe); the candidates of one path
             differ in λ alone.
-        trade_off: λ; a larger one is more cautious.
+        trade_off: λ.
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
         hold_out: counts of rows that did not train the model that would be shipped; needed for a
             confidence.
+        strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 
     path: Hashable
@@ -44,16 +45,17 @@ class Candidate:
     tables: Array
     metrics: Mapping[str, Any] = field(default_factory=dict)
     hold_out: CountTable | None = None
+    strict: str = "high"
+
+    @property
+    def strictness(self) -> float:
+        """Rises along the path towards its strict end."""
+        return self.trade_off if self.strict == "high" else -self.trade_off
 
     @cached_property
     def means(self) -> dict[str, float]:
         """Fold means of violation, utility, EO gap, accuracy and the further metrics."""
-        measured: dict[str, Any] = {
-            "violation": information.conditional_mutual_information(self.tables),
-            "utility": information.mutual_information(self.tables),
-            "eo_gap": information.eo_gap(self.tables),
-            "accuracy": information.accuracy(self.tables),
-        }
+        measured = measure(self.tables)
         return {
             name: float(np.mean(values)) for name, values in {**measured, **self.metrics}.items()
         }
@@ -141,27 +143,20 @@ class Selection:
     def __str__(self) -> str:
         asked = ", ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in self.budgets.items())
         sure = "by fold mean" if self.confidence is None else f"with confidence {self.confidence:g}"
+        head = (self.maximize, "price", "v", "u", "EO gap", "accuracy")
         lines = [
             f"Best {self.maximize} with {asked}, {sure} (without a budget: {self.best:.4f})",
-            f"  {'':15}{self.maximize:>10}{'price':>10}{'v':>10}{'u':>10}{'EO gap':>10}{'accuracy':>10}  model",
+            f"  {'':15}" + "".join(f"{name:>10}" for name in head) + "  model",
         ]
         for kind in self.asked:
-            if kind not in self.options:
+            option = self.options.get(kind)
+            if option is None:
                 lines.append(f"  {kind:15}none keeps the budget")
                 continue
-            option = self.options[kind]
-            m, mark = option.means, "→ " if option is self.chosen else "  "
-            numbers = (
-                option.value,
-                option.price,
-                m["violation"],
-                m["utility"],
-                m["eo_gap"],
-                m["accuracy"],
-            )
-            lines.append(
-                f"{mark}{kind:15}" + "".join(f"{x:10.4f}" for x in numbers) + f"  {option}"
-            )
+            shown = [option.means[m] for m in ("violation", "utility", "eo_gap", "accuracy")]
+            numbers = "".join(f"{x:10.4f}" for x in (option.value, option.price, *shown))
+            mark = "→ " if option is self.chosen else "  "
+            lines.append(f"{mark}{kind:15}{numbers}  {option}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import Levels, compact, listed
-from separatrix.core.counts import CountTable
-from separatrix.datasets import Grouping, Preprocessing
-from separatrix.datasets._columns import level_text, raw_columns
+from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import uniforms
+from separatrix.columns.features import as_numbers, raw_columns
+from separatrix.columns.frames import as_frame
+from separatrix.columns.groups import Grouping, group_codes
+from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
+from separatrix.core.counts import CountTable
+from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
@@ -206,37 +208,20 @@ class Predictor:
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
         z = self.group_codes(X, sensitive_features, len(posterior))
-        codes = codes_of(y, self.labels, "y")
-        if len(codes) != len(posterior):
-            raise InputError(
-                f"`y` must have one label per row, {len(posterior):,}, got {len(codes):,}."
-            )
-        cell = codes * len(self.groups) + z
-        shape = (len(self.labels), len(self.groups), posterior.shape[1])
-        counts, moments = (
-            np.zeros((shape[0] * shape[1], shape[2])),
-            np.zeros((shape[0] * shape[1], shape[2], shape[2])),
-        )
-        for one in np.unique(cell):
-            block = posterior[cell == one]
-            counts[one], moments[one] = block.sum(0), block.T @ block
+        codes = as_levels(y, "y").places(self.labels, "y")
+        check_lengths({"X": posterior, "y": codes})
+        shape = (len(self.labels), len(self.groups))
+        counts, moments = soft_sums(posterior, codes, z, shape)
         names: Levels = self.labels
         if len(self.components) > 1:
             names = tuple((b, label) for b in range(len(self.components)) for label in self.labels)
-        table = CountTable(
-            counts.reshape(shape),
-            self.labels,
-            self.groups,
-            names,
-            rows=len(cell),
-            moments=moments.reshape(*shape, -1),
-        )
+        table = CountTable(counts, self.labels, self.groups, names, len(codes), moments)
         return table.simplest()
 
     def matrix(self, X: Any) -> NDArray[Any]:
         """What the models see of raw rows: the float32 matrix, or the bases' posteriors."""
         if self.preprocessing is not None:
-            rows: Any = self.preprocessing.transform(_numbered(X, self.preprocessing.columns))
+            rows: Any = self.preprocessing.transform(X)
         elif self.bases and not self.features:
             rows = X  # a pipeline that reads its own columns
         else:
@@ -257,12 +242,7 @@ class Predictor:
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
-        codes = codes_of(joined(sensitive_features), self.groups, "sensitive_features")
-        if len(codes) != n:
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
-            )
-        return codes
+        return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
     def save(self, folder: str | Path) -> Path:
         """Write a folder: safetensors, a JSON manifest with checksums, MODEL_CARD.md. All of it or
@@ -281,18 +261,19 @@ class Predictor:
         return to_onnx(self, Path(path))
 
     def _numbers(self, X: Any) -> NDArray[Any]:
-        frame = nw.from_native(X, pass_through=True)
-        if isinstance(X, Mapping) or isinstance(frame, nw.DataFrame | nw.LazyFrame):
+        if isinstance(X, Mapping) or as_frame(X, "X") is not None:
             if not self.features:
                 raise InputError(
                     "The columns of this predictor have no names: pass a matrix with the columns "
                     "of training."
                 )
             columns = raw_columns(X, self.features)
-            return np.column_stack(
-                [np.asarray(columns[name], dtype=np.float32) for name in self.features]
-            )
-        rows = np.asarray(X, dtype=np.float32)
+            numbers = [as_numbers(columns[name], name) for name in self.features]
+            return np.column_stack(numbers).astype(np.float32)
+        try:
+            rows = as_array(X, "X").astype(np.float32)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"`X` must hold numbers: {error}.") from error
         if rows.ndim != 2 or (self.features and rows.shape[1] != len(self.features)):
             raise InputError(
                 f"`X` must have one row per person and the {len(self.features) or ''} columns of "
@@ -300,50 +281,6 @@ class Predictor:
                 f"got shape {rows.shape}."
             )
         return rows
-
-
-def _numbered(X: Any, columns: tuple[str, ...]) -> Any:
-    """An array's columns under the names x0, x1, … that `trace` gives them; anything else as it
-    is.
-    """
-    if (
-        isinstance(X, np.ndarray)
-        and X.ndim == 2
-        and all(name[:1] == "x" and name[1:].isdigit() for name in columns)
-    ):
-        return {f"x{i}": X[:, i] for i in range(X.shape[1])}
-    return X
-
-
-def joined(values: Any) -> Any:
-    """One column of groups; several columns joined as in training, like "f & young"."""
-    known = nw.from_native(values, allow_series=True, pass_through=True)
-    if isinstance(known, nw.Series):
-        return known.to_numpy()
-    if isinstance(known, nw.DataFrame):
-        columns = [known[name].to_list() for name in known.columns]
-    else:
-        array = np.asarray(values)
-        if array.ndim == 1:
-            return array
-        columns = [array[:, i].tolist() for i in range(array.shape[1])]
-    if len(columns) == 1:
-        return np.asarray(columns[0])
-    return np.array(
-        [" & ".join(map(level_text, row)) for row in zip(*columns, strict=True)], dtype=object
-    )
-
-
-def codes_of(values: Any, levels: Levels, name: str) -> NDArray[np.intp]:
-    codes, seen = compact(values, name)
-    known = {level_text(level): code for code, level in enumerate(levels)}
-    unknown = [level for level in seen if level_text(level) not in known]
-    if unknown:
-        raise InputError(
-            f"`{name}` holds {listed(unknown)}, which was not in training ({listed(levels)}): "
-            "the model cannot say anything about it."
-        )
-    return np.array([known[level_text(level)] for level in seen], dtype=np.intp)[codes]
 
 
 def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:

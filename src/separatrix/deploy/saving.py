@@ -1,9 +1,9 @@
 """A predictor on disk: a folder of plain numbers and plain text. Nothing in it is ever executed.
 
-    manifest.json        format, checksums, labels, groups, columns, models, budgets, audit, package
-    versions arrays.safetensors   the numbers of all models
-    base.skops           the scikit-learn classifiers behind a channel, if there are any, in skops'
-    audited format MODEL_CARD.md        for people, with frontier.svg
+- `manifest.json`: format, checksums, labels, groups, columns, models, budgets, audit, versions
+- `arrays.safetensors`: the numbers of all models
+- `base.skops`: the scikit-learn classifiers behind it, if there are any, in skops' audited format
+- `MODEL_CARD.md`: for people, with `frontier.svg`
 
 The checksums find files that were cut or changed, not a forger, who could compute them anew: sign
 the folder for that.
@@ -11,37 +11,32 @@ the folder for that.
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import json
-import os
 import platform
-import shutil
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card
-from separatrix.deploy.predictor import Component, Predictor
-from separatrix.deploy.wrapping import Wrapped
-from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.methods import get
-from separatrix.nn.networks import Networks
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.io import whole_folder
 
-__all__ = ["FORMAT", "load", "save"]
+if TYPE_CHECKING:
+    from separatrix.deploy.predictor import Predictor
+
+__all__ = [
+    "ARRAYS", "BASE", "FILES", "FORMAT", "MANIFEST", "checksum", "file_entry", "save", "skops_io",
+]  # fmt: skip
 
 FORMAT = 1
 MANIFEST, ARRAYS, BASE = "manifest.json", "arrays.safetensors", "base.skops"
-_FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
+FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
 _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
-_KINDS: dict[str, Any] = {"networks": Networks, "wrapped": Wrapped}
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux
 
 
 def save(predictor: Predictor, folder: Path) -> Path:
@@ -54,55 +49,9 @@ def save(predictor: Predictor, folder: Path) -> Path:
             f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
             f"it first."
         )
-    if not target.parent.is_dir():
-        raise InputError(
-            f"There is no folder {str(target.parent)!r} to write {target.name!r} into. Create it "
-            f"first."
-        )
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    try:
+    with whole_folder(folder) as temporary:
         _write(predictor, temporary)
-        temporary.chmod(0o755)
-        _replace(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)  # after an exchange this is the old model
     return folder
-
-
-def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
-    """A predictor that `Predictor.save` wrote; anything else is refused, and nothing in it is
-    executed.
-
-    Args:
-        folder: the folder.
-        trusted: further types that a scikit-learn base may hold, by full name, after you have
-            looked at them.
-    """
-    place = Path(folder)
-    manifest = _manifest(place)
-    _check_files(place, manifest["files"])
-    arrays = _arrays(place)
-    try:
-        prepared, grouping = manifest["preprocessing"], manifest["grouping"]
-        return Predictor(
-            labels=tuple(map(_level, manifest["labels"])),
-            groups=tuple(map(_level, manifest["groups"])),
-            components=tuple(
-                _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
-            ),
-            weights=tuple(float(entry["weight"]) for entry in manifest["components"]),
-            preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
-            features=tuple(manifest["features"]),
-            grouping=None if grouping is None else Grouping.from_dict(grouping),
-            bases=_bases(place / BASE, trusted) if BASE in manifest["files"] else (),
-            about=manifest["about"],
-        )
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, InputError | MissingExtraError):
-            raise
-        raise DataError(
-            f"{place / MANIFEST} does not describe a predictor ({type(error).__name__}: {error})."
-        ) from error
 
 
 def _write(predictor: Predictor, folder: Path) -> None:
@@ -130,10 +79,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
         components.append(
             {
                 "method": component.method,
-                "kind": next(
-                    (name for name, kind in _KINDS.items() if isinstance(component.fitted, kind)),
-                    "method",
-                ),
+                "kind": getattr(component.fitted, "kind", "method"),
                 "trade_off": component.trade_off,
                 "policy": component.policy,
                 "lane": component.lane,
@@ -144,7 +90,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
         )
     save_file(arrays, folder / ARRAYS)
     if predictor.bases:
-        _skops().dump(list(predictor.bases), folder / BASE)
+        skops_io().dump(list(predictor.bases), folder / BASE)
     card.write(predictor, folder)
     manifest = {
         "format": FORMAT,
@@ -158,146 +104,15 @@ def _write(predictor: Predictor, folder: Path) -> None:
         "components": components,
         "about": dict(predictor.about),
         "packages": _packages(),
-        "files": {path.name: _entry(path) for path in sorted(folder.iterdir())},
+        "files": {path.name: file_entry(path) for path in sorted(folder.iterdir())},
     }
     text = json.dumps(
-        manifest | {"checksum": _checksum(manifest)}, indent=1, ensure_ascii=False, default=_plain
+        manifest | {"checksum": checksum(manifest)}, indent=1, ensure_ascii=False, default=_plain
     )
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-    for path in folder.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
 
 
-def _replace(new: Path, target: Path) -> None:
-    """Put `new` in the place of `target` in one step, so that a kill leaves the old model or the
-    new one.
-    """
-    if not target.exists():
-        os.rename(new, target)
-        return
-    exchange = (
-        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-        if platform.system() == "Linux"
-        else None
-    )
-    here = -100  # AT_FDCWD
-    if (
-        exchange is not None
-        and exchange(here, os.fsencode(new), here, os.fsencode(target), _EXCHANGE) == 0
-    ):
-        return
-    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
-    os.rename(
-        target, old / target.name
-    )  # where there is no exchange: two steps, and the old model stays in `old`
-    os.rename(new, target)
-    shutil.rmtree(old)
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise DataError(
-            f"{str(folder)!r} is not a saved predictor: it has no {MANIFEST}."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read; the file was cut or changed ({error}).") from error
-    found = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(found, int):
-        raise DataError(f"{path} is not the manifest of a predictor.")
-    if found > FORMAT:
-        raise DataError(
-            f"{str(folder)!r} was saved in format {found} by a newer separatrix; this one reads "
-            f"up to {FORMAT}. Upgrade."
-        )
-    claimed = manifest.pop("checksum", None)
-    if claimed != _checksum(manifest):
-        raise DataError(
-            f"{path} was changed after it was written: its checksum does not match. Load another "
-            f"copy."
-        )
-    return manifest
-
-
-def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
-    here = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - {MANIFEST}
-    for name in sorted(here - set(files)):
-        raise DataError(
-            f"{str(folder)!r} holds {name!r}, which its manifest does not list. Remove it if you "
-            f"trust the rest."
-        )
-    for name in sorted(set(files) - _FILES):
-        raise DataError(
-            f"The manifest of {str(folder)!r} lists {name!r}, which no predictor has. It is not "
-            f"loaded."
-        )
-    for name, entry in files.items():
-        path = folder / name
-        if not path.is_file() or path.is_symlink():
-            raise DataError(f"{path} is missing. Load another copy of the model.")
-        if _entry(path) != entry:
-            raise DataError(
-                f"{path} was cut or changed: its checksum does not match the manifest. Load "
-                f"another copy."
-            )
-
-
-def _arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-    except ImportError as error:
-        raise MissingExtraError(
-            "Loading a predictor needs safetensors: pip install 'separatrix[deploy]'."
-        ) from error
-    try:
-        return dict(load_file(folder / ARRAYS))
-    except (SafetensorError, OSError, KeyError) as error:
-        raise DataError(f"{folder / ARRAYS} is not a whole safetensors file ({error}).") from error
-
-
-def _component(
-    index: int, entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> Component:
-    own = f"component{index}."
-    mine = {name[len(own) :]: array for name, array in arrays.items() if name.startswith(own)}
-    # networks need numpy only, where importing their method would need torch
-    kind = _KINDS.get(entry["kind"])
-    restore = get(entry["method"]).restore if kind is None else kind.restore
-    return Component(
-        method=entry["method"],
-        trade_off=float(entry["trade_off"]),
-        policy=entry["policy"],
-        fitted=restore(mine),
-        lane=int(entry["lane"]),
-        threshold=float(entry["threshold"]),
-        uses_groups=bool(entry["uses_groups"]),
-    )
-
-
-def _bases(path: Path, trusted: Sequence[str]) -> tuple[Any, ...]:
-    skops = _skops()
-    try:
-        unknown = [name for name in skops.get_untrusted_types(file=path) if name not in trusted]
-        if unknown:
-            raise DataError(
-                f"{path} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
-                f"loaded. If you know them, "
-                "pass load(folder, trusted=[...])."
-            )
-        return tuple(skops.load(path, trusted=list(trusted)))
-    except DataError:
-        raise
-    except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here
-        raise DataError(
-            f"{path} is not a whole skops file ({type(error).__name__}: {error})."
-        ) from error
-
-
-def _skops() -> Any:
+def skops_io() -> Any:
     try:
         import skops.io
     except ImportError as error:
@@ -307,7 +122,7 @@ def _skops() -> Any:
     return skops.io
 
 
-def _entry(path: Path) -> dict[str, Any]:
+def file_entry(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         return {
             "bytes": path.stat().st_size,
@@ -315,7 +130,7 @@ def _entry(path: Path) -> dict[str, Any]:
         }
 
 
-def _checksum(manifest: Mapping[str, Any]) -> str:
+def checksum(manifest: Mapping[str, Any]) -> str:
     text = json.dumps(manifest, sort_keys=True, ensure_ascii=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -331,7 +146,7 @@ def _packages() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, which `_level` makes tuples
+    """A level or a number as JSON has it; tuples become lists, which `from_plain` makes tuples
     again.
     """
     if isinstance(value, np.generic):
@@ -345,7 +160,3 @@ def _plain(value: Any) -> Any:
     raise InputError(
         f"{value!r} of type {type(value).__name__} cannot be written as JSON. Use text or numbers."
     )
-
-
-def _level(value: Any) -> Any:
-    return tuple(map(_level, value)) if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,7 @@ class Wrapped:
         bases: how many classifiers there are; a prediction is that of one of them drawn at random.
     """
 
+    kind: ClassVar[str] = "wrapped"
     channel: ThresholdChannel | SoftmaxChannel
     bases: int = 1
 
@@ -42,7 +43,10 @@ class Wrapped:
                 "A channel needs the group of every row: pass the group codes `z` as well."
             )
         components = np.split(np.asarray(X, dtype=np.float64), self.bases, axis=1)
-        q = [self.channel.predict_proba(p / p.sum(1, keepdims=True), z) for p in components]
+        q = [
+            self.channel.predict_proba(p / p.sum(1, keepdims=True), sensitive_features=z)
+            for p in components
+        ]
         return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -14,8 +14,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from separatrix.columns.values import Levels, compact
-from separatrix.deploy.predictor import Component, Predictor, codes_of, joined
+from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.values import Levels
+from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 from separatrix.methods import Fitted, Recipe
 from separatrix.nn.networks import Networks
@@ -63,7 +64,7 @@ class Base(ClassifierMixin, BaseEstimator):
                 stacklevel=4,
             )
             return np.zeros(n, dtype=np.intp), (0,)
-        codes, levels = compact(joined(values), "sensitive_features")
+        codes, levels = as_groups(values)
         if len(codes) != n:
             raise InputError(
                 f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
@@ -89,12 +90,7 @@ class Base(ClassifierMixin, BaseEstimator):
                 "`sensitive_features` to predict. Fit it with "
                 "use_sensitive=False to predict from X alone."
             )
-        codes = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
-        if len(codes) != n:
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
-            )
-        return codes
+        return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
 
     def _recipe(self) -> Recipe:
         return Recipe(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix import datasets, methods
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_posteriors
 from separatrix.deploy.choosing import select
 from separatrix.deploy.points import Candidate, OperatingPoint, Option
 from separatrix.deploy.predictor import Component, Predictor
@@ -209,8 +209,8 @@ def _candidates(
     for policy in ("randomized", "deterministic"):
         decided = q[good] if policy == "randomized" else hard(q[good])
         for k, i in enumerate(good):
-            table = CountTable.from_posteriors(
-                decided[k], y, z, labels=range(n_labels), sample_weight=weight
+            table = count_posteriors(
+                y, decided[k], sensitive_features=z, labels=range(n_labels), sample_weight=weight
             )
             metrics = {"auroc": [area[k]]}
             candidates.append(

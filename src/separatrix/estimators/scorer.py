@@ -11,8 +11,9 @@ from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from separatrix.columns.draws import uniforms
-from separatrix.columns.values import check_weight, compact, listed
-from separatrix.deploy.predictor import joined
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import listed
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import CrossFit, cross_fit
 from separatrix.optimum.separated import SeparatedScore
@@ -86,14 +87,14 @@ class SeparatedScorer(BaseEstimator):
         if not isinstance(X, dict) and np.ndim(X) != 1:
             validate_data(self, X, skip_check_array=True)
         labels = column_or_1d(y, warn=True)
-        codes, groups = compact(joined(sensitive_features), "sensitive_features")
-        z = np.asarray(codes, dtype=np.intp)
-        check_consistent_length(labels, z)
+        groups = as_groups(sensitive_features)
+        check_consistent_length(labels, groups.codes)
         weight = None
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(labels))
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, labels, z, weight = _safe_indexing(X, seen), labels[seen], z[seen], weight[seen]
+            X, labels, weight = _safe_indexing(X, seen), labels[seen], weight[seen]
+            groups = groups[seen].compact()
         self.classes_ = np.unique(labels)
         if len(self.classes_) != 2:
             raise InputError(
@@ -104,16 +105,16 @@ class SeparatedScorer(BaseEstimator):
             self.estimator,
             X,
             labels,
-            z,
+            np.asarray(groups.codes, dtype=np.intp),
             cv=self.cv,
             random_state=self.random_state,
             sample_weight=weight,
         )
-        self.groups_ = groups
+        self.groups_ = groups.levels
         self.score_: SeparatedScore = separate(
             labels,
             self.crossfit_.scores,
-            sensitive_features=np.array(groups, dtype=object)[z],
+            sensitive_features=groups,
             sample_weight=weight,
             penalty=self.penalty,
             borrow=True,
@@ -123,7 +124,7 @@ class SeparatedScorer(BaseEstimator):
     def level_proba(self, X: Any, sensitive_features: Any) -> Array:
         """P(S = level | x, z), array (n, m): the mean over the clones, levels rising."""
         check_is_fitted(self, "score_")
-        z = joined(sensitive_features)
+        z = as_groups(sensitive_features)
         each = [
             self.score_.level_proba(p, sensitive_features=z) for p in self.crossfit_.posteriors(X)
         ]
@@ -151,4 +152,4 @@ class SeparatedScorer(BaseEstimator):
         coins = uniforms(len(posteriors[0]), seed, ids, salt)
         member = (coins[:, 0] * len(posteriors)).astype(np.intp)
         p = np.stack(posteriors)[member, np.arange(len(member))]
-        return self.score_.drawn(p, coins[:, 1], sensitive_features=joined(sensitive_features))
+        return self.score_.drawn(p, coins[:, 1], sensitive_features=sensitive_features)

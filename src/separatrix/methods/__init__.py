@@ -30,20 +30,20 @@ from separatrix.nn.networks import Networks
 __all__ = [
     "PAPER",
     "TUNED",
+    "Adversary",
     "Batch",
     "Fitted",
     "Lane",
-    "Style",
     "Method",
     "Options",
     "Recipe",
-    "Adversary",
     "Sample",
+    "Style",
     "Supports",
     "fit",
     "get",
-    "style",
     "names",
+    "style",
 ]
 
 
@@ -104,6 +104,8 @@ class Method:
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
         erm_at_zero: λ = 0 is the method `erm`.
+        strict: the end of the grid at which it is strictest: "high" λ, as of a penalty's weight, or
+            "low", as of an allowed violation.
     """
 
     label: str
@@ -120,6 +122,7 @@ class Method:
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
     restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
     erm_at_zero: bool = False
+    strict: str = "high"
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
@@ -127,6 +130,8 @@ class Method:
                 f"The method {self.label!r} must declare either `loss` or `fit`, not both and not "
                 f"neither."
             )
+        if self.strict not in ("high", "low"):
+            raise InputError(f"`strict` must be 'high' or 'low', got {self.strict!r}.")
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:
         """The trade-offs that a recipe is meant for; those of the paper for one of its datasets,
@@ -151,7 +156,6 @@ def names() -> list[str]:
     )
 
 
-@cache
 def style(name: str) -> Style:
     """Label and colour, read off the method's file without importing it: a table needs neither
     torch nor fairlearn.
@@ -159,6 +163,23 @@ def style(name: str) -> Style:
     >>> style("cmi")
     Style(label='CMI', colour='#0072b2')
     """
+    declared = _declared(name)
+    return Style(*(ast.literal_eval(declared[field_name]) for field_name in Style._fields))
+
+
+def strict_end(name: str) -> str:
+    """`Method.strict`, read off the method's file without importing it.
+
+    >>> strict_end("cmi"), strict_end("exponentiated_gradient")
+    ('high', 'low')
+    """
+    declared = _declared(name)
+    return str(ast.literal_eval(declared["strict"])) if "strict" in declared else "high"
+
+
+@cache
+def _declared(name: str) -> dict[str | None, ast.expr]:
+    """What a method's file passes to `Method`, by name."""
     _check_name(name)
     source = files(__name__).joinpath(f"{name}.py").read_text(encoding="utf-8")
     (call,) = (
@@ -168,8 +189,7 @@ def style(name: str) -> Style:
         and [getattr(to, "id", "") for to in node.targets] == ["METHOD"]
     )
     assert isinstance(call, ast.Call)
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    return Style(*(ast.literal_eval(given[field_name]) for field_name in Style._fields))
+    return {keyword.arg: keyword.value for keyword in call.keywords}
 
 
 def get(name: str) -> Method:
@@ -202,7 +222,7 @@ def fit(
     recipe: str | Recipe = "default",
     use_sensitive: bool = True,
     device: str = "cpu",
-    jobs: int = 1,
+    n_jobs: int = 1,
     progress: bool = False,
 ) -> Fitted:
     """Train one method on every lane: the whole (λ × fold × seed) grid is one call.
@@ -213,7 +233,7 @@ def fit(
         lanes: the networks to train.
         recipe: the name of one of the method's recipes, or a `Recipe`.
         use_sensitive: input [Z|X] (True) or X alone.
-        device, jobs, progress: see `Options`.
+        device, n_jobs, progress: see `Options`.
 
     Returns:
         Its policies, in the order of the lanes.
@@ -235,7 +255,7 @@ def fit(
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
-    options = Options(chosen, use_sensitive, device, jobs, progress)
+    options = Options(chosen, use_sensitive, device, n_jobs, progress)
     if method.fit is not None:
         return method.fit(sample, lanes, options)
     from separatrix.nn.stack import train

@@ -179,7 +179,7 @@ def _train_all(
     """One network for each question, trained as one stack, with its decisions on its own rows."""
     problems = torch.tensor(np.stack(list(asked.values())))
     stack = [Lane(float(i), lanes[lane].rows, lanes[lane].seed) for i, lane in enumerate(asked)]
-    quiet = Options(options.recipe, options.use_sensitive, options.device, options.jobs)
+    quiet = Options(options.recipe, options.use_sensitive, options.device, options.n_jobs)
     networks = train(sample, stack, quiet, partial(weighted_loss, problems=problems))
     answers = {}
     for i, lane in enumerate(asked):
@@ -286,6 +286,7 @@ METHOD = Method(
     colour="#7f3c8d",
     reference="Agarwal et al. (2018), A reductions approach to fair classification; fairlearn",
     trade_offs=(0.005, 0.01, 0.02, 0.05, 0.1),
+    strict="low",  # λ is the violation that is allowed
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Mixture.restore,

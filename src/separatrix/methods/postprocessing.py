@@ -35,17 +35,21 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from separatrix.columns.values import check_lengths, check_posteriors, check_weight, compact
-from separatrix.core.counts import soft_counts
+from separatrix.columns.counting import soft_counts
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import binary_score, check_posteriors, check_weight
+from separatrix.columns.values import as_levels, check_lengths
 from separatrix.core.information import mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
+from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.limits import BinaryLimit, SoftmaxLimit, limit
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel, binary_score
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["METHOD", "ChannelClassifier", "fit"]
@@ -88,7 +92,10 @@ class ChannelPolicies:
         ):
             if status == "ok":
                 q[lane] = np.mean(
-                    [channel.predict_proba(scores[ensemble].mean(0), z) for ensemble in own.T],
+                    [
+                        channel.predict_proba(scores[ensemble].mean(0), sensitive_features=z)
+                        for ensemble in own.T
+                    ],
                     axis=0,
                 )
         return q
@@ -183,12 +190,14 @@ def _channels(
         scores
     ).all():  # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
-    codes, seen = compact(z, "z")
+    codes, seen = as_levels(z, "z")
     wanted = np.asarray(trade_offs)
     share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:
-        best = limit(scores, y, z, sample_weight=weight, points=2, tolerance=1e-4)
-        assert isinstance(best, BinaryLimit)
+        best = limit(
+            y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4
+        )
+        assert isinstance(best, DecisionLimit)
         levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
         curve = certified_curve(best.regions, levels, tolerance=1e-4)
         exact: list[Channel] = [
@@ -293,7 +302,7 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
         self,
         X: Any,
         y: ArrayLike,
-        sensitive_features: ArrayLike,
+        sensitive_features: Any,
         sample_weight: ArrayLike | None = None,
     ) -> ChannelClassifier:
         """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of
@@ -303,7 +312,7 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"`share` is a share of the utility, between 0 and 1, got {self.share}."
             )
-        codes, labels = compact(y, "y")
+        codes, labels = as_levels(y, "y")
         weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
         self.classes_ = np.asarray(labels)
         if self.estimator is None or self.prefit:
@@ -320,8 +329,13 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
                 scores[test] = self._posteriors(own, _safe_indexing(X, test))
                 fitted.append(own)
             self.estimators_ = tuple(fitted)
-        self.limit_: BinaryLimit | SoftmaxLimit = limit(
-            scores, codes, sensitive_features, sample_weight=weight, random_state=self.random_state
+        coded = as_groups(sensitive_features)
+        self.limit_: DecisionLimit | LabelLimit | SoftmaxLimit = limit(
+            codes,
+            scores,
+            sensitive_features=coded,
+            sample_weight=weight,
+            random_state=self.random_state,
         )
         wanted = (
             float(self.limit_.violation[-1])
@@ -329,30 +343,29 @@ class ChannelClassifier(ClassifierMixin, BaseEstimator):
             else float(self.max_violation)
         )
         strictest = float(self.limit_.violation[0])
-        self.channel_: Channel = self.limit_.channel(
+        self.channel_: Channel = self.limit_.rule(
             max(wanted, strictest if strictest < 1e-6 else wanted)
         )
         if self.share < 1.0:
-            z, groups = compact(sensitive_features, "sensitive_features")
-            law = soft_counts(
-                self.channel_.predict_proba(scores, sensitive_features),
-                codes,
-                z,
-                sample_weight=weight,
-            )
+            z, groups = coded
+            q = self.channel_.predict_proba(scores, sensitive_features=coded)
+            law = soft_counts(codes, q, sensitive_features=z, sample_weight=weight)
             useful = float(mutual_information(law))
             (self.channel_,) = noise_aware_channels(
                 scores, codes, z, [self.share], groups, reference=useful, sample_weight=weight
             )
         return self
 
-    def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
+    def predict_proba(self, X: Any, sensitive_features: Any) -> Array:
         """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
-        q = [self.channel_.predict_proba(scores, sensitive_features) for scores in self._scores(X)]
+        z = as_groups(sensitive_features)
+        q = [
+            self.channel_.predict_proba(scores, sensitive_features=z) for scores in self._scores(X)
+        ]
         return np.asarray(np.mean(q, axis=0))
 
     def predict(
-        self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None
+        self, X: Any, sensitive_features: Any, random_state: int | None = None
     ) -> NDArray[Any]:
         """Draw the prediction of each row; the same `random_state` draws the same."""
         q = self.predict_proba(X, sensitive_features)

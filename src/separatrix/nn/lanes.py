@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import check_lengths, check_weight
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Batch", "Lane", "Loss", "Options", "Recipe", "Adversary", "Sample"]
+__all__ = ["Adversary", "Batch", "Lane", "Loss", "Options", "Recipe", "Sample"]
 
 Codes = NDArray[np.int64]
 
@@ -116,7 +117,6 @@ class Recipe:
             full batches. The number of updates stays that of `batch`.
         running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch
             alone.
-        weight_decay: decoupled, as in AdamW.
         patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has
             not improved for so many epochs, and keep its best weights; None trains on all rows to
             the end.
@@ -133,7 +133,6 @@ class Recipe:
     cosine: bool = False
     exact: bool = False
     running: float = 0.0
-    weight_decay: float = 0.0
     patience: int | None = None
     piecewise_linear: int = 0
 
@@ -166,14 +165,14 @@ class Options:
         recipe: how networks are trained.
         use_sensitive: input [Z|X] (True) or X alone.
         device: a torch device.
-        jobs: processes; each trains chunks of lanes with one thread.
+        n_jobs: processes; each trains chunks of lanes with one thread.
         progress: show a progress bar.
     """
 
     recipe: Recipe = field(default_factory=Recipe)
     use_sensitive: bool = True
     device: str = "cpu"
-    jobs: int = 1
+    n_jobs: int = 1
     progress: bool = False
 
 

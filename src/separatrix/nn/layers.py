@@ -116,18 +116,16 @@ class Layers:
 
 
 class Adam:
-    """Adam on one flat tensor, with bias correction and decoupled weight decay."""
+    """Adam on one flat tensor, with bias correction."""
 
-    def __init__(self, flat: Tensor, weight_decay: float = 0.0) -> None:
-        self.flat, self.weight_decay = flat, weight_decay
+    def __init__(self, flat: Tensor) -> None:
+        self.flat = flat
         self.first, self.second = torch.zeros_like(flat), torch.zeros_like(flat)
         self.count = 0
 
     def step(self, gradient: Tensor, learning_rate: float) -> None:
         """One update of every lane."""
         self.count += 1
-        if self.weight_decay:
-            self.flat.mul_(1.0 - learning_rate * self.weight_decay)
         self.first.lerp_(gradient, 0.1)
         self.second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
         # m̂ / (sqrt(v̂) + ε), with the corrections moved out of the tensors

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +34,7 @@ class Networks:
         piecewise_linear: of the columns of X, inputs beside them.
     """
 
+    kind: ClassVar[str] = "networks"  # in a saved predictor: needs numpy only, no method's file
     weights: tuple[NDArray[np.float32], ...]
     biases: tuple[NDArray[np.float32], ...]
     n_groups: int
@@ -96,7 +97,7 @@ class Networks:
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
         codes = [_STATUS.index(s) for s in self.status]
-        named |= {f"ramp_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
+        named |= {f"piece_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
         return named | {
             "n_groups": np.array(self.n_groups),
             "status": np.array(codes),
@@ -114,7 +115,7 @@ class Networks:
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
             # networks that were saved before there were piecewise_linear have none
-            PiecewiseLinear(*(arrays[f"ramp_{name}"] for name in _RAMPS))
+            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _RAMPS))
             if "piece_column" in arrays
             else NO_PIECES,
         )

@@ -8,17 +8,19 @@ convolution before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from pickle import UnpicklingError
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.errors import DataError, MissingExtraError
 
-__all__ = ["ResNet18", "load_weights"]
+__all__ = ["ResNet18", "cached_weights", "embedder", "load_weights"]
 
 _EPS = 1e-5  # torchvision's batch normalisation
 
@@ -119,3 +121,18 @@ class ResNet18:
             y = F.conv2d(y, *second, padding=1)
             x = F.relu(y + (x if shortcut is None else F.conv2d(x, *shortcut, stride=stride)))
         return x.mean((2, 3))
+
+
+def embedder(path: Path) -> tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], int]:
+    """The network of a weight file as a function from pixels to features, and their number."""
+    network = ResNet18(load_weights(path))
+
+    def features(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(network(torch.from_numpy(pixels)).numpy())
+
+    return features, network.width
+
+
+def cached_weights(name: str) -> Path:
+    """Where torch keeps weights that it once downloaded."""
+    return Path(torch.hub.get_dir()) / "checkpoints" / name

@@ -77,7 +77,9 @@ def train(
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
     with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
-        for result in Parallel(n_jobs=min(options.jobs, len(parts)), return_as="generator")(calls):
+        for result in Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")(
+            calls
+        ):
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))
@@ -164,7 +166,7 @@ def _train_chunk(
     layers = Layers(
         (feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind
     )
-    adam = Adam(layers.flat, recipe.weight_decay)
+    adam = Adam(layers.flat)
     against = (
         None
         if adversary is None

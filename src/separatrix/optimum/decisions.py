@@ -29,6 +29,7 @@ from separatrix.optimum.violation_budget import best_linear
 __all__ = ["DecisionCurve", "group_curves", "rule_of", "solve"]
 
 Array = NDArray[np.float64]
+_CLOSE = 1e-6
 
 
 class DecisionCurve(NamedTuple):
@@ -48,7 +49,7 @@ def solve(
     budget: str = "eo_gap",
     levels: Array,
     groups: Sequence[Hashable] | None = None,
-    tolerance: float = 1e-6,
+    tolerance: float | None = None,
 ) -> DecisionCurve:
     """The best rates for every level of the budget.
 
@@ -59,8 +60,8 @@ def solve(
         budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
         levels: budgets, rising, none negative.
         groups: names of the groups, where a cost differs between them.
-        tolerance: where the search for a bound may stop; 5e-5 nats at least for the utility
-            under a violation.
+        tolerance: where the search for a bound may stop; 1e-6, for the utility under a
+            violation 5e-5 nats.
 
     >>> from separatrix.optimum.geometry import roc_curve
     >>> good = roc_curve(np.array([2.0, 1.0]), np.array([9.0, 1.0]), np.array([1.0, 9.0]))
@@ -86,23 +87,25 @@ def solve(
 
 
 def _under_violation(
-    regions: Regions, value: Value, levels: Array, tolerance: float
+    regions: Regions, value: Value, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     if value.price is None:
-        curve = certified_curve(regions, levels, max(tolerance, 5e-5))
+        curve = certified_curve(regions, levels, 5e-5 if tolerance is None else tolerance)
         return curve.rates, curve.upper
     separated = _best_separated(regions, value)
     rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
     upper = np.asarray(value(rates))
     some = levels > 0
     if some.any():
-        rates[some], bound = best_linear(regions, value.price, levels[some], separated, tolerance)
+        rates[some], bound = best_linear(
+            regions, value.price, levels[some], separated, tolerance or _CLOSE
+        )
         upper[some] = value.constant + bound
     return rates, upper
 
 
 def _under_widths(
-    regions: Regions, value: Value, budget: Budget, levels: Array, tolerance: float
+    regions: Regions, value: Value, budget: Budget, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     programme = Programme(regions, budget)
     rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
@@ -112,7 +115,7 @@ def _under_widths(
             rates[j] = _best_separated(regions, value)
             upper[j] = value(rates[j])
         elif value.price is None:
-            rates[j], upper[j] = programme.most_useful(level, tolerance)
+            rates[j], upper[j] = programme.most_useful(level, tolerance or _CLOSE)
         else:
             rates[j], bound = programme.support(regions.mass * value.price, level)
             upper[j] = value.constant + bound

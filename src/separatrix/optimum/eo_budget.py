@@ -149,7 +149,7 @@ class Programme:
         if used > level:
             pull = (1.0 - level / used) * (self.widths.max(0) > 0)
             x += pull * here * (np.array([high[0], low[1]]) - x)  # s up, t down: inside the region
-        return x
+        return np.clip(x, 0.0, 1.0)
 
     def _upper(self, direction: Array, multiplier: Array, level: float) -> float:
         m, n = len(self.widths), len(self._bound)

@@ -61,7 +61,8 @@ def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
             lacks one of the labels has no rate for it: that rate is free, and the region is the
                 whole square.
 
-    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+    >>> positive, negative = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
+    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), positive, negative)
     >>> curve.rates[curve.hull].tolist()
     [[0.0, 0.0], [0.0, 0.5], [1.0, 1.0]]
     """
@@ -120,7 +121,7 @@ class Regions:
         """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
         return self._project(xi)[0]
 
-    def maximise(self, kappa: Array, mean: Array, steps: int = 120) -> tuple[Array, Array]:
+    def maximise(self, kappa: Array, mean: Array, steps: int = 60) -> tuple[Array, Array]:
         r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with that normal; ξ and x(ξ).
 
         κ (n, 2), or (n, groups, 2) where the groups' rates have different prices; ξ likewise.

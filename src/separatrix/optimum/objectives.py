@@ -21,7 +21,16 @@ from separatrix.columns.values import listed
 from separatrix.errors import InputError
 from separatrix.optimum.geometry import rates_utility, rates_violation
 
-__all__ = ["BUDGETS", "OBJECTIVES", "Budget", "Cost", "Objective", "budget_named", "objective_of"]
+__all__ = [
+    "BUDGETS",
+    "OBJECTIVES",
+    "Budget",
+    "Cost",
+    "Objective",
+    "budget_named",
+    "objective_of",
+    "parse_cost",
+]
 
 Array = NDArray[np.float64]
 PerGroup = float | Mapping[Hashable, float]
@@ -155,6 +164,21 @@ def objective_of(maximize: str | Cost) -> Objective:
             f"got {maximize!r}."
         )
     return OBJECTIVES[maximize]
+
+
+def parse_cost(text: str) -> Cost:
+    """A cost as the command line writes it.
+
+    >>> parse_cost("fp=1,fn=5")
+    Cost(false_positive=1.0, false_negative=5.0)
+    """
+    parts = dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    try:
+        if set(parts) != {"fp", "fn"}:
+            raise ValueError
+        return Cost(float(parts["fp"]), float(parts["fn"]))
+    except ValueError:
+        raise InputError(f"A cost is written fp=1,fn=5, got {text!r}.") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ law of the labels, C_z a stochastic matrix. Both need the group when they predic
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,32 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from separatrix.columns.values import Levels, check_lengths, check_posteriors, encode, listed
+from separatrix.columns.groups import group_codes
+from separatrix.columns.scores import binary_score, check_posteriors
+from separatrix.columns.values import Levels
 from separatrix.errors import InputError
 
-__all__ = ["SoftmaxChannel", "ThresholdChannel", "balanced", "binary_score", "group_codes"]
+__all__ = ["SoftmaxChannel", "ThresholdChannel", "balanced"]
 
 Array = NDArray[np.float64]
-
-
-def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
-    """One score per row: a column of scores, or the second of two columns of posteriors."""
-    try:
-        s = np.asarray(scores, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be numbers, one score per row: {error}.") from error
-    if s.ndim == 2 and s.shape[1] == 2:
-        s = check_posteriors(s, name)[:, 1]
-    if s.ndim != 1:
-        raise InputError(
-            f"`{name}` must be one score per row (n,) or two posteriors (n, 2), got shape "
-            f"{s.shape}."
-        )
-    if not np.isfinite(s).all():
-        raise InputError(
-            f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite."
-        )
-    return s
 
 
 def balanced(p: Array, prior: Array) -> Array:
@@ -53,21 +35,6 @@ def balanced(p: Array, prior: Array) -> Array:
     """
     likelihood = p / prior
     return np.asarray(likelihood / likelihood.sum(1, keepdims=True))
-
-
-def group_codes(z: Any, groups: Levels, name: str = "z") -> NDArray[np.intp]:
-    """Positions of the groups in `groups`; a group without a channel is an error, never a guess."""
-    codes, levels = encode(z, name)
-    position = {level: i for i, level in enumerate(groups)}
-    place = np.array([position.get(level, -1) for level in levels], dtype=np.intp)
-    result = place[codes]
-    if (result < 0).any():
-        unknown: list[Hashable] = [levels[i] for i in np.unique(codes[result < 0]).tolist()]
-        raise InputError(
-            f"`{name}` holds {listed(unknown)}, for which there is no channel; it was fitted on "
-            f"{listed(groups)}."
-        )
-    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +52,16 @@ class ThresholdChannel:
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
 
-    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """Posteriors of U, array (n, 2).
 
-        >>> c = ThresholdChannel((0, 1), (np.array([0.7]), np.array([0.8, 0.5])), (np.array([1.0]), np.array([1.0, 0.25])))
-        >>> c.predict_proba([0.7, 0.6, 0.6], [0, 0, 1])[:, 1]
+        >>> thresholds = np.array([0.7]), np.array([0.8, 0.5])
+        >>> c = ThresholdChannel((0, 1), thresholds, (np.array([1.0]), np.array([1.0, 0.25])))
+        >>> c.predict_proba([0.7, 0.6, 0.6], sensitive_features=[0, 0, 1])[:, 1]
         array([1.  , 0.  , 0.25])
         """
-        s, codes = binary_score(scores), group_codes(z, self.groups)
-        check_lengths({"scores": s, "z": codes})
+        s = binary_score(scores)
+        codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
         q = np.zeros(len(s))
         for k, (thresholds, levels) in enumerate(zip(self.thresholds, self.levels, strict=True)):
             rows = codes == k
@@ -138,15 +106,16 @@ class SoftmaxChannel:
     mix: Array
     prior: Array | None = None
 
-    def predict_proba(self, scores: ArrayLike, z: ArrayLike) -> Array:
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """Posteriors of U, array (n, K).
 
-        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]), np.eye(3)[None])
-        >>> c.predict_proba([[1.0, 0.0, 0.0]], ["a"])
+        >>> bias = np.log([[0.5, 0.25, 0.25]])
+        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), bias, np.eye(3)[None])
+        >>> c.predict_proba([[1.0, 0.0, 0.0]], sensitive_features=["a"])
         array([[0.5 , 0.25, 0.25]])
         """
-        p, codes = check_posteriors(scores, "scores"), group_codes(z, self.groups)
-        check_lengths({"scores": p, "z": codes})
+        p = check_posteriors(scores, "scores")
+        codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
         if p.shape[1] != self.weight.shape[2]:
             raise InputError(
                 f"`scores` has {p.shape[1]} columns, the channel was fitted on "

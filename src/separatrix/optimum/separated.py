@@ -25,10 +25,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.draws import uniforms
-from separatrix.columns.values import Levels, check_lengths
+from separatrix.columns.groups import group_codes
+from separatrix.columns.scores import binary_score
+from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.rules import binary_score, group_codes
 
 __all__ = ["SeparatedDecision", "SeparatedScore"]
 
@@ -111,7 +112,7 @@ class SeparatedScore:
         """v = I(S; Z | Y) in nats on the fitted law: zero but for a penalty."""
         return float(conditional_mutual_information(self.table))
 
-    def level_proba(self, scores: ArrayLike, *, sensitive_features: ArrayLike) -> Array:
+    def level_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """P(S = level | score, group), array (n, m), the levels rising.
 
         Args:
@@ -128,7 +129,7 @@ class SeparatedScore:
         self,
         scores: ArrayLike,
         *,
-        sensitive_features: ArrayLike,
+        sensitive_features: Any,
         random_state: int | None = 0,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
@@ -143,7 +144,7 @@ class SeparatedScore:
         coin = uniforms(len(binary_score(scores)), random_state, ids, salt)[:, 1]
         return self.drawn(scores, coin, sensitive_features=sensitive_features)
 
-    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: ArrayLike) -> Array:
+    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any) -> Array:
         """The level of each row for given coins in [0, 1), array (n,)."""
         rows, bins = self._bins(scores, sensitive_features)
         place = np.empty(len(bins), dtype=np.intp)
@@ -197,12 +198,11 @@ class SeparatedScore:
         )
 
     def _bins(
-        self, scores: ArrayLike, sensitive_features: ArrayLike
+        self, scores: ArrayLike, sensitive_features: Any
     ) -> tuple[list[NDArray[np.intp]], NDArray[np.intp]]:
         """The rows of each group, and every row's bin."""
         s = binary_score(scores)
-        codes = group_codes(sensitive_features, self.groups, "sensitive_features")
-        check_lengths({"scores": s, "sensitive_features": codes})
+        codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
         rows, bins = [], np.empty(len(s), dtype=np.intp)
         for k, cut in enumerate(self.thresholds):
             here = np.flatnonzero(codes == k)
@@ -224,7 +224,7 @@ class SeparatedDecision:
     score: SeparatedScore
     first: int
 
-    def predict_proba(self, scores: ArrayLike, *, sensitive_features: ArrayLike) -> Array:
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """Probabilities of the two decisions, array (n, 2)."""
         q = self.score.level_proba(scores, sensitive_features=sensitive_features)
         yes = np.clip(q[:, self.first :].sum(1), 0.0, 1.0)

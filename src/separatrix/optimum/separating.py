@@ -18,14 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import (
-    Levels,
-    check_lengths,
-    check_levels,
-    check_weight,
-    compact,
-    listed,
-)
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import binary_score, check_weight
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.errors import InputError
 from separatrix.optimum.arcs import lower_curve
 from separatrix.optimum.borrowing import group_curves_borrowing
@@ -33,7 +28,6 @@ from separatrix.optimum.decisions import group_curves
 from separatrix.optimum.geometry import RocCurve
 from separatrix.optimum.relaxed import relaxed_score
 from separatrix.optimum.rising import rising_kernel
-from separatrix.optimum.rules import binary_score
 from separatrix.optimum.score_levels import best_cuts
 from separatrix.optimum.separated import SeparatedScore
 
@@ -47,7 +41,7 @@ def separate(
     y_true: ArrayLike,
     scores: ArrayLike,
     *,
-    sensitive_features: ArrayLike,
+    sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
     penalty: float | None = None,
     levels: int | None = None,
@@ -67,7 +61,7 @@ def separate(
         y_true: labels, two values; S says how probable the second (in sorted order) is.
         scores: any score (n,), higher for the second label, or posteriors (n, 2). Take scores of
             rows that the model did not see in training: others flatter S.
-        sensitive_features: the group of each row; any number of groups.
+        sensitive_features: the group of each row, of one or several columns; any number of groups.
         sample_weight: weight of each row.
         penalty: β ≥ 0, or None for exact separation.
         levels: at most this many values: the best such score at v = 0. Not with a penalty.
@@ -111,7 +105,7 @@ def separation_path(
     y_true: ArrayLike,
     scores: ArrayLike,
     *,
-    sensitive_features: ArrayLike,
+    sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
     penalties: Sequence[float] = (100.0, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.0),
     borrow: bool = False,
@@ -213,9 +207,7 @@ def _checked(
     y_true: ArrayLike, scores: ArrayLike, z: Any, sample_weight: ArrayLike | None
 ) -> tuple[Codes, Array, Codes, Array, Levels, Levels]:
     """Codes of labels and groups, scores, weights, and the names; both labels have weight."""
-    y_codes, labels = compact(y_true, "y_true")
-    z_codes, groups = compact(z, "sensitive_features")
-    check_levels(groups, "sensitive_features")
+    (y_codes, labels), (z_codes, groups) = as_levels(y_true, "y_true"), as_groups(z)
     s = binary_score(scores)
     n = check_lengths({"y_true": y_codes, "scores": s, "sensitive_features": z_codes})
     w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)

@@ -144,7 +144,7 @@ class _Roots:
     def _maximise(self, kappa: Array, start: Array) -> tuple[Array, Array]:
         """Rates x(κ) from the overall rates of `start` by Newton's method, and the bound on J."""
         mean = np.clip(self.regions.mean(start), _AWAY, 1.0 - _AWAY)
-        x = self.regions.maximise(kappa, mean, steps=60)[1]
+        x = self.regions.maximise(kappa, mean)[1]
         return x, self.regions.bound(kappa, x)
 
     def mix(self) -> None:

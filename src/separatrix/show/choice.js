@@ -1,14 +1,14 @@
 // The data, the state of the page, the chosen point and the budgets.
 // Every string of the data goes into the page as text (textContent, setAttribute), never as HTML.
 const data = JSON.parse(document.getElementById("data").textContent);
-const NAMES = {
-  violation: "v = I(U;Z|Y), nats", utility: "u = I(U;Y), nats", eo_gap: "EO gap", accuracy: "accuracy", auroc: "AUROC",
-};
-const SHORT = { violation: "v", utility: "u", eo_gap: "EO gap", accuracy: "accuracy", auroc: "AUROC" };
-const METRICS = Object.keys(SHORT);
+const METRIC = Object.fromEntries(data.metrics.map((m) => [m.name, m]));
+const NAMES = Object.fromEntries(data.metrics.map((m) => [m.name, m.axis]));
+const SHORT = Object.fromEntries(data.metrics.map((m) => [m.name, m.label]));
+const METRICS = Object.keys(METRIC);
+const BUDGETS = METRICS.filter((m) => METRIC[m].lower);
 const state = {
   dataset: 0, policy: "randomized", x: "violation", y: "utility", scope: "all", t: 0, pick: null,
-  budget: { violation: null, eo_gap: null }, stretch: false, hidden: new Set(),
+  budget: Object.fromEntries(BUDGETS.map((m) => [m, null])), stretch: false, hidden: new Set(),
 };
 const at = (id) => document.getElementById(id);
 const d = () => data.datasets[state.dataset];
@@ -18,12 +18,12 @@ for (const one of data.datasets) {
 }
 const points = () => d().points[state.policy];
 const path = () => d().envelopes[state.policy][state.x][state.y][state.scope];
-const mixes = () => state.y !== "auroc"; // the AUROC of a mixture is not the mean of its parts
+const mixes = () => METRIC[state.y].mixes; // the AUROC of a mixture is not the mean of its parts
 
 // ---------------------------------------------------------------- small things
 const nats = (x) => (x === 0 || Math.abs(x) >= 0.001 ? x.toFixed(4) : x.toExponential(1));
 const number = (metric, x) =>
-  x === null || x === undefined ? "–" : metric === "violation" || metric === "utility" ? nats(x) : x.toFixed(4);
+  x === null || x === undefined ? "–" : METRIC[metric].nats ? nats(x) : x.toFixed(4);
 const percent = (x) => `${+(100 * x).toPrecision(3)} %`;
 const SPELLED = { randomized: "randomised", deterministic: "deterministic" };
 const called = (p) => `${d().series[p.series].label}, λ = ${+p.trade_off.toPrecision(4)}` +

@@ -16,23 +16,22 @@ from scipy.special import ndtri
 
 from separatrix.auditing.result import Audit
 from separatrix.auditing.view import measures
+from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
+from separatrix.core.metrics import METRICS, budgets, objectives
 from separatrix.errors import InputError
-from separatrix.runs.store import POLICIES, select
-from separatrix.show.results import Results
-from separatrix.show.series import Series, legend_names
+from separatrix.runs.results import Results
+from separatrix.runs.store import POLICIES
+from separatrix.runs.tidy import select
+from separatrix.show.series import Series, legend_names, main_series
+from separatrix.show.series import series as series_of
+from separatrix.show.tables import secant_price
 from separatrix.statistics import bounds
 
 __all__ = ["content", "pooled"]
 
-METRICS = ("violation", "utility", "eo_gap", "accuracy", "auroc")
-X_AXES = ("violation", "eo_gap")
-MIXING = (
-    "utility",
-    "accuracy",
-)  # of a revealed mixture these are the weighted means; an AUROC is not
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
 
@@ -54,6 +53,11 @@ def content(
         "folder": folder,
         "models": any((Path(folder) / "models").glob("*.safetensors")),
         "confidence": confidence,
+        "metrics": [
+            {"name": name, "label": m.label, "axis": m.axis, "nats": m.nats, "mixes": m.mixes}
+            | {"lower": m.lower_is_better}
+            for name, m in METRICS.items()
+        ],
         "quantile": float(ndtri((1 + confidence) / 2)),
         "datasets": [
             _dataset(results, name, confidence, posterior_audit) for name in results.datasets
@@ -65,8 +69,8 @@ def _dataset(
     results: Results, name: str, confidence: float, posterior_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
-    series = results.series(name)
-    labels, main = legend_names(series), set(results.main(name))
+    series = series_of(select(results.mean, dataset=name))
+    labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
     hulls = {
@@ -89,7 +93,7 @@ def _dataset(
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": [str(group) for group in about["groups"]],
+        "groups": [group_name(from_plain(group)) for group in about["groups"]],
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main}
@@ -144,8 +148,8 @@ def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
     no part.
     """
     out: dict[str, Any] = {}
-    for x in X_AXES:
-        for y in ("utility", "accuracy", "auroc"):
+    for x in budgets():
+        for y in objectives():
             for scope in (EVERYTHING, *range(len(main))):
                 place = [
                     i
@@ -155,7 +159,7 @@ def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
                     and None not in (p["mean"][x], p["mean"][y])
                 ]
                 a, b = (np.array([points[i]["mean"][m] for i in place]) for m in (x, y))
-                index = concave_envelope(a, b).index if place and y in MIXING else pareto(a, b)
+                index = concave_envelope(a, b).index if place and METRICS[y].mixes else pareto(a, b)
                 out.setdefault(x, {}).setdefault(y, {})[str(scope)] = [place[i] for i in index]
     return out
 
@@ -224,7 +228,7 @@ def pooled(
         0,
     )
     about = results.about[dataset]
-    labels, groups = (tuple(about[name]) for name in ("labels", "groups"))
+    labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 
@@ -323,6 +327,13 @@ def _notes(
                 f"{lost['message'][0]}). Points that "
                 "lost a fold are on no envelope."
             )
+    line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
+    if line is not None:
+        notes.append(
+            f"Between ERM without and with the group, each nat of violation buys {line.slope:.3g} "
+            "nats of utility: by concavity, going below the violation of the former costs at least "
+            "as much per nat."
+        )
     if results.limit(dataset) is None:
         notes.append("The limit of post-processing was not computed for these records.")
     if len(about["labels"]) > 2:

@@ -12,7 +12,7 @@ at("scope").addEventListener("change", () => { state.scope = at("scope").value; 
 at("dataset").addEventListener("change", () => {
   state.dataset = +at("dataset").value; state.scope = "all"; hideAblations(); showDataset(); reset();
 });
-for (const name of ["violation", "eo_gap"]) {
+for (const name of BUDGETS) {
   at(`budget-${name}`).addEventListener("input", (event) => {
     const most = event.target.value === "" ? null : Number(event.target.value);
     state.budget[name] = most !== null && Number.isFinite(most) && most >= 0 ? most : null;

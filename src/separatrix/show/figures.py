@@ -11,25 +11,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix.core.envelope import concave_envelope
+from separatrix.core.metrics import METRICS
 from separatrix.errors import InputError
 from separatrix.io import write_whole
-from separatrix.runs.store import POLICIES, Columns
-from separatrix.show.results import Results
-from separatrix.show.series import MARKERS, REFERENCES, Series, legend_names
+from separatrix.runs.results import Results
+from separatrix.runs.store import POLICIES
+from separatrix.runs.tidy import Columns
+from separatrix.show.series import (
+    MARKERS,
+    REFERENCES,
+    Series,
+    batch_series,
+    legend_names,
+    main_series,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NAMES", "batch_sizes", "draw", "frontier", "gradient_norms", "six_panels"]
+__all__ = ["batch_sizes", "draw", "finish", "frontier", "gradient_norms", "six_panels"]
 
-NAMES = {
-    "violation": "violation v = I(U;Z|Y), nats",
-    "utility": "utility u = I(U;Y), nats",
-    "eo_gap": "equalized-odds gap",
-    "accuracy": "accuracy",
-    "auroc": "AUROC",
-}
 # the order of batch sizes is shown by lightness, which every eye can tell apart
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 
@@ -86,7 +88,7 @@ def frontier(
         _paths(ax, results, dataset, policy, "violation", "utility", bars=True, lines=False)
         _envelopes(ax, results, dataset, policy)
         _limit(ax, results, dataset)
-        _finish(ax, f"{policy} policy", "violation", "utility")
+        finish(ax, f"{policy} policy", "violation", "utility")
     _legend(figure, figure.axes)
     if path is not None:
         write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
@@ -106,10 +108,10 @@ def six_panels(results: Results, dataset: str) -> Figure:
     for column, policy in enumerate(POLICIES):
         raw, hull = axes[0, column], axes[1, column]
         _paths(raw, results, dataset, policy, "violation", "utility", bars=True)
-        _finish(raw, f"Information plane, {policy} policy", "violation", "utility")
+        finish(raw, f"Information plane, {policy} policy", "violation", "utility")
         _paths(hull, results, dataset, policy, "violation", "utility", lines=False, faint=True)
         _envelopes(hull, results, dataset, policy)
-        _finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
+        finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
         for ax in (raw, hull):
             _crop(ax, results, dataset, policy)
             _limit(ax, results, dataset)
@@ -121,7 +123,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
     ):
         _paths(ax, results, dataset, policy, x, metric, bars=True)
         name = ("macro-AUROC" if many else "AUROC") if metric == "auroc" else "Accuracy"
-        _finish(ax, f"{name}, {policy} policy", x, metric)
+        finish(ax, f"{name}, {policy} policy", x, metric)
     figure.suptitle(dataset, parse_math=False)
     _legend(figure, axes.flat)
     return figure
@@ -131,13 +133,13 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     """The batch-size ablation: one path per batch size in the plane. None where fewer than two
     sizes were run.
     """
-    runs = results.batches(dataset)
+    runs = batch_series(results.mean, dataset)
     if not runs:
         return None
     figure = _figure(7.0, 5.2)
     ax = figure.subplots()
     for i, series in enumerate(runs):
-        points = results.points(dataset, series, policy)
+        points = results.points(dataset, *series, policy)
         size = "all rows" if series.batch is None else f"{series.batch:,}"
         style = {
             "color": _SHADES[i % len(_SHADES)],
@@ -146,7 +148,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
         }
         _bars(ax, points, "violation", "utility", ls="-", **style)
     _limit(ax, results, dataset)
-    _finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
+    finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
     ax.legend(frameon=False)
     return figure
 
@@ -155,14 +157,15 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of
     them was not run.
     """
-    runs = [s for s in results.main(dataset) if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
+    main = main_series(results.mean, dataset)
+    runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
         return None
     figure = _figure(11.0, 4.6)
     metrics = ("utility", "auroc")
     for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
         for series, name in zip(runs, legend_names(runs), strict=True):
-            points = results.points(dataset, series, policy)
+            points = results.points(dataset, *series, policy)
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
             style = {
                 "color": series.colour,
@@ -180,7 +183,7 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
             )
         many = metric == "auroc" and results.labels(dataset) > 2
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
-        _finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
+        finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
     _limit(figure.axes[0], results, dataset)
     _legend(figure, figure.axes)
     return figure
@@ -208,9 +211,9 @@ def _paths(
     lines: bool = True,
     faint: bool = False,
 ) -> None:
-    main = results.main(dataset)
+    main = main_series(results.mean, dataset)
     for series, name in zip(main, legend_names(main), strict=True):
-        points = results.points(dataset, series, policy)
+        points = results.points(dataset, *series, policy)
         single = series.method in REFERENCES
         style: dict[str, Any] = {
             "color": series.colour,
@@ -253,8 +256,8 @@ def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
 
 
 def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
-    for series in results.main(dataset):
-        points = results.points(dataset, series, policy)
+    for series in main_series(results.mean, dataset):
+        points = results.points(dataset, *series, policy)
         if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
         hull = concave_envelope(points["violation"], points["utility"])
@@ -273,12 +276,11 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     """Show the plane as far right as an envelope goes: one lost path would squeeze all the others
     into a line.
     """
-    every = np.concatenate(
-        [results.points(dataset, s, policy)["violation"] for s in results.main(dataset)]
-    )
+    main = main_series(results.mean, dataset)
+    paths = [results.points(dataset, *series, policy) for series in main]
+    every = np.concatenate([points["violation"] for points in paths])
     ends = []
-    for series in results.main(dataset):
-        points = results.points(dataset, series, policy)
+    for points in paths:
         if not np.isnan(points["violation"]).all():
             ends.append(
                 float(concave_envelope(points["violation"], points["utility"]).violation[-1])
@@ -322,10 +324,10 @@ def _limit(ax: Axes, results: Results, dataset: str) -> None:
     ax.set_xlim(right=right)
 
 
-def _finish(ax: Axes, title: str, x: str, y: str) -> None:
+def finish(ax: Axes, title: str, x: str, y: str) -> None:
     ax.set_title(title, loc="left", fontsize=10, parse_math=False)
-    ax.set_xlabel(NAMES[x])
-    ax.set_ylabel(NAMES[y])
+    ax.set_xlabel(METRICS[x].axis)
+    ax.set_ylabel(METRICS[y].axis)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(alpha=0.2, lw=0.6)
 

@@ -29,7 +29,7 @@ function showChosen() {
   }
   for (const m of METRICS) {
     row(SHORT[m], m, (k) => {
-      if (k.w && m === "auroc") return ["–", null];
+      if (k.w && !METRIC[m].mixes) return ["–", null];
       const [v, sd] = [value(k, m), spread(k, m)];
       return [(k.w && m === "eo_gap" ? "≤ " : "") + number(m, v), v, v === null ? null : sd];
     });
@@ -53,12 +53,12 @@ function showShip() {
   let wanted = budgets();
   const up = (x) => { const p = 10 ** (2 - Math.floor(Math.log10(x))); return +(Math.ceil(x * p - 1e-9) / p).toPrecision(3); };
   if (!wanted.length && c) wanted = [[state.x, value(c, state.x) > 0 ? up(value(c, state.x)) : 0]];
-  const flags = { violation: "--max-violation", eo_gap: "--max-eo-gap" }, names = { violation: "max_violation", eo_gap: "max_eo_gap" };
+  const flag = (m) => `--max-${m.replaceAll("_", "-")}`;
   const option = !c ? null : c.w ? "mixture" : c.a.policy === "deterministic" ? "deterministic" : "single";
   const method = state.scope === "all" ? null : d().series[+state.scope].method;
-  fill("command", ["separatrix select", quoted(folder), ...wanted.map(([m, most]) => `${flags[m]} ${most}`),
+  fill("command", ["separatrix select", quoted(folder), ...wanted.map(([m, most]) => `${flag(m)} ${most}`),
     `--maximize ${state.y}`, ...(option ? [`--option ${option}`] : []), ...(method ? [`--method ${quoted(method)}`] : []), "--out model"].join(" "));
-  const given = [...wanted.map(([m, most]) => `${names[m]}=${most}`), `maximize="${state.y}"`,
+  const given = [...wanted.map(([m, most]) => `max_${m}=${most}`), `maximize="${state.y}"`,
     ...(option ? [`option="${option}"`] : []), ...(method ? [`method=${JSON.stringify(method)}`] : [])];
   fill("python", "import separatrix as sx\n" +
     `point = sx.load_frontier(${JSON.stringify(folder)}).select(${given.join(", ")})\n` +

@@ -18,8 +18,8 @@ from typing import Any
 
 from separatrix.auditing.result import Audit
 from separatrix.io import write_whole
+from separatrix.runs.results import Results
 from separatrix.show.content import content
-from separatrix.show.results import Results
 
 __all__ = ["page", "write"]
 
@@ -45,9 +45,7 @@ def write(
         The path.
     """
     place = Path(path)
-    write_whole(
-        place, page(folder, confidence=confidence, posterior_audit=posterior_audit).encode()
-    )
+    write_whole(place, page(folder, confidence=confidence, posterior_audit=posterior_audit))
     return place
 
 

@@ -6,13 +6,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from separatrix import methods
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.runs.store import Columns
+from separatrix.runs.tidy import Columns, select
 
-__all__ = ["MARKERS", "REFERENCES", "Series", "legend_names", "series"]
+__all__ = [
+    "MARKERS",
+    "REFERENCES",
+    "Series",
+    "batch_series",
+    "legend_names",
+    "main_series",
+    "series",
+]
 
 MARKERS = "osD^vP<X>ph8"
 REFERENCES = ("erm", "uniform")  # single points rather than paths
@@ -101,6 +109,37 @@ def series(columns: Columns) -> list[Series]:
         for key in zip(*(columns[name].tolist() for name in Series._fields), strict=True)
     }
     return sorted(found, key=lambda s: (s.method in REFERENCES, s))
+
+
+def main_series(columns: Columns, dataset: str) -> list[Series]:
+    """The paths on a dataset without those that repeat another one with other batch sizes: these are the
+    ablation's.
+    """
+    return [max(family, key=_plainness) for family in _families(columns, dataset)]
+
+
+def batch_series(columns: Columns, dataset: str) -> list[Series]:
+    """The largest set of paths that differ in nothing but the batch size, by that; empty if there
+    is none.
+    """
+    largest: list[Series] = max(_families(columns, dataset), key=len, default=[])
+    # of two of one size the plain one
+    sizes = {s.batch: s for s in sorted(largest, key=_plainness)}
+    return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
+
+
+def _families(columns: Columns, dataset: str) -> list[list[Series]]:
+    found: dict[tuple[Any, ...], list[Series]] = {}
+    for s in series(select(columns, dataset=dataset)):
+        rest = tuple(sorted(item for item in s.changes.items() if item[0] != "batch"))
+        found.setdefault((s.method, s.inputs, s.base, rest), []).append(s)
+    return list(found.values())
+
+
+def _plainness(series: Series) -> tuple[bool, int]:
+    # at most one of a family is plain; its own batch would have to import the method
+    plain = "batch" not in series.changes
+    return plain, 0 if plain else -(series.batch or 0)
 
 
 def _method(name: str) -> methods.Method | None:

@@ -12,21 +12,21 @@ import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from separatrix.core.envelope import Envelope, concave_envelope, utility_fraction
-from separatrix.runs.store import POLICIES, Columns, Curve, means, select
+from separatrix.core.envelope import Envelope, Secant, concave_envelope, secant, utility_fraction
+from separatrix.core.metrics import METRICS
+from separatrix.runs.store import POLICIES, ReferenceCurve
+from separatrix.runs.tidy import Columns, means, select
 from separatrix.show.series import REFERENCES, Series, legend_names, series
 
-__all__ = ["Table", "envelopes", "operating_points", "paths"]
+__all__ = ["Table", "envelopes", "operating_points", "paths", "secant_price"]
 
 EO_GAPS = (0.01, 0.02, 0.05)  # the paper's budgets for two labels
 VIOLATIONS = (0.0025, 0.005, 0.01)  # and for more
-_NAMES = {
-    "violation": "v", "utility": "u", "eo_gap": "EO gap", "accuracy": "Accuracy", "auroc": "AUROC",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Table:
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     """Fold means of every λ of every method on a dataset."""
     mean = means(select(columns, dataset=dataset, policy=policy))
-    metrics = [name for name in _NAMES if name != "eo_gap" or not _many_labels(columns, dataset)]
+    metrics = [name for name in METRICS if name != "eo_gap" or not _many_labels(columns, dataset)]
     rows = []
     for own, name in _named(mean):
         part = select(mean, **own._asdict())
@@ -134,7 +134,7 @@ def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
             cells = [(float(part[m][i]), float(part[f"{m}_sd"][i])) for m in metrics]
             lost = int(part["lost"][i]) or None
             rows.append((name, float(part["trade_off"][i]), *cells, int(part["folds"][i]), lost))
-    head = ("Method", "λ", *(_NAMES[m] for m in metrics), "Folds", "Lost")
+    head = ("Method", "λ", *(METRICS[m].head for m in metrics), "Folds", "Lost")
     return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
 
 
@@ -151,7 +151,7 @@ def operating_points(
     that keeps the budget.
 
     Args:
-        columns: of `sweep.read`.
+        columns: of `runs.tidy`.
         dataset: its name.
         constraint: "eo_gap" or "violation"; by default the paper's: the EO gap for two labels, v
             for more.
@@ -214,7 +214,7 @@ def envelopes(
     *,
     policy: str = "randomized",
     levels: Sequence[float] | None = None,
-    limit: Curve | None = None,
+    limit: ReferenceCurve | None = None,
 ) -> Table:
     """Each method's upper concave envelope at some violations: what a revealed mixture of its
     points reaches.
@@ -235,16 +235,39 @@ def envelopes(
     )
     found = {name: hull for name, hull in hulls.items() if hull is not None}
     rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in found.items()]
+    line = secant_price(mean)
+    if line is not None:
+        below = (float(line.at(v)) if v <= line.violation else None for v in wanted)
+        rows.append((f"secant of the ERMs, {line.slope:.3g} u per v", *below))
     head = ("Method", *(f"{v:g}" for v in wanted))
     if limit is not None:
         best_possible = concave_envelope(limit.violation, limit.utility)
         rows = [
-            (*row, utility_fraction(hull.violation, hull.utility, best_possible))
-            for row, hull in zip(rows, found.values(), strict=True)
+            (
+                *row,
+                None
+                if hull is None
+                else utility_fraction(hull.violation, hull.utility, best_possible),
+            )
+            for row, hull in zip_longest(rows, found.values())
         ]
         rows.insert(0, ("limit of post-processing", *_at(best_possible, wanted), 1.0))
         head = (*head, "Share of the limit")
     return Table(f"{dataset}: u of the {policy} envelope at v ≤", head, tuple(rows))
+
+
+def secant_price(mean: Columns) -> Secant | None:
+    """The line through ERM (X) and ERM ([Z|X]): the local price of separation.
+
+    None where one of them is not there, or the group adds no violation.
+    """
+    ends = []
+    for inputs in ("x", "xz"):
+        own = select(mean, method="erm", inputs=inputs, recipe="default", lost=0)
+        if len(own["violation"]) != 1:
+            return None
+        ends.append((float(own["violation"][0]), float(own["utility"][0])))
+    return secant(*ends) if ends[1][0] > ends[0][0] else None
 
 
 def method_envelope(mean: Columns) -> Envelope | None:
@@ -271,10 +294,10 @@ def _operating_row(
     return (
         str(mean["policy"][i]),
         trade_off,
-        _NAMES[constraint],
+        METRICS[constraint].head,
         budget,
         pairs[0],
-        _NAMES[target],
+        METRICS[target].head,
         pairs[1],
         folds,
     )

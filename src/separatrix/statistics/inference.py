@@ -115,8 +115,10 @@ def corrected(table: CountTable, error: Noise | None = None) -> tuple[float, flo
     `error`, here and below, is `noise(table)` where the caller has it already.
 
     >>> rng = np.random.default_rng(0)
-    >>> draws = [CountTable.from_labels(*rng.integers(0, 2, (3, 400))) for _ in range(300)]
-    >>> abs(float(np.mean([corrected(t)[0] for t in draws]))) < 3e-4      # truth 0, plug-in mean 0.0025
+    >>> from separatrix.columns.counting import count_labels
+    >>> rows = [rng.integers(0, 2, (3, 400)) for _ in range(300)]
+    >>> draws = [count_labels(y, u, sensitive_features=z) for y, z, u in rows]
+    >>> abs(float(np.mean([corrected(t)[0] for t in draws]))) < 3e-4    # truth 0, plug-in 0.0025
     True
     """
     error = error or noise(table)

@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import tempfile
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from separatrix import methods
 from separatrix.auditing.result import Audit
-from separatrix.columns.values import tidy
-from separatrix.core.counts import CountTable
+from separatrix.columns.counting import count_posteriors
+from separatrix.columns.frames import tidy
+from separatrix.columns.values import Coded
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.datasets import Grouping, Preprocessing
-from separatrix.deploy.frontiers import operating_point
+from separatrix.deploy import choosing
+from separatrix.deploy.frontiers import candidates_of, model_of, predictor_of
 from separatrix.deploy.points import OperatingPoint
-from separatrix.errors import DataError, InputError
-from separatrix.io import working
+from separatrix.deploy.predictor import Predictor
+from separatrix.errors import InputError
+from separatrix.io import whole_folder, working
 from separatrix.optimum.limits import limit
-from separatrix.runs.runner import Kept, kept
-from separatrix.runs.store import ALL_ROWS, Columns, Curve, Store, means, read, select
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.store import ReferenceCurve, Store
+from separatrix.runs.tidy import select
+from separatrix.runs.traced import Traced
 from separatrix.show import figures, report, tables
 
-__all__ = [
-    "FORMAT",
-    "MANIFEST",
-    "ROWS",
-    "Frontier",
-    "FrontierEnvelope",
-    "Model",
-    "load_frontier",
-    "read_manifest",
-]
-
-FORMAT = 1
-MANIFEST, ROWS = "frontier.json", "rows.safetensors"
+__all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,48 +52,12 @@ class FrontierEnvelope(Envelope):
         return tidy({name: getattr(self, name).tolist() for name in names})
 
 
-@dataclass(frozen=True, eq=False)
-class Model:
-    """One trained policy of a frontier: lane `lane` of a fitted stack, with what raw rows need to
-    reach it.
-
-    Args:
-        method, inputs, trade_off, fold, seed: which one; fold −1 was trained on all rows.
-        arrays: of the stack, for `methods.get(method).restore`.
-        lane: its place in the stack.
-        preprocessing: from raw columns to the network's inputs; None where X was a matrix.
-    """
-
-    method: str
-    inputs: str
-    trade_off: float
-    fold: int
-    seed: int
-    arrays: Mapping[str, NDArray[Any]]
-    lane: int
-    preprocessing: Preprocessing | None
-
-    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
-        """P(U = u | x, z), array (n, K), of prepared features and group codes."""
-        fitted = methods.get(self.method).restore(self.arrays)
-        return np.asarray(fitted.posteriors(X, z)[self.lane])
-
-
-class Frontier:
+class Frontier(Traced):
     """The trained points of a path, what they reach on rows they did not see, and the models behind
     them.
 
     Made by `trace` or `load_frontier`.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.manifest = read_manifest(folder)
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The points as arrays, one row per (method, inputs, λ, fold, policy); see `sweep.read`."""
-        return read(self.folder)
 
     @property
     def points(self) -> Any:
@@ -119,59 +71,6 @@ class Frontier:
                 if name not in ("counts", "dataset")
             }
         )
-
-    @cached_property
-    def means(self) -> Columns:
-        """Fold means and standard deviations, one row per (method, inputs, λ, policy); see
-        `sweep.means`.
-        """
-        return means(self.columns)
-
-    @property
-    def name(self) -> str:
-        """What the data are called."""
-        return str(self.manifest["name"])
-
-    @property
-    def labels(self) -> tuple[Hashable, ...]:
-        """The labels in the order of their codes."""
-        return tuple(self.manifest["labels"])
-
-    @property
-    def groups(self) -> tuple[Hashable, ...]:
-        """The groups in the order of their codes."""
-        return tuple(self.manifest["groups"])
-
-    @cached_property
-    def rows(self) -> dict[str, NDArray[Any]]:
-        """`y`, `z` (codes) and `fold` of every row."""
-        from safetensors.numpy import load_file
-
-        return dict(load_file(self.folder / ROWS))
-
-    @cached_property
-    def kept(self) -> list[Kept]:
-        """The stacks of models, one per (method, inputs, fold, seed)."""
-        return kept(self.folder)
-
-    @property
-    def grouping(self) -> Grouping | None:
-        """Finds the group of raw rows by column name, where the groups came from columns."""
-        known = self.manifest["grouping"]
-        return None if known is None else Grouping.from_dict(known)
-
-    def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
-        """From raw columns to X, with the statistics of the rows that trained fold `fold`; None
-        where X was a matrix.
-        """
-        known = self.manifest["preprocessing"].get(str(fold))
-        return None if known is None else Preprocessing.from_dict(known)
-
-    @property
-    def limit(self) -> Curve | None:
-        """The limit of post-processing ERM's held-out posteriors, where it was computed."""
-        with Store(self.folder, create=False) as store:
-            return next((curve for curve in store.curves() if curve.name == "limit"), None)
 
     def envelope(
         self, policy: str = "randomized", method: str | Sequence[str] | None = None
@@ -193,39 +92,10 @@ class Frontier:
         return FrontierEnvelope(hull.violation, hull.utility, hull.index, *named)
 
     def model(
-        self,
-        method: str,
-        trade_off: float,
-        *,
-        inputs: str = "xz",
-        fold: int = ALL_ROWS,
-        seed: int | None = None,
-    ) -> Model:
+        self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
+    ) -> Predictor:
         """The model behind a point: of one fold, or (fold −1) the one trained on all rows."""
-        stack, lane = self._lane(method, trade_off, inputs, fold, seed)
-        q = stack.questions[lane]
-        return Model(
-            method,
-            inputs,
-            q["trade_off"],
-            fold,
-            q["seed"],
-            stack.arrays,
-            lane,
-            self.preprocessing(fold),
-        )
-
-    def held_out(
-        self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
-    ) -> NDArray[np.float32]:
-        """Posteriors (n, K) of every row by the model whose training did not see it, in the order
-        of the data.
-        """
-        out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
-        for fold in range(int(self.manifest["folds"])):
-            stack, lane = self._lane(method, trade_off, inputs, fold, seed)
-            out[self.rows["fold"] == fold] = stack.held_out[lane]
-        return out
+        return model_of(self, method, trade_off, inputs=inputs, fold=fold)
 
     def select(
         self,
@@ -250,16 +120,16 @@ class Frontier:
             option: "deterministic", "single" or "mixture" if only that will do.
             method: only points of this method, or of these.
         """
-        return operating_point(
-            self,
+        chosen = choosing.select(
+            candidates_of(self, method, certified=confidence is not None),
             max_violation=max_violation,
             max_eo_gap=max_eo_gap,
             maximize=maximize,
             confidence=confidence,
             rule=rule,
             option=option,
-            method=method,
         )
+        return OperatingPoint(chosen, partial(predictor_of, self, chosen))
 
     def plot(self, path: str | Path | None = None) -> Any:
         """The frontier as a matplotlib figure, written to `path` if given."""
@@ -276,15 +146,8 @@ class Frontier:
             raise InputError(
                 f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
             )
-        try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            half = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}."))
+        with whole_folder(place, parents=True) as half:
             shutil.copytree(self.folder, half, dirs_exist_ok=True)
-            half.chmod(0o755)
-            os.replace(half, place)
-        except OSError as error:
-            shutil.rmtree(half, ignore_errors=True)
-            raise DataError(f"{str(place)!r} cannot be written: {error.strerror}.") from error
         return place
 
     def summary(self, policy: str = "randomized") -> tables.Table:
@@ -296,24 +159,8 @@ class Frontier:
 
     def __repr__(self) -> str:
         traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))
-        return f"<Frontier of {self.name!r}: {traced}; {self.manifest['rows']:,} rows, {self.manifest['folds']} folds>"
-
-    def _lane(
-        self, method: str, trade_off: float, inputs: str, fold: int, seed: int | None
-    ) -> tuple[Kept, int]:
-        for stack in self.kept:
-            first = stack.questions[0]
-            if (first["method"], first["inputs"], first["fold"]) == (method, inputs, fold) and (
-                seed is None or first["seed"] == seed
-            ):
-                for lane, question in enumerate(stack.questions):
-                    if question["trade_off"] == trade_off:
-                        return stack, lane
-        raise InputError(
-            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
-            f"fold {fold}. "
-            "Its points are in `points`."
-        )
+        size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
+        return f"<Frontier of {self.name!r}: {traced}; {size}>"
 
     def _erm_audit(self) -> Audit | None:
         """The audit of ERM's held-out posteriors; None where ERM was not traced or lost a fold."""
@@ -321,41 +168,28 @@ class Frontier:
         if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
             return None
         y, z = (
-            np.array(levels, dtype=object)[self.rows[name]]
-            for name, levels in (("y", self.labels), ("z", self.groups))
+            Coded(self.rows[name], own) for name, own in (("y", self.labels), ("z", self.groups))
         )
         q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
-        return Audit.of(
-            CountTable.from_posteriors(q / q.sum(1, keepdims=True), y, z, labels=self.labels)
-        )
+        q /= q.sum(1, keepdims=True)
+        return Audit.of(count_posteriors(y, q, sensitive_features=z, labels=self.labels))
 
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""
-        with Store(self.folder) as store:
-            if not store.curves(self.manifest["data"]):
-                with working("Limit of post-processing"):
-                    found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
-                curve = Curve(self.name, "limit", found.violation, found.utility)
-                store.add_curve(curve, self.manifest["data"])
+        if self.limit is None:
+            with working("Limit of post-processing"):
+                found = limit(
+                    self.rows["y"],
+                    self.held_out("erm", 0.0),
+                    sensitive_features=self.rows["z"],
+                    points=200,
+                )
+            curve = ReferenceCurve(self.name, "limit", found.violation, found.utility)
+            with Store(self.folder) as store:
+                store.add_curve(curve, self.manifest["fingerprint"])
+            vars(self).pop("results")  # read again, with the curve
 
 
 def load_frontier(folder: str | Path) -> Frontier:
     """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    return Frontier(Path(folder))
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    if not path.is_file():
-        raise DataError(
-            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
-            f"`separatrix trace`."
-        )
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path} is damaged: {error}.") from error
-    if version != FORMAT:
-        raise DataError(f"{path} has format {version!r}; this separatrix reads {FORMAT}.")
-    return dict(manifest)
+    return Frontier(folder)

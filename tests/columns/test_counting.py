@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from separatrix.columns import counting
+from separatrix.columns.counting import count_labels, count_posteriors, soft_counts
 from separatrix.columns.values import encode
-from separatrix.core import counts as counts_room
-from separatrix.core.counts import CountTable, soft_counts
+from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
 
@@ -33,7 +34,7 @@ def test_hard_counts_equal_a_plain_loop(n, labels, groups, seed, weighted):
     u = np.where(rng.random(n) < 0.5, y, rng.integers(0, labels, n))
     u[0] = y[0]
     w = rng.random(n) + 0.1 if weighted else np.ones(n)
-    table = CountTable.from_labels(y, z, u, sample_weight=w if weighted else None)
+    table = count_labels(y, u, sensitive_features=z, sample_weight=w if weighted else None)
     w = w / w.max()
     np.testing.assert_allclose(
         table.counts, by_loop(y.tolist(), z.tolist(), u.tolist(), w, table), atol=1e-12
@@ -56,7 +57,7 @@ def test_every_width_of_code_counts_the_same(shape, dtype):
     expected = np.bincount(
         np.ravel_multi_index((y, z, u), shape), minlength=int(np.prod(shape))
     ).reshape(shape)
-    table = CountTable.from_labels(y, z, u, labels=range(shape[0]))
+    table = count_labels(y, u, sensitive_features=z, labels=range(shape[0]))
     np.testing.assert_array_equal(table.counts, expected[:, list(table.groups)])
 
 
@@ -69,7 +70,7 @@ def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
         rng.integers(0, groups, n),
         rng.random(n) + 0.1,
     )
-    table = CountTable.from_posteriors(q, y, z, labels=range(k), sample_weight=w)
+    table = count_posteriors(y, q, sensitive_features=z, labels=range(k), sample_weight=w)
     w = w / w.max()
     first, second = np.zeros((k, groups, k)), np.zeros((k, groups, k, k))
     for i in range(n):
@@ -78,16 +79,18 @@ def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
     seen = list(table.groups)
     np.testing.assert_allclose(table.counts, first[:, seen], atol=1e-12)
     np.testing.assert_allclose(table.moments, second[:, seen], atol=1e-12)
-    unweighted = soft_counts(q, y, z)
+    unweighted = soft_counts(y, q, sensitive_features=z)
     np.testing.assert_allclose(unweighted.sum(), n)
-    np.testing.assert_allclose(unweighted, soft_counts(q, y, z, np.full(n, 3.0)))
+    np.testing.assert_allclose(
+        unweighted, soft_counts(y, q, sensitive_features=z, sample_weight=np.full(n, 3.0))
+    )
 
 
 def test_the_axes_of_soft_counts_are_as_long_as_the_codes():
     q = np.eye(3)
-    assert soft_counts(q, [0, 1, 2], [0, 1, 2]).shape == (3, 3, 3)
-    assert soft_counts(q, [0, 1, 1], [0, 0, 4]).shape == (3, 5, 3)
-    assert soft_counts(q, ["a", "b", "c"], ["x", "y", "y"]).shape == (3, 2, 3)
+    assert soft_counts([0, 1, 2], q, sensitive_features=[0, 1, 2]).shape == (3, 3, 3)
+    assert soft_counts([0, 1, 1], q, sensitive_features=[0, 0, 4]).shape == (3, 5, 3)
+    assert soft_counts(["a", "b", "c"], q, sensitive_features=["x", "y", "y"]).shape == (3, 2, 3)
 
 
 @given(st.integers(4, 60), st.integers(0, 2**32 - 1), st.booleans())
@@ -98,13 +101,15 @@ def test_tables_of_chunks_add_to_the_table_of_all_rows(n, seed, soft):
     if soft:
         q = rng.dirichlet(np.ones(3), size=n)
         parts = [
-            CountTable.from_posteriors(q[s], y[s], z[s], labels=range(3))
+            count_posteriors(y[s], q[s], sensitive_features=z[s], labels=range(3))
             for s in (slice(cut), slice(cut, n))
         ]
-        whole = CountTable.from_posteriors(q, y, z, labels=range(3))
+        whole = count_posteriors(y, q, sensitive_features=z, labels=range(3))
     else:
-        parts = [CountTable.from_labels(y[s], z[s], y[s]) for s in (slice(cut), slice(cut, n))]
-        whole = CountTable.from_labels(y, z, y)
+        parts = [
+            count_labels(y[s], y[s], sensitive_features=z[s]) for s in (slice(cut), slice(cut, n))
+        ]
+        whole = count_labels(y, y, sensitive_features=z)
     for merged in (parts[0] + parts[1], CountTable.merge(parts[::-1])):
         assert merged.groups == whole.groups
         assert merged.labels == whole.labels
@@ -116,8 +121,8 @@ def test_tables_of_chunks_add_to_the_table_of_all_rows(n, seed, soft):
 def test_one_hot_posteriors_are_hard_labels():
     rng = np.random.default_rng(0)
     y, z, u = rng.integers(0, 3, (3, 200))
-    soft = CountTable.from_posteriors(np.eye(3)[u], y, z)
-    hard = CountTable.from_labels(y, z, u)
+    soft = count_posteriors(y, np.eye(3)[u], sensitive_features=z)
+    hard = count_labels(y, u, sensitive_features=z)
     assert soft.moments is None
     np.testing.assert_array_equal(soft.counts, hard.counts)
 
@@ -140,7 +145,7 @@ def test_every_kind_of_column_becomes_levels(values):
     if isinstance(values, list) and isinstance(values[0], tuple):
         column = np.empty(3, dtype=object)
         column[:] = values
-    table = CountTable.from_labels([0, 1, 0], column, [0, 1, 0])
+    table = count_labels([0, 1, 0], [0, 1, 0], sensitive_features=column)
     assert len(table.groups) == 2
     assert sorted(table.counts.sum((0, 2)).tolist()) == [1, 2]
 
@@ -159,7 +164,9 @@ def test_every_kind_of_column_becomes_levels(values):
 )
 def test_missing_values_are_counted_and_located(missing, rows):
     with pytest.raises(InputError, match=rows):
-        CountTable.from_labels([0, 1, 0, 1], missing, [0, 1, 0, 1], names=("y", "sex", "u"))
+        count_labels(
+            [0, 1, 0, 1], [0, 1, 0, 1], sensitive_features=missing, names=("y", "sex", "u")
+        )
 
 
 def test_inputs_are_left_untouched():
@@ -171,8 +178,8 @@ def test_inputs_are_left_untouched():
         rng.random(50),
     )
     before = [x.copy() for x in (q, y, z, w)]
-    CountTable.from_posteriors(q, y, z, sample_weight=w)
-    CountTable.from_labels(y, z, y, sample_weight=w)
+    count_posteriors(y, q, sensitive_features=z, sample_weight=w)
+    count_labels(y, y, sensitive_features=z, sample_weight=w)
     for x, kept in zip((q, y, z, w), before, strict=True):
         np.testing.assert_array_equal(x, kept)
 
@@ -193,8 +200,8 @@ def test_text_and_floats_are_coded_like_a_sort_would(n, levels, seed, sorted_):
 @pytest.mark.parametrize("value", [1.5, 0.7, np.nan])
 def test_a_bad_posterior_is_named_by_its_row_of_all(value, monkeypatch):
     """Posteriors are checked chunk by chunk, so that an audit needs no copy of them."""
-    monkeypatch.setattr(counts_room, "_CHUNK", 100)
+    monkeypatch.setattr(counting, "_CHUNK", 100)
     q = np.full((1_000, 2), 0.5)
     q[250, 0] = value
     with pytest.raises(InputError, match="row 250"):
-        CountTable.from_posteriors(q, np.arange(1_000) % 2, np.arange(1_000) % 3)
+        count_posteriors(np.arange(1_000) % 2, q, sensitive_features=np.arange(1_000) % 3)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from separatrix.datasets import _csv
-from separatrix.datasets._columns import Coded
-from separatrix.datasets._csv import read_csv
+from separatrix.columns import text as _csv
+from separatrix.columns.text import read_csv
+from separatrix.columns.values import Coded
 from separatrix.errors import DataError
 
 
@@ -83,7 +83,7 @@ def test_a_short_row_is_an_error() -> None:
 
 
 def test_a_missing_column_is_an_error() -> None:
-    with pytest.raises(DataError, match=r"rows\.csv has no column 'age': its columns are a, b"):
+    with pytest.raises(DataError, match=r"rows\.csv has no column 'age'. Did you mean 'a'"):
         read_csv(["a,b", "1,2"], source="rows.csv", only=["age"])
 
 

@@ -1,0 +1,24 @@
+"""The command line: argv only. Exit status 0 on success, 2 on bad input with one sentence on
+stderr, 1 on anything else.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from separatrix.cli import audits, benchmarks, deployment, traces
+from separatrix.cli.app import app
+from separatrix.errors import SeparatrixError
+
+__all__ = ["app", "audits", "benchmarks", "deployment", "main", "traces"]
+
+
+def main() -> None:
+    """Entry point of the `separatrix` command."""
+    try:
+        app()
+    except SeparatrixError as error:
+        typer.echo(f"separatrix: {error}", err=True)
+        sys.exit(2)

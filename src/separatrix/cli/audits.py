@@ -1,0 +1,112 @@
+"""`separatrix audit` and `separatrix limit`: files of predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from separatrix.cli.app import app
+from separatrix.io import working, write_whole
+
+__all__ = ["audit", "limit_command"]
+
+
+@app.command()
+def audit(
+    file: str = typer.Argument(
+        ..., help="CSV or Parquet file, or a quoted pattern such as 'component-*.parquet'."
+    ),
+    y: str = typer.Option(..., help="Column of true labels."),
+    z: list[str] = typer.Option(
+        ..., help="Column of groups; repeat it for the intersection of several."
+    ),
+    pred: list[str] = typer.Option(
+        ...,
+        help="Column of predictions: labels, or P(last label) as a float; repeat it for "
+        "posteriors in label order.",
+    ),
+    weight: str | None = typer.Option(None, help="Column of row weights."),
+    confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
+    seed: int = typer.Option(0, help="Of the Monte Carlo test."),
+    json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
+) -> None:
+    """How far from separation are these predictions, and how sure are we?
+
+    Example: separatrix audit predictions.csv --y income --z sex --z race --pred score
+    """
+    from separatrix.auditing.files import audit_files
+
+    with working(f"Counting {file}"):
+        result = audit_files(
+            file,
+            y=y,
+            z=z,
+            pred=pred[0] if len(pred) == 1 else pred,
+            weight=weight,
+            confidence=confidence,
+            random_state=seed,
+        )
+    if html is not None:
+        from separatrix.auditing.view import html as render
+
+        write_whole(html, render(result, page=True), parents=False)
+    typer.echo(result.to_json() if json else str(result))
+
+
+@app.command("limit")
+def limit_command(
+    file: str = typer.Argument(..., help="CSV or Parquet file with scores, labels and groups."),
+    y: str = typer.Option(..., help="Column of true labels."),
+    z: list[str] = typer.Option(
+        ..., help="Column of groups; repeat it for the intersection of several."
+    ),
+    score: list[str] = typer.Option(
+        ..., help="Column of P(last label); repeat it for posteriors in label order."
+    ),
+    maximize: str = typer.Option("utility", help="utility, accuracy or balanced_accuracy."),
+    cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
+    budget: str = typer.Option("violation", help="violation, eo_gap, eo_max, tpr_gap or fpr_gap."),
+    level: list[float] = typer.Option(
+        [], help="A budget to solve for; repeat it for several. By default a curve."
+    ),
+) -> None:
+    """The best that any binary decision from a score can do, for every budget.
+
+    Example: separatrix limit scores.csv --y income --z sex --score p --maximize accuracy
+    --budget eo_gap
+    """
+    from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+    from separatrix.columns.readers import find_files, is_large, read_table
+    from separatrix.optimum.limits import limit, limit_frame
+    from separatrix.optimum.objectives import parse_cost
+
+    objective, levels = parse_cost(cost) if cost else maximize, level or None
+    with working(f"Computing the limit of {file}"):
+        files = find_files(file)
+        if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
+            found: object = limit_frame(
+                scan(files), y=y, z=z, score=score[0], maximize=objective, budget=budget,
+                levels=levels,
+            )  # fmt: skip
+        else:
+            columns = read_table(file, [y, *z, *score])
+            found = limit(
+                columns[y], scores_of(columns, score),
+                sensitive_features={name: columns[name] for name in z}, maximize=objective,
+                budget=budget, levels=levels,
+            )  # fmt: skip
+    typer.echo(str(found))
+
+
+def scores_of(columns: Mapping[str, Any], score: Sequence[str]) -> Any:
+    """One score per row, or posteriors, as numbers."""
+    import numpy as np
+
+    from separatrix.columns.features import as_numbers
+
+    found = [as_numbers(columns[name], name) for name in score]
+    return found[0] if len(found) == 1 else np.column_stack(found)

@@ -1,0 +1,95 @@
+"""`separatrix benchmark`, `report`, `datasets` and `methods`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from separatrix.cli.app import app
+from separatrix.io import working
+
+__all__ = ["benchmark", "list_datasets", "list_methods", "report"]
+
+
+@app.command()
+def benchmark(
+    dataset: list[str] = typer.Argument([], help="Datasets; by default the paper's that are here."),
+    out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
+    method: list[str] = typer.Option([], help="Method; repeat it. By default all but EG."),
+    quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
+    ablations: bool = typer.Option(
+        False, "--ablations", help="Also batch sizes and gradient norms on ACS."
+    ),
+    folds: int = typer.Option(5, help="Cross-validation folds."),
+    seed: int = typer.Option(0, help="Of folds and networks."),
+    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
+    timeout: float | None = typer.Option(
+        None, help="Seconds after which one stack of networks is given up."
+    ),
+    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = typer.Option(
+        None, help="Address of a Dask scheduler, with --backend dask."
+    ),
+) -> None:
+    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it
+    again to resume.
+
+    Example: separatrix benchmark adult compas --quick --out results
+    """
+    from separatrix.benchmarking import benchmark as run
+    from separatrix.runs.runner import Execution
+
+    for line in run(
+        dataset or None,
+        out,
+        chosen_methods=method or None,
+        quick=quick,
+        ablations=ablations,
+        folds=folds,
+        seed=seed,
+        execution=Execution(jobs, backend, scheduler, timeout),
+    ):
+        typer.echo(line)
+
+
+@app.command()
+def report(
+    folder: Path = typer.Argument(
+        ..., help="Folder of `separatrix trace` or `separatrix benchmark`."
+    ),
+    out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
+) -> None:
+    """One self-contained page of a frontier: opens offline.
+
+    Example: separatrix report frontier
+    """
+    from separatrix.runs.traced import MANIFEST
+    from separatrix.show import report as page
+    from separatrix.tracing.frontier import load_frontier
+
+    with working(f"Reading {folder}"):
+        place = out or folder / "report.html"
+        if (folder / MANIFEST).is_file():  # a frontier: its held-out posteriors say more
+            load_frontier(folder).report(place)
+        else:
+            page.write(folder, place)
+    typer.echo(f"{place}")
+
+
+@app.command("datasets")
+def list_datasets() -> None:
+    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where
+    if not.
+    """
+    from separatrix.show.listings import dataset_table
+
+    typer.echo(dataset_table())
+
+
+@app.command("methods")
+def list_methods() -> None:
+    """The methods, what they take, and where they come from."""
+    from separatrix.show.listings import method_table
+
+    typer.echo(method_table())

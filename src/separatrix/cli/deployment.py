@@ -1,0 +1,89 @@
+"""`separatrix select` and `separatrix predict`: from a frontier to decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from separatrix.cli.app import app
+from separatrix.core.metrics import objectives
+from separatrix.errors import InputError
+from separatrix.io import working
+
+__all__ = ["predict", "select"]
+
+
+@app.command()
+def select(
+    folder: Path = typer.Argument(..., help="Folder of `separatrix trace`."),
+    out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
+    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
+    maximize: str = typer.Option("utility", help=f"{', '.join(objectives())}."),
+    confidence: float | None = typer.Option(
+        None, help="Keep the budget with this probability, not only by fold means."
+    ),
+    rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
+    option: str | None = typer.Option(
+        None, help="Only this will do: deterministic, single or mixture."
+    ),
+    method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
+) -> None:
+    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices,
+    saves the model.
+
+    Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
+    """
+    from separatrix.tracing.frontier import load_frontier
+
+    with working(f"Choosing from {folder}"):
+        point = load_frontier(folder).select(
+            max_violation=max_violation,
+            max_eo_gap=max_eo_gap,
+            maximize=maximize,
+            confidence=confidence,
+            rule=rule,
+            option=option,
+            method=method or None,
+        )
+        point.predictor.save(out)
+    typer.echo(str(point))
+    typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
+    typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
+
+
+@app.command()
+def predict(
+    model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
+    file: Path = typer.Argument(
+        ..., help="CSV (plain or .gz) or Parquet file with the columns of training."
+    ),
+    out: Path = typer.Option(..., help="Predictions, .csv or .parquet."),
+    id_column: str | None = typer.Option(
+        None, "--id", help="Column that identifies a person; copied to the output."
+    ),
+    salt_file: Path | None = typer.Option(
+        None, help="File with a secret; with --id the same person then always gets the same draw."
+    ),
+    seed: int = typer.Option(0, help="Of the draws, where there is no secret."),
+) -> None:
+    """Predict a file of any size, in constant memory.
+
+    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
+    predictions.csv
+    """
+    from separatrix.deploy.loading import load
+    from separatrix.deploy.streaming import predict_file
+
+    salt = None if salt_file is None else _secret(salt_file)
+    rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
+    typer.echo(f"{rows:,} predictions are in {out}")
+
+
+def _secret(path: Path) -> bytes:
+    """What a file holds, without the line break at its end."""
+    try:
+        return path.read_bytes().strip()
+    except OSError as error:
+        raise InputError(f"The secret {str(path)!r} cannot be read: {error.strerror}.") from error

@@ -1,0 +1,103 @@
+"""`separatrix trace`: what is possible on a file or a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from separatrix.cli.app import app
+from separatrix.errors import InputError
+
+if TYPE_CHECKING:
+    from separatrix.datasets import Data
+
+__all__ = ["trace"]
+
+
+@app.command()
+def trace(
+    data: str = typer.Argument(
+        ..., help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
+    ),
+    out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
+    target: str | None = typer.Option(None, help="Column to predict; of a file."),
+    sensitive: list[str] = typer.Option(
+        [], help="Column of groups, of a file; repeat it to intersect several."
+    ),
+    method: list[str] = typer.Option(["cmi"], help="Method to trace; repeat it for several."),
+    drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
+    keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
+    categorical: list[str] = typer.Option(
+        [], help="Integer column whose numbers are codes; repeat it."
+    ),
+    folds: int = typer.Option(5, help="Cross-validation folds."),
+    seed: int = typer.Option(0, help="Of folds and networks."),
+    jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
+    references: bool = typer.Option(
+        True, help="Also channel, ERM with and without the group, and the limit."
+    ),
+    backend: str = typer.Option("local", help="Where the work is done: local or dask."),
+    scheduler: str | None = typer.Option(
+        None, help="Address of a Dask scheduler, with --backend dask."
+    ),
+) -> None:
+    """What is possible on my data? Trains the path, measures it on unseen rows, writes models,
+    tables and a report.
+
+    Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
+    """
+    from separatrix.runs.runner import Execution
+    from separatrix.tracing.tables import describe, write_tables
+    from separatrix.tracing.training import trace_data
+
+    rows = _open(data, target, sensitive, drop, keep, categorical)
+    for line in describe(rows, data):
+        typer.echo(line)
+    frontier = trace_data(
+        rows,
+        name=data if target is None else Path(data).name,
+        method=method,
+        cv=folds,
+        random_state=seed,
+        references=references,
+        out=out,
+        execution=Execution(jobs, backend, scheduler),
+    )
+    for line in write_tables(frontier):
+        typer.echo(line)
+
+
+def _open(
+    source: str,
+    target: str | None,
+    sensitive: list[str],
+    drop: list[str],
+    keep: list[str],
+    categorical: list[str],
+) -> Data:
+    from separatrix import datasets
+
+    if source in datasets.names() and not Path(source).is_file():
+        if target is not None or sensitive or drop or keep or categorical:
+            raise InputError(
+                f"{source!r} is a dataset that knows its columns; --target and the like are for "
+                f"files."
+            )
+        return datasets.load(source)
+    if not Path(source).is_file():
+        raise InputError(
+            f"{source!r} is neither a file nor a dataset; the datasets are "
+            f"{', '.join(datasets.names())}."
+        )
+    if target is None or not sensitive:
+        raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
+    return datasets.from_file(
+        source,
+        target=target,
+        sensitive=sensitive,
+        drop=drop,
+        keep=keep,
+        categorical=categorical,
+    )

@@ -1,0 +1,141 @@
+"""Raw feature columns: numbers with NaN for missing, or categories with code -1 for missing.
+
+The level of a category is a text, the same one from a CSV file, a dataframe or an array: 1, 1.0
+and "1" agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.frames import named_columns
+from separatrix.columns.values import Coded, as_array, as_levels, level_text, row_numbers
+from separatrix.errors import InputError
+
+__all__ = [
+    "NOT_AVAILABLE",
+    "Columns",
+    "Values",
+    "as_category",
+    "as_numbers",
+    "is_number",
+    "number_text",
+    "raw_columns",
+    "raw_values",
+    "take",
+]
+
+Values = NDArray[Any] | Coded
+Columns = Mapping[str, Values]
+NOT_AVAILABLE = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL"})  # among numbers only
+_DATES = (
+    "Column `{name}` holds dates or times ({what}). Turn it into numbers or categories that mean "
+    "something for the prediction (days since an event, month, weekday), or drop it."
+)
+_NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # 007 is a code, not a number
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number; leading zeros make it a code."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def number_text(text: str) -> str:
+    """The text of a level that may be a number: "1.0" is "1"."""
+    return level_text(float(text)) if is_number(text) else text
+
+
+def take(columns: Columns, rows: NDArray[Any]) -> dict[str, Values]:
+    """The same columns, only these rows (indices or a mask)."""
+    return {name: values[rows] for name, values in columns.items()}
+
+
+def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """A column as float64 with NaN for missing; text other than numbers is refused."""
+    if isinstance(values, Coded):
+        parsed = []
+        for level in map(str, values.levels):
+            if not is_number(level) and level not in NOT_AVAILABLE:
+                raise InputError(
+                    f"Column `{name}` must hold numbers, got {level!r}. Correct the value or drop "
+                    "its row."
+                )
+            parsed.append(float(level) if is_number(level) else np.nan)
+        return np.array([*parsed, np.nan])[values.codes]  # code -1 takes the last one
+    array = as_array(values, name)
+    if array.dtype.kind in "OUST":
+        return as_numbers(as_category(array, name), name)
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first."
+        )
+    numbers: NDArray[np.float64] = array.astype(np.float64)
+    if np.isinf(numbers).any():
+        raise InputError(
+            f"Column `{name}` holds an infinite value in row {row_numbers(np.isinf(numbers))}. "
+            "Replace it, or make it missing (NaN)."
+        )
+    return numbers
+
+
+def as_category(values: Any, name: str) -> Coded:
+    """A column as codes and texts; None, NaN and the like become -1."""
+    coded = as_levels(values, name, missing=True)
+    if all(type(level) is str for level in coded.levels):
+        return coded
+    for level in coded.levels:
+        if not isinstance(level, str | int | float | bytes):
+            raise InputError(
+                _DATES.format(name=name, what=repr(level))
+                if isinstance(level, date)
+                else f"Column `{name}` must hold categories (text, integers, booleans), got "
+                f"{level!r}."
+            )
+    texts = list(map(level_text, coded.levels))
+    plain = all(isinstance(level, int | float) for level in coded.levels)
+    levels = texts if plain else sorted(set(texts))  # numbers keep their own order
+    place = {text: code for code, text in enumerate(levels)}
+    renumber = np.array([*(place[text] for text in texts), -1], dtype=np.int32)
+    return Coded(renumber[coded.codes], tuple(levels))
+
+
+def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:
+    """These columns of a mapping or a frame; an array's are called x0, x1, …"""
+    array = np.asarray(data) if isinstance(data, list | np.ndarray) else None
+    if array is not None and array.ndim == 2 and all(re.fullmatch(r"x\d+", own) for own in names):
+        data = {f"x{i}": array[:, i] for i in range(array.shape[1])}
+    return {name: raw_values(x, name) for name, x in named_columns(data, names, "X").items()}
+
+
+def raw_values(values: Any, name: str) -> Values:
+    """Numbers where all are numbers (None is missing), else categories; dates are refused."""
+    if isinstance(values, Coded):
+        return values
+    series = nw.from_native(values, allow_series=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        kind = series.dtype
+        if kind.is_temporal():
+            raise InputError(_DATES.format(name=name, what=kind))
+        if kind.is_nested() or kind == nw.Binary:
+            raise InputError(
+                f"Column `{name}` holds {kind}, neither numbers nor categories. Unpack or drop it."
+            )
+        if kind.is_numeric():
+            return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    array = as_array(values, name)
+    if array.ndim != 1:
+        raise InputError(f"Column `{name}` must be one value per row, got shape {array.shape}.")
+    if array.dtype.kind in "mM":
+        raise InputError(_DATES.format(name=name, what=array.dtype))
+    if array.dtype.kind == "O":
+        kinds = {type(value) for value in array.tolist()}
+        if kinds <= {int, float, type(None)}:  # None becomes NaN
+            array = array.astype(np.float64)
+    return array.astype(np.float64) if array.dtype.kind in "fiu" else as_category(array, name)

@@ -1,0 +1,85 @@
+"""Tables with named columns: frames of any library, mappings; names are always text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib.util import find_spec
+from typing import Any
+
+import narwhals.stable.v2 as nw
+from narwhals.exceptions import NarwhalsError
+
+from separatrix.errors import InputError, MissingExtraError
+
+__all__ = ["Frame", "as_frame", "check_present", "column_names", "named_columns", "tidy"]
+
+Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
+
+
+def as_frame(values: Any, name: str) -> Frame | None:
+    """A frame of any library with text for names (0 becomes "0"); None if it is no frame."""
+    if nw.dependencies.is_pandas_dataframe(values):
+        names = [str(column) for column in values.columns]
+        if repeated := [column for i, column in enumerate(names) if column in names[:i]]:
+            raise InputError(
+                f"`{name}` has two columns of the name {repeated[0]!r}. Rename one of them."
+            )
+        if any(not isinstance(column, str) for column in values.columns):
+            values = values.set_axis(names, axis=1)
+    try:
+        known = nw.from_native(values, pass_through=True)
+    except NarwhalsError as error:
+        raise InputError(f"`{name}` cannot be read as a table: {error}.") from error
+    return known if isinstance(known, nw.DataFrame | nw.LazyFrame) else None
+
+
+def column_names(data: Any, name: str) -> list[str]:
+    """The names of the columns of a frame or a mapping."""
+    if isinstance(data, Mapping):
+        return [str(column) for column in data]
+    frame = as_frame(data, name)
+    if frame is None:
+        raise InputError(
+            f"`{name}` must be a dataframe (pandas, polars, pyarrow, …) or a mapping of column "
+            f"name to values, got {type(data).__name__}. Its columns are found by name, so an "
+            "array will not do."
+        )
+    return list(frame.collect_schema().names())
+
+
+def named_columns(data: Any, names: Sequence[str], name: str) -> dict[str, Any]:
+    """These columns of a frame (as narwhals series) or of a mapping (as they are)."""
+    check_present(names, column_names(data, name), name)
+    if isinstance(data, Mapping):
+        by_text = {str(column): values for column, values in data.items()}
+        return {column: by_text[column] for column in names}
+    frame = as_frame(data, name)
+    assert frame is not None
+    frame = frame.select(list(names))
+    table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {column: table[column] for column in names}
+
+
+def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:
+    """Refuse names that are not there, with those that come close."""
+    for column in wanted:
+        if column not in here:
+            near = get_close_matches(str(column), here, n=3, cutoff=0.5)
+            hint = (
+                f"Did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"There are {', '.join(map(repr, here[:10]))}."
+            )
+            raise InputError(f"{name} has no column {column!r}. {hint}")
+
+
+def tidy(columns: dict[str, list[Any]]) -> Any:
+    """A dataframe of the first library at hand: pandas, polars or pyarrow."""
+    for backend in ("pandas", "polars", "pyarrow"):
+        if find_spec(backend):
+            return nw.from_dict(columns, backend=backend).to_native()
+    raise MissingExtraError(
+        "Frames need pandas, polars or pyarrow: pip install 'separatrix[engines]'. `to_dict()` "
+        "needs none."
+    )

@@ -1,0 +1,106 @@
+"""Numbers per row: checked weights, posteriors and scores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns.values import as_array, row_numbers
+from separatrix.errors import InputError
+
+__all__ = ["binary_score", "check_posteriors", "check_weight", "posterior_matrix"]
+
+Array = NDArray[np.float64]
+
+
+def check_weight(sample_weight: ArrayLike, n: int) -> Array:
+    """Weights as float64: finite, not negative, not all zero; divided by the largest."""
+    try:
+        w = as_array(sample_weight, "sample_weight").astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`sample_weight` must be numbers, got {type(sample_weight).__name__}: {error}."
+        ) from error
+    if w.shape != (n,):
+        raise InputError(
+            f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}."
+        )
+    bad = ~np.isfinite(w) | (w < 0)
+    if bad.any():
+        raise InputError(
+            f"`sample_weight` must be finite and not negative, got {w[bad][0]} in row "
+            f"{row_numbers(bad)}."
+        )
+    if not 0 < w.sum() < np.inf:
+        raise InputError(
+            "`sample_weight` is zero in every row. Give at least one row a positive weight."
+        )
+    return np.asarray(w / w.max())  # only ratios matter, and squares of the largest floats overflow
+
+
+def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
+    """Numbers of shape (n, K), n ≥ 1 and K ≥ 2, as they are; `check_posteriors` looks at their
+    values.
+    """
+    try:
+        p = as_array(q, name)
+        if p.dtype.kind not in "fiub":
+            p = p.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{name}` must be numbers, one row per person and one column per label: {error}."
+        ) from error
+    if p.ndim != 2 or p.shape[1] < 2:
+        raise InputError(
+            f"`{name}` must have one column per label, shape (n, K) with K ≥ 2, got shape "
+            f"{p.shape}. From P(second label) make two columns: np.column_stack([1 - p, p])."
+        )
+    if not p.size:
+        raise InputError(f"There are no rows: `{name}` is empty.")
+    return p
+
+
+def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
+    """Posteriors as float64 (n, K): finite, in [0, 1], rows summing to one within 1e-6.
+
+    `first` is the number of the first row, where they are a part of more rows.
+    """
+    p = posterior_matrix(q, name)
+    low, high = p.min(), p.max()
+    if not (low >= -1e-6 and high <= 1 + 1e-6):  # also true for NaN
+        outside = ~((p >= -1e-6) & (p <= 1 + 1e-6))
+        raise InputError(
+            f"`{name}` must hold probabilities between 0 and 1, got {p[outside][0]} in row "
+            f"{row_numbers(outside.max(1), first)}. Logits need a softmax first."
+        )
+    p = np.clip(p, 0.0, 1.0, dtype=np.float64)
+    total = p @ np.ones(p.shape[1])  # a sum along so short an axis takes five times as long
+    bad = np.abs(total - 1.0) > 1e-6
+    if bad.any():
+        raise InputError(
+            f"Each row of `{name}` must sum to one (within 1e-6), got {total[bad][0]:.7g} in row "
+            f"{row_numbers(bad, first)}. Divide the rows by their sums if that is what you mean."
+        )
+    return np.asarray(p / total[:, None])
+
+
+def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
+    """One score per row: a column of scores, or the second of two columns of posteriors."""
+    try:
+        s = as_array(scores, name).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must be numbers, one score per row: {error}.") from error
+    if s.ndim == 2 and s.shape[1] == 2:
+        s = check_posteriors(s, name)[:, 1]
+    if s.ndim != 1:
+        raise InputError(
+            f"`{name}` must be one score per row (n,) or two posteriors (n, 2), got shape "
+            f"{s.shape}."
+        )
+    if not np.isfinite(s).all():
+        raise InputError(
+            f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite."
+        )
+    return np.asarray(s)

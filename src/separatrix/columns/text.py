@@ -1,0 +1,256 @@
+"""Delimited text to columns, and the dialect of all our readers.
+
+A CSV file is UTF-8 text, plain or .gz, with a header line; fields are parted by comma, semicolon,
+tab or bar, whichever the header holds most of. The dialect, the same in memory and in DuckDB:
+
+- an empty field is missing;
+- a column whose other values are all numbers holds numbers: integers where all are, else floats;
+  there NA, N/A, NaN and null are missing;
+- every other column holds text as it stands, without outer blanks: NA is a level like any other,
+  yes and no stay yes and no, and 007 is a code, not a number;
+- of two columns `a` the second is called `a.1`;
+- a row with more or fewer fields than the header is an error, but for delimiters at its end.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.features import NOT_AVAILABLE, Values, is_number
+from separatrix.columns.frames import check_present
+from separatrix.columns.values import Coded
+from separatrix.errors import DataError, InputError
+
+__all__ = ["read_csv", "read_files", "read_header", "text_blocks", "typed"]
+
+_EMPTY = frozenset({""})
+_CHUNK = 2_000  # rows of text in memory at a time; more are not faster
+_SLOW = 16 << 20  # bytes that take about two seconds
+
+
+def read_csv(
+    lines: Iterable[str],
+    *,
+    source: str,
+    delimiter: str = ",",
+    header: Sequence[str] | None = None,
+    only: Sequence[str] | None = None,
+    missing: frozenset[str] = _EMPTY,
+) -> dict[str, Values]:
+    """Columns of delimited text: numbers where every value is one, else categories.
+
+    Args:
+        lines: the text, line by line.
+        source: what to call it in an error.
+        header: the names, where the first line does not hold them.
+        only: the columns to keep; the others never leave this function.
+        missing: texts that stand for a missing value in any column.
+
+    >>> read_csv(["age,job", "41,cook", "NA,NA"], source="example")["age"]
+    array([41., nan])
+    """
+    names, rows = _rows(lines, source, delimiter, header)
+    try:
+        table = _Text(names, only, source)
+    except InputError as error:
+        raise DataError(f"{error} Is it the right file?") from error
+    for chunk in rows:
+        table.add(chunk)
+    return table.columns(missing)
+
+
+def read_files(files: Sequence[Path], only: Sequence[str] | None = None) -> dict[str, Values]:
+    """The columns of CSV files with one header, typed over all of them."""
+    table: _Text | None = None
+    for one in files:
+        with _opened(one) as (stream, _):
+            delimiter, lines = _delimiter(stream)
+            names, rows = _rows(lines, str(one), delimiter, None)
+            table = _Text(names, only, str(one)) if table is None else table
+            if names != table.names:
+                raise InputError(f"{one} has other columns than {files[0]}.")
+            for chunk in rows:
+                table.add(chunk)
+    return {} if table is None else table.columns(_EMPTY)
+
+
+def text_blocks(
+    path: Path, only: Sequence[str], rows: int
+) -> Iterator[tuple[dict[str, Values], float]]:
+    """Blocks of rows of a CSV file as text, and how much of the file was read.
+
+    Types are a matter of the whole column, which a block does not show: who asks for numbers
+    (`as_numbers`) gets numbers.
+    """
+    size = max(path.stat().st_size, 1)
+    with _opened(path, quiet=True) as (stream, raw):
+        delimiter, lines = _delimiter(stream)
+        names, chunks = _rows(lines, str(path), delimiter, None, rows)
+        check_present(only, names, str(path))
+        for chunk in chunks:
+            table = _Text(names, only, str(path))
+            table.add(chunk)
+            yield table.columns(None), raw.tell() / size
+
+
+def read_header(path: Path) -> tuple[list[str], str]:
+    """The names of the columns of a CSV file, and what parts its fields."""
+    with _opened(path, quiet=True) as (stream, _):
+        delimiter, lines = _delimiter(stream)
+        return _rows(lines, str(path), delimiter, None)[0], delimiter
+
+
+class _Text:
+    """Columns of text as they come in, chunk by chunk: codes, and a dictionary of texts each."""
+
+    def __init__(self, names: list[str], only: Sequence[str] | None, source: str) -> None:
+        self.names, self.wanted = names, list(names if only is None else dict.fromkeys(only))
+        check_present(self.wanted, names, source)
+        self.places: list[defaultdict[str, int]] = [defaultdict() for _ in self.wanted]
+        self.codes: list[list[NDArray[np.int32]]] = [[] for _ in self.wanted]
+        for place in self.places:
+            place.default_factory = place.__len__
+
+    def add(self, rows: list[list[str]]) -> None:
+        table = list(zip(*rows, strict=True))
+        for name, place, codes in zip(self.wanted, self.places, self.codes, strict=True):
+            column = map(place.__getitem__, table[self.names.index(name)])
+            codes.append(np.fromiter(column, dtype=np.int32, count=len(rows)))
+
+    def columns(self, missing: frozenset[str] | None) -> dict[str, Values]:
+        """Typed, or all as text where `missing` is None."""
+        return {
+            name: typed(
+                np.concatenate(codes or [np.empty(0, np.int32)]),
+                list(place),
+                _EMPTY if missing is None else missing,
+                numbers=missing is not None,
+            )
+            for name, place, codes in zip(self.wanted, self.places, self.codes, strict=True)
+        }
+
+
+def typed(
+    codes: NDArray[Any],
+    texts: Sequence[Any],
+    missing: frozenset[str] = _EMPTY,
+    *,
+    numbers: bool = True,
+) -> Values:
+    """The dialect: numbers if all texts are, else categories; code -1 is missing.
+
+    >>> typed(np.array([0, 1, 2]), ["3", "NA", "5"])
+    array([ 3., nan,  5.])
+    >>> typed(np.array([0, 1, 2]), ["x", "NA", ""]).levels
+    ('NA', 'x')
+    """
+    texts = [text.strip() for text in texts]
+    known = [text for text in texts if text not in missing and text not in NOT_AVAILABLE]
+    if numbers and known and all(map(is_number, known)):
+        whole = len(known) == len(texts) and all(re.fullmatch(r"[+-]?\d{1,18}", t) for t in known)
+        if whole and not (codes < 0).any():
+            return np.array(list(map(int, texts)), dtype=np.int64)[codes]
+        values = [float(text) if is_number(text) else np.nan for text in texts]
+        return np.array([*values, np.nan])[codes]
+    levels = sorted(set(texts) - missing)
+    place = {text: code for code, text in enumerate(levels)}
+    renumber = np.array([*(place.get(text, -1) for text in texts), -1], dtype=np.int32)
+    return Coded(renumber[codes], tuple(levels))
+
+
+def _rows(
+    lines: Iterable[str],
+    source: str,
+    delimiter: str,
+    header: Sequence[str] | None,
+    size: int | None = None,
+) -> tuple[list[str], Iterator[list[list[str]]]]:
+    """The names of the columns, and the rows in chunks of `size` (or `_CHUNK`)."""
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    names = _distinct(next(reader, []) if header is None else header)
+    if not names:
+        raise DataError(f"{source} is empty: there are no rows.")
+
+    def chunks() -> Iterator[list[list[str]]]:
+        try:
+            while block := list(islice(reader, size or _CHUNK)):
+                chunk = [_row(row, len(names)) for row in block if row]  # no blank lines
+                if bad := next((row for row in chunk if len(row) != len(names)), None):
+                    raise DataError(
+                        f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
+                        f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated "
+                        f"or damaged, or its delimiter is not {delimiter!r}."
+                    )
+                if chunk:
+                    yield chunk
+        except csv.Error as error:
+            raise DataError(f"{source}, line {reader.line_num:,}: {error}.") from error
+
+    return names, chunks()
+
+
+def _row(row: list[str], width: int) -> list[str]:
+    return row[:width] if len(row) > width and not any(row[width:]) else row
+
+
+@contextmanager
+def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes]]]:
+    """The text of a file, and its bytes underneath; a bar on stderr where it takes seconds."""
+    from rich.console import Console
+    from rich.progress import wrap_file
+
+    size = path.stat().st_size
+    console = Console(stderr=True)
+    try:
+        with (
+            path.open("rb") as raw,
+            wrap_file(
+                raw,
+                size,
+                description=path.name,
+                console=console,
+                transient=True,
+                disable=quiet or size < _SLOW,
+            ) as counted,
+        ):
+            plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
+            yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8."
+        ) from error
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} cannot be read to its end ({error}).") from error
+
+
+def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
+    """What parts the fields of the first line, and all lines."""
+    first = stream.readline()
+    return max(",;\t|", key=first.count), chain([first] if first else [], stream)
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Column names, a repeated one with a number behind it, as pandas writes them."""
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    for name in (name.strip().removeprefix("\ufeff") for name in names):
+        again = f"{name}.{seen[name]}" if name in seen else name
+        while again in out:  # a column that is called `a.1` already
+            seen[name] = seen.get(name, 0) + 1
+            again = f"{name}.{seen[name]}"
+        out.append(again)
+        seen[name] = seen.get(name, 0) + 1
+    return out

@@ -1,0 +1,105 @@
+"""Records as tidy columns, their means over folds, and the rows that have given values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core.metrics import METRICS, measure
+from separatrix.errors import InputError
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.store import POLICIES, Record
+
+__all__ = ["Columns", "means", "select", "tidy"]
+
+Columns = dict[str, NDArray[Any]]
+
+
+def tidy(records: Iterable[Record]) -> Columns:
+    """Records as columns: one row per record and policy. Models of all rows have no test rows, and
+    no row here.
+
+    Returns:
+        Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
+        `fold`, `seed`, `policy` ("randomized", "deterministic"), `violation`, `utility`, `eo_gap`,
+        `accuracy`, `auroc`, `threshold`, `train_seconds`, `status`, `message` and `counts`
+        (objects: the table N[y, z, u] of this policy, or None). The metrics are NaN unless the
+        status is "ok".
+    """
+    rows = [(r, policy) for r in records if r.run.fold != ALL_ROWS for policy in POLICIES]
+    names = ("dataset", "method", "inputs", "recipe", "trade_off", "fold", "seed")
+    columns: Columns = {name: np.array([getattr(r.run, name) for r, _ in rows]) for name in names}
+    columns["policy"] = np.array([policy for _, policy in rows])
+    counts = np.empty(len(rows), dtype=object)
+    for i, (record, policy) in enumerate(rows):
+        counts[i] = record.soft if policy == "randomized" else record.hard
+    columns |= _metrics(counts)
+    columns["auroc"] = np.array([r.auroc for r, _ in rows], dtype=np.float64)
+    columns["threshold"] = np.array(
+        [r.threshold if p == "deterministic" else np.nan for r, p in rows], dtype=np.float64
+    )
+    columns["train_seconds"] = np.array([r.seconds for r, _ in rows], dtype=np.float64)
+    columns["status"] = np.array([r.status for r, _ in rows])
+    columns["message"] = np.array([r.message for r, _ in rows], dtype=object)
+    columns["counts"] = counts
+    return columns
+
+
+_SERIES = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
+
+
+def means(columns: Columns) -> Columns:
+    """Mean and standard deviation over folds and seeds: one row per dataset, method, inputs,
+    recipe, policy and λ.
+
+    Returns:
+        The columns that say what it is; `folds`, how many records the mean is of; for each metric
+        its mean under its own name and its standard deviation (n − 1) as `<metric>_sd`. Runs that
+        are not "ok" take no part; `lost` counts them.
+    """
+    keys = list(zip(*(columns[name].tolist() for name in _SERIES), strict=True))
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for i, key in enumerate(keys):
+        groups.setdefault(key, []).append(i)
+    out: Columns = {
+        name: np.array([key[place] for key in groups], dtype=columns[name].dtype)
+        for place, name in enumerate(_SERIES)
+    }
+    good = [[i for i in rows if columns["status"][i] == "ok"] for rows in groups.values()]
+    out["folds"] = np.array([len(rows) for rows in good])
+    out["lost"] = np.array([len(rows) for rows in groups.values()]) - out["folds"]
+    for metric in METRICS:
+        values = [columns[metric][rows] for rows in good]
+        out[metric] = np.array([x.mean() if len(x) else np.nan for x in values])
+        out[f"{metric}_sd"] = np.array([x.std(ddof=1) if len(x) > 1 else np.nan for x in values])
+    return out
+
+
+def select(columns: Columns, **values: Any) -> Columns:
+    """The rows in which each named column has the value, or one of a list of values.
+
+    >>> select({"fold": np.array([0, 1]), "auroc": np.array([0.8, 0.9])}, fold=1)["auroc"]
+    array([0.9])
+    """
+    keep = np.ones(len(next(iter(columns.values()))), dtype=bool)
+    for name, value in values.items():
+        if name not in columns:
+            raise InputError(f"There is no column {name!r}; there are {', '.join(columns)}.")
+        keep &= np.isin(columns[name], value)
+    return {name: column[keep] for name, column in columns.items()}
+
+
+def _metrics(counts: NDArray[Any]) -> Columns:
+    """The metrics of every table, tables of one shape at a time."""
+    out: Columns = {name: np.full(len(counts), np.nan) for name in METRICS}
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for i, table in enumerate(counts):
+        if table is not None:
+            shapes.setdefault(table.shape, []).append(i)
+    for rows in shapes.values():
+        for name, values in measure(np.stack([counts[i] for i in rows])).items():
+            out[name][rows] = values
+    return out

@@ -1,0 +1,196 @@
+"""Traced: the folder of one trace, with its rows, its preprocessing and its models.
+
+Beside the records and the models it holds `frontier.json` (names, preprocessing of each fold, card)
+and `rows.safetensors` (label, group and fold of every row).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix import datasets
+from separatrix.columns.groups import from_plain, to_plain
+from separatrix.datasets import Data, Grouping, Preprocessing
+from separatrix.errors import DataError, InputError
+from separatrix.io import write_whole
+from separatrix.runs.jobs import fingerprint
+from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.results import Results
+from separatrix.runs.saved import SavedRun
+from separatrix.runs.store import ReferenceCurve
+from separatrix.runs.tidy import Columns
+
+__all__ = ["MANIFEST", "Traced", "check_same_rows", "write_manifest"]
+
+FORMAT = 2
+MANIFEST, ROWS = "frontier.json", "rows.safetensors"
+
+
+class Traced:
+    """The folder of one trace.
+
+    Args:
+        folder: that `trace` wrote.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.manifest = read_manifest(self.folder)
+
+    @cached_property
+    def results(self) -> Results:
+        """The records, curves and models."""
+        return Results.read(self.folder)
+
+    @property
+    def columns(self) -> Columns:
+        """The points as arrays, one row per (method, inputs, λ, fold, policy); see `runs.tidy`."""
+        return self.results.columns
+
+    @property
+    def means(self) -> Columns:
+        """Fold means and standard deviations, one row per (method, inputs, λ, policy)."""
+        return self.results.mean
+
+    @property
+    def name(self) -> str:
+        """What the data are called."""
+        return str(self.manifest["name"])
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels in the order of their codes."""
+        return tuple(self.manifest["labels"])
+
+    @property
+    def groups(self) -> tuple[Hashable, ...]:
+        """The groups in the order of their codes."""
+        return tuple(map(from_plain, self.manifest["groups"]))
+
+    @cached_property
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """`y`, `z` (codes) and `fold` of every row."""
+        from safetensors.numpy import load_file
+
+        return dict(load_file(self.folder / ROWS))
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Finds the group of raw rows by column name, where the groups came from columns."""
+        known = self.manifest["grouping"]
+        return None if known is None else Grouping.from_dict(known)
+
+    def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
+        """From raw columns to X, with the statistics of the rows that trained fold `fold`; None
+        where X was a matrix.
+        """
+        known = self.manifest["preprocessing"].get(str(fold))
+        return None if known is None else Preprocessing.from_dict(known)
+
+    @property
+    def limit(self) -> ReferenceCurve | None:
+        """The limit of post-processing ERM's held-out posteriors, where it was computed."""
+        return self.results.limit(self.name)
+
+    def saved_run(
+        self,
+        method: str,
+        trade_off: float,
+        *,
+        inputs: str = "xz",
+        fold: int = ALL_ROWS,
+        seed: int | None = None,
+    ) -> tuple[SavedRun, int]:
+        """The stack that holds a run, and its lane there."""
+        for saved in self.results.saved:
+            for lane, run in enumerate(saved.runs):
+                if (run.method, run.inputs, run.fold, run.trade_off) == (
+                    method, inputs, fold, trade_off,
+                ) and seed in (None, run.seed):  # fmt: skip
+                    return saved, lane
+        raise InputError(
+            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
+            f"fold {fold}. Its points are in `points`."
+        )
+
+    def held_out(
+        self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
+    ) -> NDArray[np.float32]:
+        """Posteriors (n, K) of every row by the model whose training did not see it, in the order
+        of the data.
+        """
+        out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
+        for fold in range(int(self.manifest["folds"])):
+            saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold, seed=seed)
+            out[self.rows["fold"] == fold] = saved.held_out[lane]
+        return out
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `write_manifest` wrote; one sentence where it is absent, damaged or of a format that is not
+    read.
+    """
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(
+            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
+            f"`separatrix trace`."
+        )
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error}.") from error
+    if version != FORMAT:
+        raise DataError(
+            f"{path} has format {version!r}; this separatrix reads {FORMAT}. Trace the data again."
+        )
+    return dict(manifest)
+
+
+def write_manifest(folder: Path, name: str, data: Data, folds: int, seed: int) -> None:
+    """Write what is the same for all points: rows, names, preprocessing of each fold."""
+    from safetensors.numpy import save
+
+    fold = datasets.folds(data.y, data.z, folds, seed)
+    whole = data.preprocessing
+    fitted = {
+        str(k): None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
+        for k in (ALL_ROWS, *range(folds))
+    }
+    manifest = {
+        "format": FORMAT,
+        "name": name,
+        "fingerprint": fingerprint(data),
+        "rows": len(data),
+        "folds": folds,
+        "seed": seed,
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
+        "features": list(data.features),
+        "target": data.target,
+        "grouping": None if data.grouping is None else data.grouping.to_dict(),
+        "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
+        "card": data.card.to_dict(),
+    }
+    codes = {"y": data.y, "z": data.z, "fold": fold}
+    write_whole(folder / ROWS, save({name: v.astype(np.int64) for name, v in codes.items()}))
+    write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
+
+
+def check_same_rows(folder: Path, data: Data) -> None:
+    """A folder belongs to one dataset: its models and its preprocessing would not fit another's."""
+    if (folder / MANIFEST).is_file():
+        known = read_manifest(folder)
+        if known["fingerprint"] != fingerprint(data):
+            raise InputError(
+                f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, "
+                f"{known['rows']:,} rows). Pass another folder, or remove that one."
+            )

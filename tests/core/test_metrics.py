@@ -1,0 +1,77 @@
+"""A metric is one entry of one list: tables, `select`, report, figures and the command line read it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from separatrix.core import information
+from separatrix.core.metrics import METRICS, Metric, budgets, measure, objectives
+
+
+def balanced_accuracy(tables: np.ndarray) -> np.ndarray:
+    right = np.diagonal(tables.sum(-2), axis1=-2, axis2=-1)
+    return (right / tables.sum((-2, -1))).mean(-1)
+
+
+@pytest.fixture
+def balanced(monkeypatch):
+    entry = Metric("balanced", "balanced accuracy", balanced_accuracy)
+    monkeypatch.setitem(METRICS, "balanced_accuracy", entry)
+    return entry
+
+
+def test_measure_gives_every_metric_of_a_stack_of_tables():
+    tables = np.random.default_rng(0).integers(1, 50, (3, 2, 2, 2)).astype(float)
+    found = measure(tables)
+    assert set(found) == {name for name, metric in METRICS.items() if metric.of is not None}
+    np.testing.assert_allclose(
+        found["violation"], information.conditional_mutual_information(tables)
+    )
+    np.testing.assert_allclose(found["eo_gap"], information.eo_gap(tables))
+
+
+def test_a_metric_is_either_a_budget_or_an_objective():
+    assert set(budgets()) | set(objectives()) == set(METRICS)
+    assert not set(budgets()) & set(objectives())
+
+
+def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
+    balanced, results_folder, tmp_path
+):
+    from separatrix.deploy.choosing import select
+    from separatrix.deploy.points import Candidate
+    from separatrix.runs.results import Results
+    from separatrix.show import figures, report, tables
+
+    columns = Results.read(results_folder).columns
+    assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()
+    assert "Balanced" in tables.paths(columns, "two").head
+    rng = np.random.default_rng(1)
+    path = [
+        Candidate("demo", float(i), "randomized", rng.integers(20, 60, (2, 2, 2, 2)).astype(float))
+        for i in range(3)
+    ]
+    chosen = select(path, max_violation=1.0, maximize="balanced_accuracy", option="single").chosen
+    assert chosen.value == max(c.means["balanced_accuracy"] for c in path)
+    page = report.write(results_folder, tmp_path / "report.html").read_text()
+    assert 'value="balanced_accuracy"' in page
+    ax = figures.six_panels(Results.read(results_folder), "two").axes[0]
+    figures.finish(ax, "", "violation", "balanced_accuracy")
+    assert ax.get_ylabel() == "balanced accuracy"
+
+
+def test_a_new_metric_is_an_objective_of_the_command_line():
+    code = (
+        "from separatrix.core.metrics import METRICS, Metric;"
+        "METRICS['balanced_accuracy'] = Metric('balanced', 'balanced accuracy', lambda t: t);"
+        "import sys; sys.argv = ['separatrix', 'select', '--help'];"
+        "from separatrix.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "balanced_accuracy" in done.stdout, done.stderr

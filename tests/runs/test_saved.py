@@ -1,0 +1,83 @@
+"""Saved runs are read by their header first, their arrays when they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import safetensors
+
+from separatrix import datasets
+from separatrix.deploy.frontiers import candidates_of
+from separatrix.errors import DataError
+from separatrix.runs.saved import MODELS, saved_runs
+from separatrix.tracing.training import trace_data
+
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def frontier(tmp_path_factory):
+    data = datasets.load("synthetic", law="bayes", n=400)
+    return trace_data(
+        data,
+        name="law",
+        trade_offs=(0.0, 1.0),
+        cv=2,
+        references=False,
+        out=tmp_path_factory.mktemp("frontier"),
+    )
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The names of the tensors that are read, as they are."""
+    names, real = [], safetensors.safe_open
+
+    class Counting:
+        def __init__(self, *arguments, **options):
+            self.file = real(*arguments, **options)
+
+        def __enter__(self):
+            self.file.__enter__()
+            return self
+
+        def __exit__(self, *error):
+            return self.file.__exit__(*error)
+
+        def metadata(self):
+            return self.file.metadata()
+
+        def keys(self):
+            return self.file.keys()
+
+        def get_tensor(self, name):
+            names.append(name)
+            return self.file.get_tensor(name)
+
+    monkeypatch.setattr(safetensors, "safe_open", Counting)
+    return names
+
+
+def test_choosing_by_name_reads_no_array(frontier, reads):
+    vars(frontier).pop("results", None)
+    assert len(candidates_of(frontier)) == 4
+    assert reads == []
+    saved, _ = frontier.saved_run("cmi", 1.0)
+    assert reads == []
+    assert saved.held_out.shape[1] == 0  # the model of all rows has no test rows
+    assert reads == ["held_out"]
+    assert all(np.isfinite(array).all() for array in saved.arrays.values())
+    assert len(reads) == 1 + len(saved.arrays)
+
+
+def test_a_certified_choice_reads_posteriors_but_no_model(frontier, reads):
+    vars(frontier).pop("results", None)
+    candidates_of(frontier, certified=True)
+    assert set(reads) == {"held_out"}
+
+
+def test_a_damaged_file_of_models_is_one_sentence(tmp_path):
+    (tmp_path / MODELS).mkdir()
+    (tmp_path / MODELS / "x.safetensors").write_bytes(b"no")
+    with pytest.raises(DataError, match="not a file of models"):
+        saved_runs(tmp_path)
