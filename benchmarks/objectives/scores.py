@@ -28,8 +28,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import separatrix as sx
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
-from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.columns.values import Coded
+from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.estimators.crossfit import cross_fit
 from separatrix.optimum.arcs import lower_curve
 from separatrix.optimum.decisions import group_curves

@@ -25,7 +25,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
 from separatrix import datasets
-from separatrix.columns.values import check_posteriors, listed
+from separatrix.columns.scores import check_posteriors
+from separatrix.columns.values import listed
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 

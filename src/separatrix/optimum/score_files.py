@@ -9,8 +9,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from separatrix.columns.groups import from_plain, to_plain
 from separatrix.columns.values import Levels
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError
 from separatrix.io import write_whole
 from separatrix.optimum.separated import SeparatedScore
 
@@ -49,7 +50,9 @@ def load_score(path: str | Path) -> SeparatedScore:
             if about.get("kind") != _KIND:
                 raise DataError(f"{str(path)!r} is not a saved separated score.")
             arrays = {name: file.get_tensor(name) for name in ("thresholds", "kernels", "table")}
-        labels, groups = (tuple(json.loads(about[name])) for name in ("labels", "groups"))
+        labels, groups = (
+            tuple(map(from_plain, json.loads(about[name]))) for name in ("labels", "groups")
+        )
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise DataError(f"{str(path)!r} is not a whole separated score ({error}).") from error
     sizes = (len(groups), *arrays["thresholds"].shape[1:2], arrays["table"].shape[-1])
@@ -59,10 +62,4 @@ def load_score(path: str | Path) -> SeparatedScore:
 
 
 def _text(levels: Levels) -> str:
-    for level in levels:
-        if not isinstance(level, str | int | float | bool):
-            raise InputError(
-                f"Only text and numbers are saved as names, got {level!r}. Name the labels and "
-                "groups by strings."
-            )
-    return json.dumps(levels, ensure_ascii=False)
+    return json.dumps([to_plain(level) for level in levels], ensure_ascii=False)
