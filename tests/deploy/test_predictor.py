@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency, kstest
 
 from people import people
 from separatrix import conditional_mutual_information, mutual_information
-from separatrix.deploy.draws import uniforms
+from separatrix.columns.draws import uniforms
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 

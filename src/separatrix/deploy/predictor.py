@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
+from separatrix.columns.draws import uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
-from separatrix.deploy.draws import uniforms
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks

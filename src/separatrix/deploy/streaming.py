@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.draws import uniforms
 from separatrix.columns.readers import read_blocks
 from separatrix.columns.values import Coded, encode, one_column
-from separatrix.deploy.draws import uniforms
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import whole_file
