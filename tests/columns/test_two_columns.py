@@ -55,13 +55,18 @@ def test_audit_and_monitor(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_limit_and_the_classifier_around_any_model(form):
+def test_limit(form):
     z = FORMS[form]
     p = LogisticRegression().fit(X, Y).predict_proba(X)
     best = sx.limit(p, Y, z, points=5)
     assert best.groups == GROUPS
     q = best.channel(0.001).predict_proba(p, FORMS["array"])
     np.testing.assert_array_equal(q, best.channel(0.001).predict_proba(p, z))
+
+
+@pytest.mark.parametrize("form", ["polars", "list"])
+def test_the_classifier_around_any_model(form):
+    z = FORMS[form]
     model = ChannelClassifier(LogisticRegression(), max_violation=0.01, cv=2).fit(
         X, Y, sensitive_features=z
     )

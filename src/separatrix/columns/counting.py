@@ -28,7 +28,7 @@ from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.levels import union
 from separatrix.errors import InputError
 
-__all__ = ["count_labels", "count_posteriors", "soft_counts", "soft_sums"]
+__all__ = ["count_labels", "count_posteriors", "refuse_unlisted", "soft_counts", "soft_sums"]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -108,7 +108,7 @@ def count_posteriors(
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
     axis = y.levels if labels is None else tuple(labels)
-    _refuse_unlisted(y.levels, axis, names[0])
+    refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
@@ -206,7 +206,7 @@ def _label_axis(
     if labels is not None:
         axis = tuple(labels)
         for levels, name in ((y, names[0]), (u, names[2])):
-            _refuse_unlisted(levels, axis, name)
+            refuse_unlisted(levels, axis, name)
         return axis
     for levels, name in ((y, names[0]), (u, names[2])):
         check_levels(levels, name)
@@ -218,7 +218,8 @@ def _label_axis(
     return union(y, u)
 
 
-def _refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+def refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+    """Refuse labels that are not among those that the caller listed."""
     unknown = [level for level in levels if level not in axis]
     if unknown:
         raise InputError(f"`{name}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
