@@ -17,7 +17,6 @@ import numpy as np
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
 from separatrix.columns.engines import Scan
-from separatrix.columns.features import NOT_AVAILABLE
 from separatrix.columns.frames import as_frame, check_present
 from separatrix.columns.groups import as_groups
 from separatrix.columns.text import typed
@@ -54,12 +53,14 @@ class Source:
         return nw.col(name if self.scan is None else self.scan.inner(name))
 
     def numbers(self, name: str) -> nw.Expr:
-        """A column as floats; the text of a CSV file in its dialect."""
-        x = self.column(name)
-        if self.text:
-            x = x.str.strip_chars()
-            x = nw.when(~x.is_in([*NOT_AVAILABLE, ""])).then(x)
-        return x.cast(nw.Float64)
+        """A column as floats."""
+        return self.column(name).cast(nw.Float64)
+
+    def parsed(self, names: Sequence[str]) -> Source:
+        """The same table, where these columns of a CSV file are numbers."""
+        if not names or self.scan is None or not self.scan.text:
+            return self
+        return Source(nw.from_native(self.scan.parsed(names)).lazy(), self.scan)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -227,6 +228,7 @@ def _hard(
     labels: Sequence[Hashable] | None,
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
+    source = source.parsed([weight] if weight else [])
     numbers = {"w": source.numbers(weight)} if weight else {}
     parts = {"ww": nw.col("w") * nw.col("w")} if weight else {}
     columns = _grouped(source, [y, *z, pred], numbers, parts, _weight_totals() if weight else [])
@@ -262,6 +264,7 @@ def _soft(
     weight: str | None,
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
+    source = source.parsed([*pred, *([weight] if weight else [])])
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
     score = [nw.col(name) for name in numbers]
     numbers["w"] = source.numbers(weight) if weight else nw.lit(1.0)
