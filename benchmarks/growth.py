@@ -145,7 +145,7 @@ def limit(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Calla
     _, z, rng = _people(rows, (2, cells[1]))
     y = (rng.random(rows) < 0.2 + 0.4 * z / cells[1]).astype(int)
     s = rng.normal(size=rows) + y * (0.6 + 1.5 * z / cells[1]) + z / cells[1]
-    return lambda: sx.limit(s, y, z, points=max(trade_offs, 2))
+    return lambda: sx.limit(y, s, sensitive_features=z, points=max(trade_offs, 2))
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:

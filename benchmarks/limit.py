@@ -32,7 +32,7 @@ def speed() -> None:
         y = (rng.random(n) < 0.2 + 0.04 * z).astype(int)
         s = rng.normal(size=n) + y * (0.6 + 0.15 * z) + 0.1 * z
         start = time.process_time()
-        best = sx.limit(s, y, z)
+        best = sx.limit(y, s, sensitive_features=z, points=200)
         took = time.process_time() - start
         vertices = sum(len(c) for c in best.regions.chains)
         print(
@@ -46,7 +46,7 @@ def adult() -> None:
     X, y, z = np.asarray(data.X), data.y, data.z
     _, atom = np.unique(np.column_stack([X, z]), axis=0, return_inverse=True)
     law = np.bincount(atom, weights=y) / np.bincount(atom)
-    best = sx.limit(law[atom], y, z)
+    best = sx.limit(y, law[atom], sensitive_features=z, points=200)
     print(best)
     for v in (0.0, 4e-5, 1.5e-4):
         solved = best.solve(v)
@@ -70,10 +70,13 @@ def adult() -> None:
             fitted.of_lane[k * len(grid)].ravel()
         ].mean(0)
         shares.append(
-            utility_fraction(*own.T, sx.limit(pooled[test], y[test], z[test], points=60).envelope())
+            utility_fraction(
+                *own.T,
+                sx.limit(y[test], pooled[test], sensitive_features=z[test], points=60).envelope(),
+            )
         )
         print(f"  fold {k}, limit of its {test.sum():,} rows: {shares[-1]:.4f}")
-    together = sx.limit(pooled, y, z, points=60).envelope()
+    together = sx.limit(y, pooled, sensitive_features=z, points=60).envelope()
     print(
         f"  mean of these {np.mean(shares):.4f}; fold means against the limit of all held-out "
         f"rows together: ",
@@ -107,7 +110,9 @@ def acs() -> None:
     print(f"unseen rows: soft posterior v {v:.4f} u {u:.4f}")
     for beta, *parts in zip(path.beta, path.weight, path.bias, path.mix, strict=True):
         v, u = _point(
-            SoftmaxChannel(tuple(range(9)), *parts).predict_proba(p[test], z[test]),
+            SoftmaxChannel(tuple(range(9)), *parts).predict_proba(
+                p[test], sensitive_features=z[test]
+            ),
             y[test],
             z[test],
         )

@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 
 import separatrix as sx
+from separatrix.errors import InputError
+from separatrix.optimum.objectives import Cost, parse_cost
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -257,3 +259,31 @@ def test_listings_name_every_dataset_and_method():
     assert all(name in shown for name in sx.datasets.names())
     shown = run("methods").stdout
     assert all(name in shown for name in sx.methods.names())
+
+
+def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
+    common = "limit", folder / "component-*.parquet", "--y", "income", "--z", "sex"
+    done = run(
+        *common,
+        "--score",
+        "score",
+        "--maximize",
+        "accuracy",
+        "--budget",
+        "eo_gap",
+        "--level",
+        "0.01",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "any binary decision, by EO gap" in done.stdout
+    assert "0.01" in done.stdout
+    done = run(*common, "--score", "score", "--cost", "5", "--budget", "tpr_gap")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_costs_are_written_as_two_numbers():
+    assert parse_cost("fp=1,fn=5") == Cost(1.0, 5.0)
+    for wrong in ("5", "fp=1", "fp=a,fn=1", "fp=-1,fn=1", "fp=1,fn=2,x=3"):
+        with pytest.raises(InputError):
+            parse_cost(wrong)

@@ -42,7 +42,7 @@ def limit_of(rows: Path, finite: bool) -> Envelope:
         for k in range(int(fold.max()) + 1):
             train, test = all_rows.take(fold != k), all_rows.take(fold == k)
             score[fold == k] = score_of(fitted("trees", train))(test)
-    return limit(score, all_rows.y, all_rows.z).envelope()
+    return limit(all_rows.y, score, sensitive_features=all_rows.z, points=200).envelope()
 
 
 @dataclass(frozen=True, eq=False)

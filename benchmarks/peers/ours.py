@@ -18,7 +18,8 @@ from benchmarks.peers.protocol import Predict, Rows, Series, main
 from separatrix import methods
 from separatrix.methods import Lane, Sample
 from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.limits import limit, threshold_channel
+from separatrix.optimum.decisions import rule_of
+from separatrix.optimum.limits import limit
 from separatrix.optimum.rules import ThresholdChannel
 
 GRIDS = {
@@ -89,7 +90,7 @@ def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does,
+    """The certified rules of a score's limit at rising levels of v: what `FrontierClassifier` does,
     for a whole path.
     """
     if crossed:
@@ -98,16 +99,16 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
     else:
         scorer, held, scores = base.scored("trees", train)
         scorers = [scorer]
-    best = limit(scores, held.y, held.z, points=2, tolerance=1e-4)
+    best = limit(held.y, scores, sensitive_features=held.z, points=2, tolerance=1e-4)
     roots = np.array(ROOTS[::5] if quick else ROOTS)
     curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
     for root, rates in zip(roots, curve.rates, strict=True):
-        rule = threshold_channel(rates, best.curves, best.regions, best.groups)
+        rule = rule_of(rates, best.curves, best.regions, best.groups)
         yield f"√v {root:g}", partial(_policy, rule, scorers)
 
 
 def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean([rule.predict_proba(scorer(rows), rows.z)[:, 1] for scorer in scorers], axis=0)
+    return np.mean([rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers], axis=0)
 
 
 def _grid(name: str) -> str:

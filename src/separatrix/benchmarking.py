@@ -101,7 +101,9 @@ def add_limits(folder: Path) -> None:
                 posterior[fold == saved.first.fold] = saved.held_out[0]
             rows = ~np.isnan(posterior).any(1)
             with working(f"Limit of {name}"):
-                found = limit(posterior[rows], data.y[rows], data.z[rows])
+                found = limit(
+                    data.y[rows], posterior[rows], sensitive_features=data.z[rows], points=200
+                )
             curve = ReferenceCurve(name, "limit", found.violation, found.utility)
             store.add_curve(curve, key)
 

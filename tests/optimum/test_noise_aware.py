@@ -152,7 +152,9 @@ def test_rows_in_one_bin_stand_for_each_other() -> None:
     assert len(problem.p) < 8_000
     for scale in (0.5, 5.0, 100.0):
         weight, bias = problem.split(problem.start(scale))
-        q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(p, z)
+        q = SoftmaxChannel((0, 1), weight, bias, np.tile(np.eye(2), (2, 1, 1))).predict_proba(
+            p, sensitive_features=z
+        )
         table = soft_counts(y, q, sensitive_features=z, sample_weight=w)
         u, v, error = problem.measure(problem.start(scale))
         assert u == pytest.approx(float(mutual_information(table)), rel=1e-3)
@@ -192,14 +194,18 @@ def test_rows_of_weight_zero_are_no_rows(labels: int) -> None:
     (fewer,) = noise_aware_channels(
         p[:1500], y[:1500], z[:1500], (0.5,), (0, 1), sample_weight=w[:1500]
     )
-    assert weighted.predict_proba(p, z) == pytest.approx(fewer.predict_proba(p, z), abs=1e-9)
+    assert weighted.predict_proba(p, sensitive_features=z) == pytest.approx(
+        fewer.predict_proba(p, sensitive_features=z), abs=1e-9
+    )
 
 
 def test_saved_and_restored_with_and_without_its_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(9))
     (channel,) = noise_aware_channels(p, y, z, (0.5,), (0, 1))
     again = SoftmaxChannel.from_arrays((0, 1), channel.arrays())
-    assert np.array_equal(again.predict_proba(p, z), channel.predict_proba(p, z))
+    assert np.array_equal(
+        again.predict_proba(p, sensitive_features=z), channel.predict_proba(p, sensitive_features=z)
+    )
     plain = replace(channel, prior=None)
     assert "prior" not in plain.arrays()  # as channels were saved before
     assert SoftmaxChannel.from_arrays((0, 1), plain.arrays()).prior is None
@@ -220,7 +226,7 @@ def test_an_audit_of_n_rows_sees_v_and_the_sampling_error() -> None:
     audits = []
     for _ in range(400):
         p, y, z = rows(n, rng, 3, 2)
-        audits.append(point(channel.predict_proba(p, z), y, z)[0])
+        audits.append(point(channel.predict_proba(p, sensitive_features=z), y, z)[0])
     expected = v + 0.5 * error * 60_000 / n
     assert expected > 1.02 * v  # there is something to see
     assert np.mean(audits) == pytest.approx(expected, abs=3.5 * np.std(audits) / 20)
@@ -233,10 +239,10 @@ def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_n
     p, y, z = rows(6000, np.random.default_rng(labels), labels)
     hard = point(np.eye(labels)[(p - p.mean(0)).argmax(1)], y, z)
     much, little = noise_aware_channels(p, y, z, (0.7, 0.3), (0, 1))
-    v, u = point(much.predict_proba(p, z), y, z)
+    v, u = point(much.predict_proba(p, sensitive_features=z), y, z)
     assert u == pytest.approx(0.7 * hard[1], rel=0.03)
     assert v < 0.2 * hard[0]  # the weaker group cannot follow so far without any
-    v, u = point(little.predict_proba(p, z), y, z)
+    v, u = point(little.predict_proba(p, sensitive_features=z), y, z)
     assert u == pytest.approx(0.3 * hard[1], rel=0.03)
     assert v < 1e-5
 
@@ -249,12 +255,12 @@ def test_unseen_rows_show_what_was_expected_and_less_than_of_the_exact_rule_thin
     ours, thinned, expected = [], [], []
     for _ in range(80):
         p, y, z = rows(2000, rng)
-        best = limit(p, y, z, points=2)
+        best = limit(y, p, sensitive_features=z, points=2)
         (softer,) = noise_aware_channels(p, y, z, (0.7,), (0, 1), reference=float(best.utility[0]))
         _, v, error = measured(softer, p, y, z)
         expected.append(v + error)
         fresh, y2, z2 = rows(2000, rng)
-        q = best.channel(0.0).predict_proba(fresh, z2)
+        q = best.rule(0.0).predict_proba(fresh, sensitive_features=z2)
         points = np.array(
             [point(t * q + (1 - t) * q.mean(0), y2, z2) for t in np.linspace(0.0, 1.0, 41)]
         )
@@ -268,4 +274,6 @@ def test_unseen_rows_show_what_was_expected_and_less_than_of_the_exact_rule_thin
 def test_share_zero_is_the_law_of_the_labels() -> None:
     p, y, z = rows(500, np.random.default_rng(1), 3)
     (channel,) = noise_aware_channels(p, y, z, (0.0,), (0, 1))
-    assert channel.predict_proba(p, z) == pytest.approx(np.tile(np.bincount(y) / 500, (500, 1)))
+    assert channel.predict_proba(p, sensitive_features=z) == pytest.approx(
+        np.tile(np.bincount(y) / 500, (500, 1))
+    )

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from separatrix.auditing.arrays import count_table, two_columns
-from separatrix.auditing.frames import Source, check_roles, count_source
+from separatrix.auditing.frames import check_roles, count_source
 from separatrix.auditing.result import Audit
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
 from separatrix.columns.readers import find_files, is_large
+from separatrix.columns.sources import Source
 from separatrix.columns.text import read_files
 from separatrix.core.counts import CountTable
 

@@ -4,9 +4,7 @@ table comes back.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -16,59 +14,14 @@ import numpy as np
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
-from separatrix.columns.engines import Scan
-from separatrix.columns.frames import as_frame, check_present
+from separatrix.columns.frames import check_present
 from separatrix.columns.groups import as_groups
-from separatrix.columns.text import typed
-from separatrix.columns.values import Coded, as_levels, listed
+from separatrix.columns.sources import Source, grouped_columns
+from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["Source", "audit_frame", "check_roles", "count_frame", "count_source"]
-
-_MOST = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
-
-
-@dataclass(frozen=True, eq=False)
-class Source:
-    """A table that an engine counts.
-
-    Args:
-        lazy: the table.
-        scan: the files that it reads, where it does; if these are CSV, every column is text.
-    """
-
-    lazy: nw.LazyFrame[Any]
-    scan: Scan | None = None
-
-    @staticmethod
-    def of_scan(scan: Scan) -> Source:
-        return Source(nw.from_native(scan.relation).lazy(), scan)
-
-    @property
-    def text(self) -> bool:
-        return self.scan is not None and self.scan.text
-
-    def column(self, name: str) -> nw.Expr:
-        return nw.col(name if self.scan is None else self.scan.inner(name))
-
-    def numbers(self, name: str) -> nw.Expr:
-        """A column as floats."""
-        return self.column(name).cast(nw.Float64)
-
-    def parsed(self, names: Sequence[str]) -> Source:
-        """The same table, where these columns of a CSV file are numbers."""
-        if not names or self.scan is None or not self.scan.text:
-            return self
-        return Source(nw.from_native(self.scan.parsed(names)).lazy(), self.scan)
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        if self.scan is None:
-            yield
-        else:
-            with self.scan.reading():
-                yield
+__all__ = ["audit_frame", "check_roles", "count_frame", "count_source"]
 
 
 def audit_frame(
@@ -123,16 +76,9 @@ def count_frame(
     >>> CountTable.merge([count_frame(part, y="y", z="sex", pred="u") for part in parts]).rows
     4
     """
-    known = as_frame(frame, "frame")
-    if known is None:
-        raise InputError(
-            f"`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
-            f"PySpark), got {type(frame).__name__}. For arrays use `audit`, for files "
-            "`audit_files`."
-        )
     y, weight = str(y), None if weight is None else str(weight)
     groups, predictions = check_roles(y, z, pred, weight)
-    return count_source(Source(known.lazy()), y, groups, predictions, weight, labels)
+    return count_source(Source.of_frame(frame), y, groups, predictions, weight, labels)
 
 
 def check_roles(
@@ -180,45 +126,6 @@ def count_source(
     return _soft(source, y, z, pred, weight, labels) if table is None else table
 
 
-def _grouped(
-    source: Source,
-    keys: list[str],
-    numbers: dict[str, nw.Expr],
-    parts: dict[str, nw.Expr],
-    totals: list[nw.Expr],
-) -> dict[str, Any]:
-    """The grouped table: the keys as `Coded` k0, k1, …, the totals as lists. One engine query.
-
-    `numbers` are read from the table once, `parts` are made of them. No column keeps its name
-    inside, so none can be taken for one of ours.
-    """
-    inner = {f"k{i}": source.column(key) for i, key in enumerate(keys)}
-    with source.reading():
-        lazy = source.lazy.select(**inner, **numbers)
-        lazy = lazy.with_columns(**parts) if parts else lazy
-        totals = [nw.len().alias("rows"), *totals]
-        grouped = lazy.group_by(list(inner)).agg(*totals).head(_MOST + 1).collect()
-    if len(grouped) > _MOST:
-        raise InputError(
-            f"The columns {listed(keys)} have over {_MOST:,} combinations; is one an identifier?"
-        )
-    if len(grouped) == 0:
-        raise InputError("The table has no rows.")
-    columns: dict[str, Any] = {name: grouped[name].to_list() for name in grouped.columns}
-    for key, name in zip(inner, keys, strict=True):
-        values: Any = as_levels(columns[key], name, missing=True)
-        if source.text:
-            values = typed(values.codes, values.levels)
-            values = values if isinstance(values, Coded) else as_levels(values, name, missing=True)
-        if gone := int(np.asarray(columns["rows"])[values.missing].sum()):
-            raise InputError(
-                f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
-                f"give missing a level."
-            )
-        columns[key] = as_levels(values, name)
-    return columns
-
-
 def _hard(
     source: Source,
     y: str,
@@ -228,10 +135,11 @@ def _hard(
     labels: Sequence[Hashable] | None,
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
-    source = source.parsed([weight] if weight else [])
-    numbers = {"w": source.numbers(weight)} if weight else {}
-    parts = {"ww": nw.col("w") * nw.col("w")} if weight else {}
-    columns = _grouped(source, [y, *z, pred], numbers, parts, _weight_totals() if weight else [])
+    source = source.parse([weight] if weight else [])
+    parts = {"w": source.numbers(weight)} if weight else {}
+    made = {"ww": nw.col("w") * nw.col("w")} if weight else {}
+    totals = _weight_totals() if weight else []
+    columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
     at_u = columns[f"k{len(z) + 1}"]
     if source.text and any(isinstance(level, float) for level in at_u.levels):
         return None
@@ -264,7 +172,7 @@ def _soft(
     weight: str | None,
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
-    source = source.parsed([*pred, *([weight] if weight else [])])
+    source = source.parse([*pred, *([weight] if weight else [])])
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
     score = [nw.col(name) for name in numbers]
     numbers["w"] = source.numbers(weight) if weight else nw.lit(1.0)
@@ -282,7 +190,7 @@ def _soft(
         *(nw.col(name).max().alias(f"{name}_max") for name in ends),
         nw.col("sum").count().alias("there"),
     ]
-    columns = _grouped(source, [y, *z], numbers, parts, totals)
+    columns = grouped_columns(source, [y, *z], numbers, totals, made=parts)
     factor = _check_weights(columns, weight)
     _check_scores(columns, pred)
     axis = columns["k0"].levels if labels is None else tuple(labels)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -65,21 +67,46 @@ def limit_command(
     score: list[str] = typer.Option(
         ..., help="Column of P(last label); repeat it for posteriors in label order."
     ),
+    maximize: str = typer.Option("utility", help="utility, accuracy or balanced_accuracy."),
+    cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
+    budget: str = typer.Option("violation", help="violation, eo_gap, eo_max, tpr_gap or fpr_gap."),
+    level: list[float] = typer.Option(
+        [], help="A budget to solve for; repeat it for several. By default a curve."
+    ),
 ) -> None:
-    """The best that any post-processing of a score can do, for every violation.
+    """The best that any binary decision from a score can do, for every budget.
 
-    Example: separatrix limit scores.csv --y income --z sex --score p
+    Example: separatrix limit scores.csv --y income --z sex --score p --maximize accuracy
+    --budget eo_gap
     """
+    from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+    from separatrix.columns.readers import find_files, is_large, read_table
+    from separatrix.optimum.limits import limit, limit_frame
+    from separatrix.optimum.objectives import parse_cost
+
+    objective, levels = parse_cost(cost) if cost else maximize, level or None
+    with working(f"Computing the limit of {file}"):
+        files = find_files(file)
+        if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
+            found: object = limit_frame(
+                scan(files), y=y, z=z, score=score[0], maximize=objective, budget=budget,
+                levels=levels,
+            )  # fmt: skip
+        else:
+            columns = read_table(file, [y, *z, *score])
+            found = limit(
+                columns[y], scores_of(columns, score),
+                sensitive_features={name: columns[name] for name in z}, maximize=objective,
+                budget=budget, levels=levels,
+            )  # fmt: skip
+    typer.echo(str(found))
+
+
+def scores_of(columns: Mapping[str, Any], score: Sequence[str]) -> Any:
+    """One score per row, or posteriors, as numbers."""
     import numpy as np
 
     from separatrix.columns.features import as_numbers
-    from separatrix.columns.readers import read_table
-    from separatrix.optimum.limits import limit
 
-    with working(f"Computing the limit of {file}"):
-        columns = read_table(file, [y, *z, *score])
-        scores = np.column_stack([as_numbers(columns[name], name) for name in score])
-        if len(score) == 1:
-            scores = np.column_stack([1 - scores, scores])
-        found = limit(scores, columns[y], {name: columns[name] for name in z})
-    typer.echo(str(found))
+    found = [as_numbers(columns[name], name) for name in score]
+    return found[0] if len(found) == 1 else np.column_stack(found)

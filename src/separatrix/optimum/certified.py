@@ -31,7 +31,13 @@ from numpy.typing import NDArray
 from separatrix.optimum.cutting import Search
 from separatrix.optimum.geometry import Regions, rates_utility, rates_violation
 
-__all__ = ["CertifiedCurve", "best_separated", "certified_curve", "most_useful"]
+__all__ = [
+    "CertifiedCurve",
+    "best_separated",
+    "certified_curve",
+    "most_useful",
+    "separated_corners",
+]
 
 Array = NDArray[np.float64]
 _QUICK = 6  # rounds of the quick way before the sure one
@@ -78,11 +84,15 @@ def most_useful(regions: Regions) -> Array:
 
 
 def best_separated(regions: Regions) -> Array:
-    """Rates (2,) of the best predictor with v = 0: the vertex of the intersection of all regions
-    with the largest u.
+    """Rates (2,) of the best predictor with v = 0: the one of `separated_corners` with most u."""
+    corners = separated_corners(regions)
+    return corners[int(np.argmax(rates_utility(corners, regions.prior)))]
 
-    The intersection is a polygon, the feasible set of a linear programme in two variables, and u is
-    convex.
+
+def separated_corners(regions: Regions) -> Array:
+    """Corners (k, 2) of the upper side of the intersection of all regions: rates for every group.
+
+    The intersection is a polygon: a convex function of the rates is largest at one of its corners.
     """
     s, t = regions.chains[0].T
     s, t = _as_function(s, t)
@@ -97,8 +107,7 @@ def best_separated(regions: Regions) -> Array:
         )
         merged = np.union1d(grid, at)
         s, t = merged, np.minimum(np.interp(merged, s, t), np.interp(merged, *other))
-    corners = np.stack([s, t], axis=1)
-    return corners[int(np.argmax(rates_utility(corners, regions.prior)))]
+    return np.stack([s, t], axis=1)
 
 
 def certified_curve(

@@ -36,6 +36,9 @@ class Search:
             [] for _ in levels
         ]  # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
         self.top: list[tuple[float, Array] | None] = [None] * len(levels)
+        self.tried: list[set[float]] = [
+            set() for _ in levels
+        ]  # angles that `_toward` was asked for
 
     def start(self, pending: NDArray[np.intp]) -> None:
         """Walk along a few paths in the plane of ξ, and note where each level is first passed (or
@@ -106,7 +109,13 @@ class Search:
             ends = np.concatenate([ends[:1], ends[: len(planes)], ends[-1:]])
             placed = np.isfinite(ends[1:, 3]) & np.isfinite(ends[:-1, 3]) & quick
             placed[[0, -1]] = False
-            by_place, by_normal = high & placed, high & ~placed
+            halfway = (bounds[1:] + bounds[:-1]) / 2
+            # a corner that its own normal did not cut off stays: asking again gives the same answer
+            fresh = np.array([a not in self.tried[j] for a in halfway.round(9).tolist()])
+            by_place, by_normal = high & placed, high & ~placed & fresh
+            if not (by_place | by_normal).any():
+                continue
+            self.tried[j].update(halfway[by_normal].round(9).tolist())
             gap = np.stack(
                 [
                     np.column_stack(
@@ -116,9 +125,7 @@ class Search:
                 ],
                 1,
             )
-            middle = np.column_stack(
-                [(bounds[1:] + bounds[:-1]) / 2, (ends[1:, :3] + ends[:-1, :3]) / 2]
-            )
+            middle = np.column_stack([halfway, (ends[1:, :3] + ends[:-1, :3]) / 2])
             for which, rows, chosen in ((0, gap, by_place), (1, middle, by_normal)):
                 data[which].extend(rows[chosen])
                 level[which].extend([j] * int(chosen.sum()))

@@ -61,7 +61,8 @@ def roc_curve(score: Array, positive: Array, negative: Array) -> RocCurve:
             lacks one of the labels has no rate for it: that rate is free, and the region is the
                 whole square.
 
-    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]))
+    >>> positive, negative = np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0])
+    >>> curve = roc_curve(np.array([3.0, 2.0, 1.0]), positive, negative)
     >>> curve.rates[curve.hull].tolist()
     [[0.0, 0.0], [0.0, 0.5], [1.0, 1.0]]
     """
@@ -120,16 +121,18 @@ class Regions:
         """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
         return self._project(xi)[0]
 
-    def maximise(self, kappa: Array, mean: Array, steps: int = 120) -> tuple[Array, Array]:
-        r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with a prescribed normal; ξ
-        (n, 2) and x(ξ).
+    def maximise(self, kappa: Array, mean: Array, steps: int = 60) -> tuple[Array, Array]:
+        r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with that normal; ξ and x(ξ).
+
+        κ (n, 2), or (n, groups, 2) where the groups' rates have different prices; ξ likewise.
 
         φ(m) = max_x Σ a (κx − KL(x ‖ m)) is concave in m, its gradient p (x̄ − m)/(m(1−m))
         continuous: Newton's method with a backtracking line search, from m = `mean`, until x̄ = m
         to seven digits. The planes are valid wherever it ends.
         """
         n = len(kappa)
-        xi, x = np.empty((n, 2)), np.empty((n, *self.mass.shape))
+        price = self._per_group(kappa)
+        x = np.empty((n, *self.mass.shape))
         m = np.clip(mean, _EDGE, 1.0 - _EDGE)
         best, rise, length, direction = (
             np.full(n, -np.inf),
@@ -140,21 +143,14 @@ class Regions:
         todo = np.arange(n)
         for _ in range(steps):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
-            here = kappa[todo] + _logit(trial)
-            found, slope = self._project(here)
+            found, slope = self._project(price[todo] + _logit(trial)[:, None])
             away = _kl(found, trial[:, None]) + _kl(1.0 - found, 1.0 - trial[:, None])
-            value = (self.mass * (kappa[todo][:, None] * found - away)).sum((1, 2))
+            value = (self.mass * (price[todo] * found - away)).sum((1, 2))
             residual = self.mean(found) - trial
             good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
             length[todo[~good]] *= 0.3
             rows, r, t = todo[good], residual[good], trial[good]
-            m[rows], xi[rows], x[rows], best[rows], length[rows] = (
-                t,
-                here[good],
-                found[good],
-                value[good],
-                1.0,
-            )
+            m[rows], x[rows], best[rows], length[rows] = t, found[good], value[good], 1.0
             w = 1.0 / (t * (1.0 - t))
             gradient = self.prior * r * w
             hessian = (self.prior * w)[:, :, None] * slope[good] * w[:, None, :]
@@ -176,20 +172,24 @@ class Regions:
             todo = todo[~finished & (length[todo] > 1e-9)]
             if not len(todo):
                 break
-        return xi, x
+        logit_m = _logit(m)
+        return kappa + (logit_m if kappa.ndim == 2 else logit_m[:, None]), x
+
+    def _per_group(self, prices: Array) -> Array:
+        """Prices (n, 2) that all groups share, or (n, groups, 2), as (n, groups, 2)."""
+        each = prices[:, None] if prices.ndim == 2 else prices
+        return np.broadcast_to(each, (len(prices), *self.mass.shape))
 
     def _project(self, xi: Array) -> tuple[Array, Array]:
-        """x_z(ξ), and the derivative of x̄(ξ), array (n, 2, 2)."""
-        target = np.clip(expit(xi), _TINY, _ONE)
-        inside = target[:, 1:] <= self.height(target[:, 0])
-        x = np.broadcast_to(target[:, None, :], (len(xi), *self.mass.shape)).copy()
+        """x_z(ξ_z), and the derivative of x̄ with respect to a shift of all ξ_z, array (n, 2, 2)."""
+        xi = self._per_group(xi)
+        x = np.clip(expit(xi), _TINY, _ONE)
+        inside = x[..., 1] <= self.height(x[..., 0])
         slope = np.zeros((len(xi), 2, 2))
         for y in range(2):
-            slope[:, y, y] = (
-                (inside * self.share[:, y]).sum(1) * target[:, y] * (1.0 - target[:, y])
-            )
+            slope[:, y, y] = (inside * self.share[:, y] * x[..., y] * (1.0 - x[..., y])).sum(1)
         row, z = np.nonzero(~inside)
-        x[row, z], part = self._on_chain(xi[row], z)
+        x[row, z], part = self._on_chain(xi[row, z], z)
         for y in range(2):
             for other in range(2):
                 slope[:, y, other] += np.bincount(
@@ -198,8 +198,15 @@ class Regions:
         return x, slope
 
     def height(self, s: Array) -> Array:
-        """Largest true-positive rate of each group at false-positive rate s: array (n, groups)."""
-        return np.stack([np.interp(s, chain[:, 0], chain[:, 1]) for chain in self.chains], axis=-1)
+        """Largest true-positive rate of each group at s, (n,) or (n, groups): array (n, groups)."""
+        each = np.broadcast_to(s[:, None] if s.ndim == 1 else s, (len(s), len(self.chains)))
+        return np.stack(
+            [
+                np.interp(each[:, z], chain[:, 0], chain[:, 1])
+                for z, chain in enumerate(self.chains)
+            ],
+            axis=-1,
+        )
 
     def mean(self, x: Array) -> Array:
         """x̄_y = P(U=1 | y): array (n, 2)."""
@@ -210,29 +217,25 @@ class Regions:
         return xi - _logit(np.clip(self.mean(x), _TINY, _ONE))
 
     def planes(self, kappa: Array, x: Array) -> tuple[Array, Array]:
-        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v), tight where x
-        maximises J for κ.
+        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v): normals and offsets."""
+        return self.prior * kappa, self.bound(kappa, x)
+
+    def bound(self, kappa: Array, x: Array) -> Array:
+        r"""Upper bounds (n,) on J(x') = Σ a κ x' − v(x') over all x', tight where x maximises J.
 
         J is concave, so J(x') ≤ J(x) + max ∇J(x)·(x' − x): the maximum of a linear function over
-        the polygons. That makes the half-space valid to rounding for *any* κ and x in the open unit
+        the polygons. That makes the bound valid to rounding for *any* κ and x in the open unit
         cube, however roughly x was computed.
-
-        Returns:
-            normals (n, 2) and offsets (n,).
         """
-        x = np.clip(x, _TINY, _ONE)
+        x, price = np.clip(x, _TINY, _ONE), self._per_group(kappa)
         mean = np.clip(self.mean(x), _TINY, _ONE)
-        gradient = self.mass * ((kappa + _logit(mean))[:, None, :] - _logit(x))
-        gap = (self._linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
-        normals = self.prior * kappa
-        return normals, np.einsum("ny,ny->n", normals, mean) - rates_violation(
-            x, self.mass
-        ) + np.maximum(gap, 0.0)
+        gradient = self.mass * (price + _logit(mean)[:, None] - _logit(x))
+        gap = (self.linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
+        value = (self.mass * price * x).sum((1, 2)) - rates_violation(x, self.mass)
+        return np.asarray(value + np.maximum(gap, 0.0))
 
-    def _linear_max(self, direction: Array) -> Array:
-        """max over R_z of direction·x for any direction: the chain's mirror image is the lower side
-        of the region.
-        """
+    def linear_max(self, direction: Array) -> Array:
+        """max over R_z of direction·x; the chain's mirror image is the lower side of the region."""
         best = np.full(direction.shape[:2], -np.inf)
         for z, chain in enumerate(self.chains):
             value = direction[:, z] @ chain.T
@@ -302,7 +305,8 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
             np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY),
             np.minimum(x1, 1.0 - x1) / np.maximum(e1, _TINY),
         )
-        moved = np.abs(new - position) > 1e-10 * np.minimum(room, 1.0)
+        least = np.maximum(1e-10 * np.minimum(room, 1.0), 2.0**-52 * position)  # no float is closer
+        moved = np.abs(new - position) > least
         result[active] = new
         if not moved.any():
             break

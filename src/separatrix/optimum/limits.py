@@ -1,17 +1,11 @@
-r"""The limit: the best that any post-processing of a score can do, for every violation v, with the
-channel that does it.
+r"""The limit: the best that any binary decision from a score can do within a budget, and its rule.
 
-Two labels: exact, certified, any number of groups (`regions` has the argument and the geometry). A
-post-processing is a randomised rule per group whose P(U=1) rises with the score; where the score is
-the true posterior P(Y=1|X,Z), no other predictor of (X,Z) does better. Three curves:
+Two labels: exact, certified, any number of groups, any objective and budget (`decisions`). A rule
+is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
+binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-- *hard*: one threshold per group, nothing random;
-- *private*: each prediction may use its own coin, which nobody sees. This is `violation`,
-  `utility`;
-- *revealed*: a public coin chooses between two private rules, `envelope()`.
-
-More labels: a softmax channel of the posterior per group (`channels.softmax`), optimised, not
-certified.
+More labels: accuracy, balanced accuracy and matrices of gains under a violation by the convex dual,
+certified on the law of the posteriors (`duals`); the utility by softmax channels, not certified.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
@@ -19,359 +13,227 @@ held-out scores.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import entr
 
 from separatrix.columns.groups import as_groups
+from separatrix.columns.histograms import ScoreHistogram, score_histogram
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
+from separatrix.core.envelope import pareto
 from separatrix.errors import InputError
-from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
-from separatrix.optimum.geometry import Regions, RocCurve, rates_utility, rates_violation, roc_curve
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
-from separatrix.optimum.softmax import SoftmaxPath, softmax_path
+from separatrix.optimum.decision_limit import DecisionLimit, checked_level
+from separatrix.optimum.decisions import group_curves, solve
+from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.geometry import RocCurve, roc_curve
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
+from separatrix.optimum.objectives import Cost, budget_named, objective_of
+from separatrix.optimum.softmax import softmax_path
 
-__all__ = ["BinaryLimit", "SoftmaxLimit", "limit"]
+__all__ = ["limit", "limit_frame"]
 
 Array = NDArray[np.float64]
-_EXACT_HARD = 1 << 20  # combinations of thresholds that are simply all tried
-
-
-@dataclass(frozen=True, eq=False)
-class BinaryLimit:
-    """The limit for two labels.
-
-    Args:
-        violation, utility: the private curve, strictest first.
-        upper: a proven upper bound on the utility of any rule with that violation.
-        hard_violation, hard_utility: the best threshold rules, strictest first (a staircase).
-        hard_exact: whether all combinations of thresholds were tried; otherwise the hard curve is
-            the best found.
-        labels, groups: the second label is U = 1.
-    """
-
-    violation: Array
-    utility: Array
-    upper: Array
-    hard_violation: Array
-    hard_utility: Array
-    hard_exact: bool
-    labels: Levels
-    groups: Levels
-    rates: Array = field(repr=False)
-    curves: tuple[RocCurve, ...] = field(repr=False)
-    regions: Regions = field(repr=False)
-    tolerance: float = 5e-5
-
-    @property
-    def gap(self) -> float:
-        """How far, at most, the curve is below the true limit, in nats."""
-        return float((self.upper - self.utility).max())
-
-    def envelope(self) -> Envelope:
-        """What revealed mixtures of private rules reach."""
-        return concave_envelope(self.violation, self.utility)
-
-    def solve(self, violation: float) -> CertifiedCurve:
-        """The limit at one level, solved for it."""
-        return certified_curve(self.regions, np.array([_level(violation)]), self.tolerance)
-
-    def channel(self, violation: float) -> ThresholdChannel:
-        """The best private rule whose violation is at most `violation`."""
-        return threshold_channel(
-            self.solve(violation).rates[0], self.curves, self.regions, self.groups
-        )
-
-    def revealed(self, violation: float) -> tuple[ThresholdChannel, ThresholdChannel, float]:
-        """Two private rules and the probability of the second: the point of `envelope()` at
-        `violation`.
-        """
-        mixture = self.envelope().mixture(_level(violation))
-        first, second = (
-            threshold_channel(self.rates[i], self.curves, self.regions, self.groups)
-            for i in (mixture.first, mixture.second)
-        )
-        return first, second, mixture.weight
-
-    def __str__(self) -> str:
-        envelope, top = self.envelope(), self.violation[-1]
-        levels = np.r_[0.0, [x for x in (1e-5, 1e-4, 1e-3, 5e-3, 1e-2, 2e-2, 5e-2) if x < top], top]
-        private = np.interp(levels, self.violation, self.utility)
-        hard = staircase(self.hard_violation, self.hard_utility, levels)
-        rows = [
-            f"{v:>10.2g} {h:>10.4f} {p:>10.4f} {r:>10.4f}"
-            for v, h, p, r in np.column_stack([levels, hard, private, envelope.at(levels)]).tolist()
-        ]
-        return "\n".join(
-            [
-                f"Limit of {len(self.groups)} groups ({listed(self.groups)}), U = "
-                f"{self.labels[1]!r}; nats, certified "
-                f"within {self.gap:.1g}",
-                f"{'v at most':>10} {'u hard':>10} {'u private':>10} {'u revealed':>10}",
-                *rows,
-            ]
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class SoftmaxLimit:
-    """The limit for more than two labels, as far as the softmax channels found reach.
-
-    Args:
-        violation, utility: the private curve, strictest first.
-        labels, groups: the names of the axes.
-    """
-
-    violation: Array
-    utility: Array
-    labels: Levels
-    groups: Levels
-    path: SoftmaxPath = field(repr=False)
-    order: NDArray[np.intp] = field(repr=False)
-
-    def envelope(self) -> Envelope:
-        """What revealed mixtures of the channels reach."""
-        return concave_envelope(self.violation, self.utility)
-
-    def channel(self, violation: float) -> SoftmaxChannel:
-        """The best of the channels whose violation is at most `violation`."""
-        v = _level(violation)
-        fits = np.flatnonzero(self.violation <= v)
-        if not len(fits):
-            raise InputError(
-                f"No channel has a violation of at most {v:.3g}: the strictest has "
-                f"{self.violation[0]:.3g}."
-            )
-        return self._at(int(fits[-1]))
-
-    def revealed(self, violation: float) -> tuple[SoftmaxChannel, SoftmaxChannel, float]:
-        """Two channels and the probability of the second: the point of `envelope()` at
-        `violation`.
-        """
-        mixture = self.envelope().mixture(_level(violation))
-        return self._at(mixture.first), self._at(mixture.second), mixture.weight
-
-    def _at(self, point: int) -> SoftmaxChannel:
-        step = self.order[point]
-        return SoftmaxChannel(
-            self.groups, self.path.weight[step], self.path.bias[step], self.path.mix[step]
-        )
-
-    def __str__(self) -> str:
-        rows = [f"{v:>10.2g} {u:>10.4f}" for v, u in zip(self.violation, self.utility, strict=True)]
-        head = f"Channels of {len(self.groups)} groups ({listed(self.groups)}), {len(self.labels)} labels; nats"
-        return "\n".join([head, f"{'v':>10} {'u private':>10}", *rows])
+_FEWEST = 1e-12  # a budget that the free optimum does not use is no budget
 
 
 def limit(
-    scores: ArrayLike,
-    y: ArrayLike,
-    z: Any,
+    y_true: Any,
+    scores: Any,
     *,
+    sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
-    points: int = 200,
-    tolerance: float = 5e-5,
+    maximize: str | Cost | ArrayLike = "utility",
+    budget: str = "violation",
+    levels: ArrayLike | None = None,
+    points: int = 41,
+    tolerance: float | None = None,
     random_state: int = 0,
-) -> BinaryLimit | SoftmaxLimit:
-    r"""The best utility that post-processing a score can have at every violation.
+) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    """The best decisions from a score, for every level of a budget.
 
     Args:
-        scores: one score per row, or posteriors (n, K) with the columns in sorted-label order. Two
-            labels: any score.
-        y, z: labels and groups.
-        sample_weight: weight of each row.
-        points: how many levels of v; they are spaced like squares, since u moves like √v near
-            separation.
-        tolerance: two labels: the certified distance from the optimum, in nats.
-        random_state: more than two labels: seed of the starts.
+        y_true: labels.
+        scores: held-out scores: one per row (n,) or posteriors (n, 2) for two labels, posteriors
+            (n, K) for K labels, columns in the order of the sorted labels.
+        sensitive_features: groups; several columns make their intersection.
+        sample_weight: weights of the rows.
+        maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
+            labels also a matrix of gains [label, decision].
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap"; for more than two labels
+            "violation".
+        levels: budgets to solve for. By default `points` of them, from zero to what the best
+            decision without any budget uses, closer together where the budget is small.
+        tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
+        random_state: seed of the softmax channels.
 
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> z = rng.integers(0, 2, 4000); y = rng.integers(0, 2, 4000)
-        >>> best = limit(rng.normal(size=4000) + y * (1 + z), y, z, points=20)
-        >>> bool(best.gap < 1e-4), best.channel(0.001).predict_proba([9.0, -9.0], [0, 0])[:, 1]
-        (True, array([1., 0.]))
+    Returns:
+        `DecisionLimit` for two labels; `LabelLimit` (linear objectives) or `SoftmaxLimit` (u) for
+        more. All have `levels`, `values` and `rule(level)`; all but the last `upper` and `gap`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
+    >>> scores = rng.normal(size=2000) + y * (1 + z)
+    >>> best = limit(y, scores, sensitive_features=z, maximize="accuracy", budget="eo_gap")
+    >>> bool(best.values[0] < best.values[-1]), bool(best.gap < 1e-6)
+    (True, True)
+    >>> best.rule(0.01).predict_proba([9.0, -9.0], sensitive_features=[0, 0])[:, 1]
+    array([1., 0.])
     """
-    (y_codes, labels), (z_codes, groups) = as_levels(y, "y"), as_groups(z, "z")
+    (y_codes, labels), (z_codes, groups) = (
+        as_levels(y_true, "y_true"),
+        as_groups(sensitive_features),
+    )
     if len(labels) < 2:
-        raise InputError(f"`y` holds a single label, {labels[0]!r}: there is nothing to predict.")
+        raise InputError(f"`y_true` holds a single label, {labels[0]!r}: nothing to predict.")
+    budget_named(budget)
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}.")
-    if len(labels) > 2:
-        p = check_posteriors(scores, "scores")
-        check_lengths({"scores": p, "y": y_codes, "z": z_codes})
-        if p.shape[1] != len(labels):
-            raise InputError(
-                f"`scores` has {p.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
-                f"pass one per label."
-            )
-        weight = None if sample_weight is None else check_weight(sample_weight, len(p))
-        path = softmax_path(p, y_codes, z_codes, sample_weight=weight, random_state=random_state)
+    wanted = None if levels is None else _levels(levels, budget)
+    if len(labels) == 2:
+        s = binary_score(scores)
+        n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
+        w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
+        curves, mass = group_curves(s, y_codes, z_codes, w, len(groups))
+        _check_labels(mass)
+        return decision_limit(
+            curves, mass, labels, groups, _named(maximize), budget, wanted, points, tolerance
+        )
+    if budget != "violation":
+        raise InputError(
+            f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation'."
+        )
+    p = check_posteriors(scores, "scores")
+    n = check_lengths({"scores": p, "y_true": y_codes, "sensitive_features": z_codes})
+    if p.shape[1] != len(labels):
+        raise InputError(
+            f"`scores` has {p.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
+            "pass one per label."
+        )
+    weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
+    if isinstance(maximize, str) and maximize == "utility":
+        given = None if sample_weight is None else weight
+        path = softmax_path(p, y_codes, z_codes, sample_weight=given, random_state=random_state)
         order = pareto(path.violation, path.utility)
         return SoftmaxLimit(path.violation[order], path.utility[order], labels, groups, path, order)
-    s = binary_score(scores)
-    n = check_lengths({"scores": s, "y": y_codes, "z": z_codes})
-    w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    curves, mass = group_curves(s, y_codes, z_codes, w, len(groups))
-    if mass.sum(0).min() <= 0:
-        raise InputError("One of the two labels has no weight: there is nothing to predict.")
-    return binary_limit(curves, mass, labels, groups, points, tolerance)
+    gains = gains_of(maximize, weight @ p / weight.sum())
+    dual = LinearDual(p, z_codes, weight, len(groups), gains)
+    return label_limit(dual, wanted, min(points, 9) if levels is None else points, labels, groups)
 
 
-def group_curves(
-    s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
-) -> tuple[tuple[RocCurve, ...], Array]:
-    """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
-    curves, mass = [], np.zeros((n_groups, 2))
-    for g in range(n_groups):
-        rows = order[ends[g] : ends[g + 1]]
-        positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
-        curves.append(roc_curve(s[rows], positive, negative))
-        mass[g] = negative.sum(), positive.sum()
+def limit_frame(
+    frame: Any,
+    *,
+    y: str,
+    z: str | Sequence[str],
+    score: str,
+    weight: str | None = None,
+    maximize: str | Cost = "utility",
+    budget: str = "violation",
+    levels: ArrayLike | None = None,
+    points: int = 41,
+    tolerance: float | None = None,
+    bins: int = 4096,
+    span: tuple[float, float] | None = (0.0, 1.0),
+) -> DecisionLimit:
+    """`limit` for two labels on a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
+
+    The engine counts labels, groups and bins of the score in one group-by (`score_histogram`); the
+    limit is that of the score rounded down to its bin, and the rules' thresholds are edges of bins.
+
+    Args:
+        frame: anything narwhals takes; lazy and distributed frames stay where they are.
+        y, z, score, weight: names of columns; several for z make the intersection of groups.
+        bins, span: of the score; `span=None` for scores that are not between 0 and 1.
+
+    The other arguments are those of `limit`.
+
+    >>> import polars as pl
+    >>> s = [0.1, 0.6, 0.5, 0.9] * 2
+    >>> t = pl.DataFrame({"y": [0, 0, 1, 1] * 2, "z": ["a"] * 4 + ["b"] * 4, "s": s})
+    >>> best = limit_frame(t, y="y", z="z", score="s", maximize="accuracy", budget="eo_gap")
+    >>> best.values.tolist()
+    [0.75]
+    """
+    histogram = score_histogram(frame, y=y, z=z, score=score, bins=bins, weight=weight, span=span)
+    if len(histogram.labels) != 2:
+        raise InputError(
+            f"Column {y!r} holds {len(histogram.labels)} labels ({listed(histogram.labels)}); a "
+            "score needs two. For more, pass posteriors to `limit`."
+        )
+    curves, mass = histogram_curves(histogram)
+    wanted = None if levels is None else _levels(levels, budget)
+    return decision_limit(
+        curves, mass, histogram.labels, histogram.groups, _named(maximize), budget, wanted, points,
+        tolerance,
+    )  # fmt: skip
+
+
+def histogram_curves(histogram: ScoreHistogram) -> tuple[tuple[RocCurve, ...], Array]:
+    """The groups' ROC curves of a score histogram, and P(Y=y, Z=z) (groups, 2)."""
+    negative, positive = histogram.counts
+    lower = histogram.edges[:-1]
+    curves = []
+    for z in range(len(histogram.groups)):
+        seen = (positive[z] + negative[z]) > 0
+        curves.append(roc_curve(lower[seen], positive[z, seen], negative[z, seen]))
+    mass = histogram.counts.sum(-1).T
+    _check_labels(mass)
     return tuple(curves), mass / mass.sum()
 
 
-def binary_limit(
+def decision_limit(
     curves: tuple[RocCurve, ...],
     mass: Array,
     labels: Levels,
     groups: Levels,
-    points: int,
-    tolerance: float,
-) -> BinaryLimit:
-    """The limit of given ROC curves, a group without weight left out of the optimisation."""
-    regions = Regions([curve.rates[curve.hull] for curve in curves], mass)
-    free = most_useful(regions)
-    top = float(rates_violation(free, regions.mass))
-    levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > 1e-12 else np.zeros(1)
-    curve = certified_curve(regions, levels, tolerance)
-    hard_v, hard_u, exact = _hard(curve, curves, regions)
-    return BinaryLimit(
-        curve.level,
-        curve.utility,
-        curve.upper,
-        hard_v,
-        hard_u,
-        exact,
-        labels,
-        groups,
-        curve.rates,
-        curves,
-        regions,
-        tolerance,
-    )
+    maximize: str | Cost = "utility",
+    budget: str = "violation",
+    levels: Array | None = None,
+    points: int = 41,
+    tolerance: float | None = None,
+) -> DecisionLimit:
+    """The limit of given ROC curves; the arguments are those of `limit`."""
+    if levels is None:
+        free = solve(
+            curves, mass, maximize=maximize, budget=budget, levels=np.ones(1), groups=groups,
+            tolerance=tolerance,
+        )  # fmt: skip
+        # no rate differs by more than one, and v of two labels and decisions is at most log 2
+        top = float(budget_named(budget).measure(free.rates[0], mass))
+        levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > _FEWEST else np.zeros(1)
+    found = solve(
+        curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
+        tolerance=tolerance,
+    )  # fmt: skip
+    return DecisionLimit(
+        found.levels, found.values, found.upper, maximize, budget, labels, groups, found.rates,
+        curves, mass, tolerance,
+    )  # fmt: skip
 
 
-def threshold_channel(
-    rates: Array, curves: tuple[RocCurve, ...], regions: Regions, groups: Levels
-) -> ThresholdChannel:
-    """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
-    where it must be weaker.
-
-    A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones are
-    kept with probability μ.
-    """
-    thresholds, levels = [], []
-    for z, curve in enumerate(curves):
-        present = np.flatnonzero(regions.mass[z] > 0)
-        if len(present) < 2:  # one of the rates is not defined: a constant has the other
-            label = int(present[0]) if len(present) else 1
-            thresholds.append(np.array([-np.inf]))
-            levels.append(rates[z, label : label + 1])
-            continue
-        chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
-        # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the point
-        # leaves the region by
-        s, t = rates[z]
-        beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
-        edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
-        a, d = chain[edge], chain[edge + 1] - chain[edge]
-        slant = d[1] * s - d[0] * t
-        position = 1.0 if slant >= 0 else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
-        reach = (a + position * d).sum()
-        keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
-        thresholds.append(cut[edge : edge + 2].copy())
-        levels.append(np.array([keep if edge else 0.0, keep * position]))
-    return ThresholdChannel(groups, tuple(thresholds), tuple(levels))
-
-
-def _hard(
-    curve: CertifiedCurve, curves: tuple[RocCurve, ...], regions: Regions
-) -> tuple[Array, Array, bool]:
-    """(v, u) of the best threshold rules: all of them where they are few, else ascent from the
-    private curve's rates.
-    """
-    mass = regions.mass
-    active = [z for z in range(len(curves)) if mass[z].min() > 0]
-    choices = [curves[z].rates for z in active]
-    if np.prod([len(c) for c in choices], dtype=float) * max(len(active), 1) <= _EXACT_HARD and len(
-        active
-    ) == len(curves):
-        grid = np.stack(
-            np.meshgrid(*(np.arange(len(c)) for c in choices), indexing="ij"), axis=-1
-        ).reshape(-1, len(choices))
-        x = np.stack([c[grid[:, k]] for k, c in enumerate(choices)], axis=1)
-        v, u = rates_violation(x, mass), rates_utility(regions.mean(x), regions.prior)
-        front = pareto(v, u)
-        return v[front], u[front], True
-    return *_hard_ascent(curve, regions), False
-
-
-def _hard_ascent(curve: CertifiedCurve, regions: Regions, sweeps: int = 3) -> tuple[Array, Array]:
-    """Coordinate ascent over hull vertices, one group at a time, from the rates of every private
-    point.
-
-    It climbs u minus a penalty on the violation above the level, first weak, then strong. Every
-    rule tried counts, so the result is a staircase of achieved points.
-    """
-    n, mass, prior = len(curve.level), regions.mass, regions.prior
-    level, rows = curve.level[:, None], np.arange(n)
-    price = (
-        np.maximum(np.gradient(curve.utility, curve.level), 1e-6)[:, None]
-        if n > 1
-        else np.ones((1, 1))
-    )
-    x = np.empty_like(curve.rates)
-    for z, chain in enumerate(regions.chains):
-        x[:, z] = chain[np.abs(chain[None] - curve.rates[:, z, None]).sum(-1).argmin(1)]
-    best, at = np.zeros(n), np.zeros(n)  # a constant is always there
-    mean, noise = regions.mean(x), (mass * _h(x)).sum((1, 2))
-    for strength in (1.0, 5.0, 50.0, 5.0, 50.0, 1000.0):
-        for z in np.tile(np.arange(len(regions.chains)), sweeps).tolist():
-            chain = regions.chains[z]
-            m = np.clip(mean[:, None] + regions.share[z] * (chain[None] - x[:, z, None]), 0.0, 1.0)
-            rest = (
-                noise[:, None]
-                - (mass[z] * _h(x[:, z])).sum(-1)[:, None]
-                + (mass[z] * _h(chain)).sum(-1)
-            )
-            u = rates_utility(m, prior)
-            v = np.maximum(_h(m) @ prior - rest, 0.0)
-            fits = np.where(v <= level, u, -1.0)
-            top = fits.argmax(1)
-            better = fits[rows, top] > best
-            best, at = np.where(better, fits[rows, top], best), np.where(better, v[rows, top], at)
-            pick = (u - strength * price * np.maximum(v - level, 0.0)).argmax(1)
-            mean, noise, x[:, z] = m[rows, pick], rest[rows, pick], chain[pick]
-    front = pareto(at, best)
-    return at[front], best[front]
-
-
-def _h(x: Array) -> Array:
-    return entr(x) + entr(1.0 - x)
-
-
-def _level(violation: float) -> float:
-    v = float(violation)
-    if not v >= 0.0:
+def _named(maximize: Any) -> str | Cost:
+    if not isinstance(maximize, str | Cost):
         raise InputError(
-            f"`violation` is an upper limit on v in nats and cannot be negative, got {violation}."
+            "`maximize` must be a name or Cost(false_positive=, false_negative=) for two labels, "
+            f"got {type(maximize).__name__}."
         )
-    return v
+    objective_of(maximize)
+    return maximize
+
+
+def _levels(levels: ArrayLike, budget: str) -> Array:
+    """Rising budgets, none negative."""
+    wanted = np.unique(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+    if not len(wanted):
+        raise InputError("`levels` is empty: pass at least one budget, or None for a curve.")
+    for level in wanted:
+        checked_level(level, budget)
+    return wanted
+
+
+def _check_labels(mass: Array) -> None:
+    if mass.sum(0).min() <= 0:
+        raise InputError("One of the two labels has no weight: there is nothing to predict.")

@@ -80,8 +80,9 @@ def noise_aware_channels(
     >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
     >>> p = np.stack([1 - y, y], 1) * 0.4 + 0.6 * rng.dirichlet((1, 1), 4000)
     >>> half, none = noise_aware_channels(p, y, z, (0.5, 0.0), (0, 1), reference=0.2)
-    >>> u = mutual_information(soft_counts(y, half.predict_proba(p, z), sensitive_features=z))
-    >>> float(u.round(2)), none.predict_proba(p[:1], z[:1]).round(1)
+    >>> q = half.predict_proba(p, sensitive_features=z)
+    >>> u = mutual_information(soft_counts(y, q, sensitive_features=z))
+    >>> float(u.round(2)), none.predict_proba(p[:1], sensitive_features=z[:1]).round(1)
     (0.1, array([[0.5, 0.5]]))
     """
     problem = _Problem(p, y, z, sample_weight, shrinkage)

@@ -52,15 +52,16 @@ class ThresholdChannel:
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
 
-    def predict_proba(self, scores: ArrayLike, z: Any) -> Array:
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """Posteriors of U, array (n, 2).
 
-        >>> c = ThresholdChannel((0, 1), (np.array([0.7]), np.array([0.8, 0.5])), (np.array([1.0]), np.array([1.0, 0.25])))
-        >>> c.predict_proba([0.7, 0.6, 0.6], [0, 0, 1])[:, 1]
+        >>> thresholds = np.array([0.7]), np.array([0.8, 0.5])
+        >>> c = ThresholdChannel((0, 1), thresholds, (np.array([1.0]), np.array([1.0, 0.25])))
+        >>> c.predict_proba([0.7, 0.6, 0.6], sensitive_features=[0, 0, 1])[:, 1]
         array([1.  , 0.  , 0.25])
         """
         s = binary_score(scores)
-        codes = group_codes(z, self.groups, len(s), "sensitive_features")
+        codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
         q = np.zeros(len(s))
         for k, (thresholds, levels) in enumerate(zip(self.thresholds, self.levels, strict=True)):
             rows = codes == k
@@ -105,15 +106,16 @@ class SoftmaxChannel:
     mix: Array
     prior: Array | None = None
 
-    def predict_proba(self, scores: ArrayLike, z: Any) -> Array:
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """Posteriors of U, array (n, K).
 
-        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), np.log([[0.5, 0.25, 0.25]]), np.eye(3)[None])
-        >>> c.predict_proba([[1.0, 0.0, 0.0]], ["a"])
+        >>> bias = np.log([[0.5, 0.25, 0.25]])
+        >>> c = SoftmaxChannel(("a",), np.zeros((1, 3, 3)), bias, np.eye(3)[None])
+        >>> c.predict_proba([[1.0, 0.0, 0.0]], sensitive_features=["a"])
         array([[0.5 , 0.25, 0.25]])
         """
         p = check_posteriors(scores, "scores")
-        codes = group_codes(z, self.groups, len(p), "sensitive_features")
+        codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
         if p.shape[1] != self.weight.shape[2]:
             raise InputError(
                 f"`scores` has {p.shape[1]} columns, the channel was fitted on "

@@ -178,7 +178,12 @@ class Frontier(Traced):
         """The limit of post-processing ERM's held-out posteriors, once."""
         if self.limit is None:
             with working("Limit of post-processing"):
-                found = limit(self.held_out("erm", 0.0), self.rows["y"], self.rows["z"])
+                found = limit(
+                    self.rows["y"],
+                    self.held_out("erm", 0.0),
+                    sensitive_features=self.rows["z"],
+                    points=200,
+                )
             curve = ReferenceCurve(self.name, "limit", found.violation, found.utility)
             with Store(self.folder) as store:
                 store.add_curve(curve, self.manifest["fingerprint"])

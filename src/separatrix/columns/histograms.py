@@ -1,0 +1,140 @@
+r"""Score histograms N[y, z, bin], counted by a table's own engine: one group-by, little comes back.
+
+Histograms of parts add up, so rows on many machines give the same numbers as one table. A ROC curve
+of the histogram is the ROC curve of the score rounded down to the bins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.groups import as_groups
+from separatrix.columns.sources import Source, check_numbers, grouped_columns
+from separatrix.columns.values import Levels
+from separatrix.errors import InputError
+
+__all__ = ["ScoreHistogram", "score_histogram"]
+
+Array = NDArray[np.float64]
+
+
+class ScoreHistogram(NamedTuple):
+    """Rows, or their weights, with each label, group and bin.
+
+    Args:
+        counts: array (labels, groups, bins).
+        labels, groups: names of the first two axes, sorted.
+        edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
+            its upper edge too.
+    """
+
+    counts: Array
+    labels: Levels
+    groups: Levels
+    edges: Array
+
+
+def score_histogram(
+    frame: Any,
+    *,
+    y: str,
+    z: str | Sequence[str],
+    score: str,
+    bins: int = 4096,
+    weight: str | None = None,
+    span: tuple[float, float] | None = (0.0, 1.0),
+) -> ScoreHistogram:
+    """Count the rows of a table by label, group and bin of the score, in the table's own engine.
+
+    Args:
+        frame: anything narwhals takes, or files opened with `engines.scan`; lazy and distributed
+            frames stay where they are.
+        y: column of labels.
+        z: column of groups; several make their intersection.
+        score: column of scores.
+        bins: number of bins of equal width.
+        weight: column of row weights.
+        span: the ends of the bins; None looks for the smallest and the largest score first, which
+            is one more pass.
+
+    Returns:
+        (counts, labels, groups, edges), see `ScoreHistogram`.
+
+    >>> import polars as pl
+    >>> t = pl.DataFrame({"y": [0, 1, 1], "z": ["a", "a", "b"], "s": [0.1, 0.9, 1.0]})
+    >>> score_histogram(t, y="y", z="z", score="s", bins=2).counts.tolist()
+    [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
+    """
+    keys = [y, *([z] if isinstance(z, str) else z)]
+    source = Source.of_frame(frame)
+    numbers = [score, *([weight] if weight else [])]
+    for column in numbers:
+        if column in keys:
+            raise InputError(f"Column {column!r} stands for two things at once: name others.")
+    check_numbers(source, [*keys, *numbers], numbers)
+    if not 1 <= bins <= 1 << 20:
+        raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")
+    s = source.numbers(score)
+    low, high = _ends(source, s, score) if span is None else span
+    if not low < high:
+        low, high = low - 0.5, low + 0.5  # a single score
+    parts, totals = {"bin": ((s - low) * (bins / (high - low))).floor()}, []
+    if weight:
+        parts["w"], w = source.numbers(weight), nw.col("w")
+        totals = [w.sum(), w.min().alias("least"), w.count().alias("there")]
+    table = grouped_columns(source, keys, parts, totals, by=("bin",))
+    rows = np.asarray(table["rows"], dtype=np.float64)
+    place = _bins(table["bin"], rows, bins, score, (low, high))
+    label = table["k0"]
+    group = as_groups({name: table[f"k{i}"] for i, name in enumerate(keys[1:], 1)})
+    counts = np.zeros((len(label.levels), len(group.levels), bins))
+    total = _weights(table, rows, weight) if weight else rows
+    np.add.at(counts, (label.codes, group.codes, place), total)
+    return ScoreHistogram(counts, label.levels, group.levels, np.linspace(low, high, bins + 1))
+
+
+def _ends(source: Source, s: nw.Expr, score: str) -> tuple[float, float]:
+    with source.reading():
+        ends = source.lazy.select(low=s.min(), high=s.max()).collect()
+    low, high = ends["low"].to_list()[0], ends["high"].to_list()[0]
+    if low is None or not np.isfinite([low, high]).all():
+        raise InputError(
+            f"Column {score!r} has no finite smallest and largest score: {low}, {high}."
+        )
+    return float(low), float(high)
+
+
+def _bins(
+    found: list[float | None], rows: Array, bins: int, score: str, span: tuple[float, float]
+) -> NDArray[np.intp]:
+    """Places of the bins; scores that are missing, not finite or outside are refused."""
+    at = np.array([np.nan if b is None else b for b in found], dtype=np.float64)
+    if not np.isfinite(at).all():
+        gone = int(rows[~np.isfinite(at)].sum())
+        raise InputError(
+            f"Column {score!r} has {gone:,} missing or infinite values. Drop those rows."
+        )
+    outside = (at < 0) | (at > bins)
+    if outside.any():
+        raise InputError(
+            f"Column {score!r} has {int(rows[outside].sum()):,} values outside "
+            f"{span[0]:g} to {span[1]:g}. Pass `span=None` for scores that are not probabilities."
+        )
+    return np.minimum(at, bins - 1).astype(np.intp)
+
+
+def _weights(table: dict[str, Any], rows: Array, weight: str) -> Array:
+    gone = int(rows.sum() - sum(table["there"]))
+    if gone:
+        raise InputError(
+            f"Column {weight!r} has {gone:,} missing weights. Drop or fill those rows."
+        )
+    total, least = np.asarray(table["w"], dtype=np.float64), min(table["least"])
+    if not (least >= 0 and np.isfinite(total).all() and total.sum() > 0):
+        raise InputError(f"Column {weight!r} must hold finite weights, not negative, not all zero.")
+    return total

@@ -1,0 +1,182 @@
+r"""The best binary decisions from a score, for an objective and a budget: exact, with a proof.
+
+The rates of a randomised threshold rule fill the product of the groups' ROC regions (`geometry`).
+
+- Accuracy, balanced accuracy, cost under a violation: a root in its price (`violation_budget`).
+- The same under an EO gap, EO max, TPR gap or FPR gap: a linear programme (`eo_budget`).
+- The utility under a violation: `certified`; under the others: vertices of a polygon (`eo_budget`).
+
+Each gives rates within the budget and an upper bound that holds for every binary decision of the
+score and the group; both are exact, so they differ by rounding or by the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.values import Levels
+from separatrix.optimum.certified import certified_curve, separated_corners
+from separatrix.optimum.eo_budget import Programme
+from separatrix.optimum.geometry import Regions, RocCurve, roc_curve
+from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
+from separatrix.optimum.rules import ThresholdChannel
+from separatrix.optimum.violation_budget import best_linear
+
+__all__ = ["DecisionCurve", "group_curves", "rule_of", "solve"]
+
+Array = NDArray[np.float64]
+_CLOSE = 1e-6
+
+
+class DecisionCurve(NamedTuple):
+    """Levels of the budget; for each the best rates (n, groups, 2), their value, an upper bound."""
+
+    levels: Array
+    rates: Array
+    values: Array
+    upper: Array
+
+
+def solve(
+    curves: Sequence[RocCurve],
+    mass: Array,
+    *,
+    maximize: str | Cost = "accuracy",
+    budget: str = "eo_gap",
+    levels: Array,
+    groups: Sequence[Hashable] | None = None,
+    tolerance: float | None = None,
+) -> DecisionCurve:
+    """The best rates for every level of the budget.
+
+    Args:
+        curves: the ROC curve of each group.
+        mass: P(Y=y, Z=z), array (groups, 2); both labels occur.
+        maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`.
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
+        levels: budgets, rising, none negative.
+        groups: names of the groups, where a cost differs between them.
+        tolerance: where the search for a bound may stop; 1e-6, for the utility under a
+            violation 5e-5 nats.
+
+    >>> from separatrix.optimum.geometry import roc_curve
+    >>> good = roc_curve(np.array([2.0, 1.0]), np.array([9.0, 1.0]), np.array([1.0, 9.0]))
+    >>> poor = roc_curve(np.array([2.0, 1.0]), np.array([6.0, 4.0]), np.array([4.0, 6.0]))
+    >>> best = solve((good, poor), np.full((2, 2), 0.25), levels=np.array([0.0, 0.1, 0.5]))
+    >>> best.values.round(3).tolist()
+    [0.6, 0.65, 0.75]
+    """
+    regions = Regions([curve.rates[curve.hull] for curve in curves], mass)
+    names = range(len(curves)) if groups is None else groups
+    value, limit = Value.of(maximize, regions.mass, names), budget_named(budget)
+    levels = np.asarray(levels, dtype=np.float64)
+    if limit.widths is None:
+        rates, upper = _under_violation(regions, value, levels, tolerance)
+    else:
+        rates, upper = _under_widths(regions, value, limit, levels, tolerance)
+    values = value(rates)
+    for j in range(1, len(levels)):  # a stricter rule serves every laxer level
+        if values[j - 1] > values[j]:
+            values[j], rates[j] = values[j - 1], rates[j - 1]
+    upper = np.minimum.accumulate(upper[::-1])[::-1]  # and a laxer bound every stricter one
+    return DecisionCurve(levels, rates, values, np.maximum(upper, values))
+
+
+def _under_violation(
+    regions: Regions, value: Value, levels: Array, tolerance: float | None
+) -> tuple[Array, Array]:
+    if value.price is None:
+        curve = certified_curve(regions, levels, 5e-5 if tolerance is None else tolerance)
+        return curve.rates, curve.upper
+    separated = _best_separated(regions, value)
+    rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
+    upper = np.asarray(value(rates))
+    some = levels > 0
+    if some.any():
+        rates[some], bound = best_linear(
+            regions, value.price, levels[some], separated, tolerance or _CLOSE
+        )
+        upper[some] = value.constant + bound
+    return rates, upper
+
+
+def _under_widths(
+    regions: Regions, value: Value, budget: Budget, levels: Array, tolerance: float | None
+) -> tuple[Array, Array]:
+    programme = Programme(regions, budget)
+    rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
+    separation = bool((programme.widths.max(0) > 0).all())
+    for j, level in enumerate(levels.tolist()):
+        if level == 0 and separation:
+            rates[j] = _best_separated(regions, value)
+            upper[j] = value(rates[j])
+        elif value.price is None:
+            rates[j], upper[j] = programme.most_useful(level, tolerance or _CLOSE)
+        else:
+            rates[j], bound = programme.support(regions.mass * value.price, level)
+            upper[j] = value.constant + bound
+    return rates, upper
+
+
+def _best_separated(regions: Regions, value: Value) -> Array:
+    """The best rates (groups, 2) that are the same in every group.
+
+    They lie in the intersection of the regions, and the objective is convex: the best is a corner.
+    """
+    corners = separated_corners(regions)
+    each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
+    return np.array(each[int(value(each).argmax())])
+
+
+def group_curves(
+    s: Array, y: NDArray[Any], z: NDArray[Any], w: Array, n_groups: int
+) -> tuple[tuple[RocCurve, ...], Array]:
+    """The ROC curve of each group, and P(Y=y, Z=z) (groups, 2)."""
+    order = np.argsort(z, kind="stable")
+    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
+    curves, mass = [], np.zeros((n_groups, 2))
+    for g in range(n_groups):
+        rows = order[ends[g] : ends[g + 1]]
+        positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
+        curves.append(roc_curve(s[rows], positive, negative))
+        mass[g] = negative.sum(), positive.sum()
+    return tuple(curves), mass / mass.sum()
+
+
+def rule_of(
+    rates: Array, curves: tuple[RocCurve, ...], regions: Regions, groups: Levels
+) -> ThresholdChannel:
+    """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
+    where it must be weaker.
+
+    A point under the chain is (1 − μ)·(0, 0) + μ·c with c on the chain: c's rule, whose ones are
+    kept with probability μ.
+    """
+    thresholds, levels = [], []
+    for z, curve in enumerate(curves):
+        present = np.flatnonzero(regions.mass[z] > 0)
+        if len(present) < 2:  # one of the rates is not defined: a constant has the other
+            label = int(present[0]) if len(present) else 1
+            thresholds.append(np.array([-np.inf]))
+            levels.append(rates[z, label : label + 1])
+            continue
+        chain, cut = curve.rates[curve.hull], curve.thresholds[curve.hull]
+        # ratio t/s falls along the chain: find the edge that the ray from (0, 0) through the point
+        # leaves the region by
+        s, t = rates[z]
+        beyond = chain[1:, 1] * s - chain[1:, 0] * t <= 1e-15
+        edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
+        a, d = chain[edge], chain[edge + 1] - chain[edge]
+        slant = d[1] * s - d[0] * t
+        # along the first edge the ray and the edge are one: rounding must not decide the position
+        straight = edge == 0 or slant >= 0
+        position = 1.0 if straight else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
+        reach = (a + position * d).sum()
+        keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
+        thresholds.append(cut[edge : edge + 2].copy())
+        levels.append(np.array([keep if edge else 0.0, keep * position]))
+    return ThresholdChannel(groups, tuple(thresholds), tuple(levels))

@@ -1,0 +1,99 @@
+"""The dual for more than two labels: its bound holds for every rule, and the rule is near it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import softmax
+
+import separatrix as sx
+from separatrix.core.information import conditional_mutual_information
+from separatrix.errors import InputError
+from separatrix.optimum.decisions import solve
+from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.geometry import roc_curve
+from separatrix.optimum.objectives import Cost
+
+
+def random_law(seed: int, labels: int, groups: int, atoms: int):
+    """Posteriors, groups and weights of `atoms` rows."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(labels, 0.5), atoms)
+    return p, np.arange(atoms) % groups, rng.dirichlet(np.ones(atoms))
+
+
+def table_of(q: np.ndarray, p: np.ndarray, z: np.ndarray, w: np.ndarray) -> np.ndarray:
+    return np.einsum("n,ny,nz,nu->yzu", w, p, np.eye(z.max() + 1)[z], q)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
+    """Against gradient ascent over all kernels q(u | atom), penalised, from several starts."""
+    p, z, w = random_law(seed, 3, 2, 10)
+    gains = np.random.default_rng(seed).random((3, 3)) + np.eye(3)
+    level = 0.01
+    best = LinearDual(p, z, w, 2, gains).solve(level)
+    assert best.violation <= level + 1e-12
+    assert best.value <= best.upper
+
+    def loss(x: np.ndarray) -> float:
+        table = table_of(softmax(x.reshape(10, 3), axis=1), p, z, w)
+        excess = max(float(conditional_mutual_information(table)) - level, 0.0)
+        return 50.0 * excess - float((table.sum(1) * gains).sum())
+
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        found = minimize(loss, rng.normal(size=30), method="L-BFGS-B", options={"maxiter": 60})
+        table = table_of(softmax(found.x.reshape(10, 3), axis=1), p, z, w)
+        if conditional_mutual_information(table) <= level:
+            assert float((table.sum(1) * gains).sum()) <= best.upper + 1e-9
+        assert -found.fun <= best.value + 2e-3
+
+
+def test_the_gap_between_bound_and_rule_is_small():
+    for seed in range(2):
+        p, z, w = random_law(seed, 4, 3, 40)
+        dual = LinearDual(p, z, w, 3, np.eye(4))
+        for level in (0.05, 0.001):
+            found = dual.solve(level)
+            assert found.violation <= level + 1e-12
+            assert 0 <= found.upper - found.value < 1e-3
+
+
+def test_two_labels_agree_with_the_exact_limit():
+    p, z, w = random_law(3, 2, 2, 16)
+    dual = LinearDual(p, z, w, 2, np.eye(2))
+    curves = tuple(
+        roc_curve(p[z == g, 1], (w * p[:, 1])[z == g], (w * p[:, 0])[z == g]) for g in (0, 1)
+    )
+    mass = np.array([w[z == g] @ p[z == g] for g in (0, 1)])
+    levels = np.array([1e-3, 1e-2])
+    exact = solve(curves, mass, maximize="accuracy", budget="violation", levels=levels)
+    for level, value in zip(levels, exact.values, strict=True):
+        found = dual.solve(float(level))
+        assert found.upper >= value - 1e-6
+        assert found.value == pytest.approx(value, abs=1e-3)
+
+
+def test_the_limit_for_three_labels_gives_rules_within_the_budget_and_refuses_what_it_cannot():
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 300)
+    y, z = np.array([rng.choice(3, p=row) for row in p]), rng.integers(0, 2, 300)
+    best = sx.limit(y, p, sensitive_features=z, maximize="accuracy", levels=[0.001, 0.002])
+    assert (np.diff(best.upper) >= 0).all()
+    assert best.gap < 1e-3
+    q = best.rule(0.0015).predict_proba(p, sensitive_features=z)
+    table = table_of(q, p, z, np.full(300, 1 / 300))
+    assert conditional_mutual_information(table) <= 0.0015 + 1e-9
+    gain = np.trace(table.sum(1))
+    assert best.values[0] - 1e-3 <= gain <= best.upper[1] + 1e-9
+    assert "3 labels" in str(best)
+    for options, words in (
+        ({"maximize": "accuracy", "budget": "eo_gap"}, "needs two labels"),
+        ({"maximize": np.eye(2)}, "matrix"),
+        ({"maximize": Cost(1, 1)}, "matrix"),
+        ({"maximize": "accuracy", "levels": [0.0]}, "at least 1e-06"),
+    ):
+        with pytest.raises(InputError, match=words):
+            sx.limit(y, p, sensitive_features=z, **options)
