@@ -29,7 +29,14 @@ from separatrix.core.levels import union
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["count_labels", "count_posteriors", "count_scores", "soft_counts", "soft_sums"]
+__all__ = [
+    "count_labels",
+    "count_posteriors",
+    "count_scores",
+    "refuse_unlisted",
+    "soft_counts",
+    "soft_sums",
+]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -109,7 +116,7 @@ def count_posteriors(
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
     axis = y.levels if labels is None else tuple(labels)
-    _refuse_unlisted(y.levels, axis, names[0])
+    refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
@@ -227,7 +234,7 @@ def _label_axis(
     if labels is not None:
         axis = tuple(labels)
         for levels, name in ((y, names[0]), (u, names[2])):
-            _refuse_unlisted(levels, axis, name)
+            refuse_unlisted(levels, axis, name)
         return axis
     for levels, name in ((y, names[0]), (u, names[2])):
         check_levels(levels, name)
@@ -239,7 +246,8 @@ def _label_axis(
     return union(y, u)
 
 
-def _refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+def refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+    """Refuse labels that are not among those that the caller listed."""
     unknown = [level for level in levels if level not in axis]
     if unknown:
         raise InputError(f"`{name}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
