@@ -284,7 +284,9 @@ class Monitor:
             axes = {name: tuple(map(from_plain, state[name])) for name in _AXES}
             shape = tuple(map(len, axes.values()))
             old, seen = state["reference"], state["all"]
-            reference = CountTable(_array(old["counts"], shape), *axes.values(), int(old["rows"]))
+            labels, groups, predictions = axes.values()
+            counts = _array(old["counts"], shape)
+            reference = CountTable(counts, labels, groups, predictions, int(old["rows"]))
             monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
             counts = _array(seen["counts"], shape)
             monitor._all = replace(monitor._all, counts=counts, rows=int(seen["rows"]))
