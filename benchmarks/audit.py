@@ -101,6 +101,47 @@ def scores(millions: int) -> dict[str, float]:
     return {"audit": best(lambda: sx.audit(y, p, sensitive_features=z), 3), "peak": peak()}
 
 
+def every_threshold(millions: float, groups: int) -> dict[str, float]:
+    """The whole audit of a score, against one sort of the scores and against scikit-learn's AUROC
+    of all rows and of each group, which is a part of it.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    from separatrix.auditing.scores import audit_score
+
+    rng = np.random.default_rng(0)
+    n = int(millions * 1e6)
+    y, z = rng.integers(0, 2, n), rng.integers(0, groups, n)
+    s = rng.normal(size=n) + y + 0.1 * z / groups
+
+    def areas() -> list[float]:
+        parts = [z == group for group in range(groups)]
+        return [roc_auc_score(y, s), *(roc_auc_score(y[p], s[p]) for p in parts)]
+
+    ours = audit_score(y, s, sensitive_features=z)
+    np.testing.assert_allclose(areas(), [ours.auroc, *ours.auroc_by_group.values()], rtol=1e-9)
+    return {
+        "audit": best(lambda: audit_score(y, s, sensitive_features=z), 3),
+        "sort": best(lambda: np.argsort(s), 3),
+        "areas": best(areas, 2),
+    }
+
+
+def scores_in_parquet(pattern: str, engine: str) -> dict[str, float]:
+    """The audit of a score in files, against the bare group-by of its histogram."""
+    if engine == "separatrix":
+        from separatrix.auditing.score_frames import audit_score_files
+
+        seconds = best(lambda: audit_score_files(pattern, y="y", z="z", score="s"), 3)
+    else:
+        import duckdb
+
+        query = f"""SELECT y, z, floor(s * 16384) b, count(*) FROM read_parquet('{pattern}')
+            GROUP BY ALL"""
+        seconds = best(lambda: duckdb.connect().execute(query).fetchnumpy(), 3)
+    return {"seconds": seconds, "peak": peak()}
+
+
 def scikit_learn(millions: int) -> dict[str, float]:
     """v = Σ_y P(y) · I(U; Z | Y = y) and u from `mutual_info_score`, against our whole audit on the
     same rows.
@@ -152,7 +193,8 @@ def write_parquet(folder: str, millions: int) -> str:
 
     for part in range(4):
         duckdb.execute(
-            f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z, (hash(i + 2) % 2)::TINYINT u
+            f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
+            (hash(i + 2) % 2)::TINYINT u, (hash(i + 3) % 1000003) / 1000003.0 s
             FROM range({part * millions * 250_000}, {(part + 1) * millions * 250_000}) t(i))
             TO '{folder}/part-{part}.parquet' (FORMAT parquet)"""
         )
@@ -266,13 +308,32 @@ def from_files(sizes: list[int]) -> str:
     return markdown(head, lines)
 
 
-def about_scores(millions: int) -> str:
+def about_scores(millions: int, on_disk: int) -> str:
     m = in_own_process("audit", "scores", millions)
-    return (
+    lines = [
         f"Scores instead of labels, {millions} M rows: {millions / m['audit']:.0f} Mrow/s, peak "
-        f"{m['peak']:.0f} MB with the "
-        "columns."
+        f"{m['peak']:.0f} MB with the columns.",
+    ]
+    for groups in (2, 10):
+        m = in_own_process("audit", "every_threshold", millions, groups)
+        lines.append(
+            f"`audit_score` (every threshold), {millions} M rows, {groups} groups: "
+            f"{m['audit']:.1f} s, {m['audit'] / m['sort']:.1f} × one sort of the scores and "
+            f"{m['areas'] / m['audit']:.1f} × faster than scikit-learn's AUROC of all rows and of "
+            "each group, which is a part of it."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        pattern = write_parquet(folder, on_disk)
+        ours, bare = (
+            in_own_process("audit", "scores_in_parquet", pattern, e)
+            for e in ("separatrix", "duckdb")
+        )
+    lines.append(
+        f"`audit_score_files`, {on_disk} M rows of Parquet: {ours['seconds']:.1f} s, "
+        f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of it, peak "
+        f"{ours['peak']:.0f} MB."
     )
+    return "\n\n".join(lines)
 
 
 def starting() -> str:
@@ -298,7 +359,7 @@ def main() -> None:
     options = parser.parse_args()
     work = {
         "memory": lambda: in_memory(options.rows),
-        "scores": lambda: about_scores(options.rows[0]),
+        "scores": lambda: about_scores(options.rows[0], options.parquet_rows[0]),
         "peers": lambda: against_peers(options.rows[0]),
         "files": lambda: from_files(options.parquet_rows),
         "start": starting,

@@ -23,9 +23,7 @@ from scipy.special import expit, logit
 
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.decisions import solve
-from separatrix.optimum.geometry import roc_curve
-from separatrix.optimum.promised import promised_rule
+from separatrix.optimum.promised import Promises
 
 Array = NDArray[np.float64]
 GROUPS, ROWS, ASKED = (2, 6, 10), (1_000, 5_000, 20_000, 100_000), (0.02, 0.05, 0.1)
@@ -35,7 +33,7 @@ STEPS = 3.0  # values per unit of log odds, where they are few
 
 @dataclass(frozen=True)
 class Law:
-    """Log odds of the score given label and group: a location and a scale of one shape per label."""
+    """Log odds of the score given label and group: location and scale of one shape per label."""
 
     share: Array
     base: Array
@@ -92,15 +90,6 @@ class Law:
             found[z] = levels @ np.diff(self.above(cuts, z), axis=0, prepend=np.zeros((1, 2)))
         return found
 
-    def best(self, asked: float) -> float:
-        """The accuracy of the best rule that keeps the budget on the law itself, on a fine grid."""
-        curves = []
-        for z in range(len(self.share)):
-            grid = expit(np.linspace(-12.0, 12.0, 24 * int(STEPS) * 8 + 1))[::-1]
-            weight = np.maximum(np.diff(self.above(grid, z), axis=0, prepend=np.zeros((1, 2))), 0.0)
-            curves.append(roc_curve(grid, weight[:, 1], weight[:, 0]))
-        return float(solve(curves, self.mass, levels=np.array([asked])).values[0])
-
 
 def gap(rates: Array) -> float:
     """EO gap of rates (groups, 2)."""
@@ -108,35 +97,34 @@ def gap(rates: Array) -> float:
 
 
 def repeat(kinds: tuple[str, ...], groups: int, rows: int, quick: bool, seed: int) -> list[Any]:
-    """One sample: for each budget None (refused) or the gap and accuracy with and without a margin."""
+    """One sample: for each budget the smallest promise, if refused, or gap and accuracy."""
     law = Law.draw(kinds[seed % len(kinds)], groups, 10_000 * (kinds[0] != "normal") + seed)
     score, y, z = law.sample(rows, np.random.default_rng([seed, rows, groups]))
     if np.bincount(z, minlength=groups).min() == 0:
         return [None] * len(ASKED)
-    q, names, weight = np.stack([1 - score, score], 1), tuple(range(groups)), np.ones(rows)
+    best = Promises(np.stack([1 - score, score], 1), y, z, np.ones(rows), tuple(range(groups)))
     found: list[Any] = []
     for asked in ASKED:
         try:
-            kept = promised_rule(q, y, z, weight, names, asked=asked).rule
+            kept = best.rule(asked).rule
         except InfeasibleError as error:
             found.append(float(error.smallest["eo_gap"]))
             continue
-        plain = promised_rule(q, y, z, weight, names, asked=asked, margin=0.0).rule
-        sure = None if quick else promised(q, y, z, weight, names, asked)
-        points = []
-        for rule in (kept, plain):
+        points: list[Any] = []
+        for rule in (kept, best.rule(asked, margin=0.0).rule):
             rates = law.rates(rule)
             right = law.mass * np.stack([1 - rates[:, 0], rates[:, 1]], axis=1)
             points += [gap(rates), float(right.sum())]
-        found.append((*points, np.nan if quick else law.best(asked), sure if sure is None else
-                      gap(law.rates(sure)) <= asked))
+        sure = None if quick else _sure(best, asked)
+        points.append(None if sure is None else gap(law.rates(sure)) <= asked)
+        found.append(tuple(points))
     return found
 
 
-def promised(q: Array, y: Any, z: Any, weight: Array, names: Any, asked: float) -> Any:
+def _sure(best: Promises, asked: float) -> Any:
     """The rule that keeps the budget in nine of ten samples; None if it is refused."""
     try:
-        return promised_rule(q, y, z, weight, names, asked=asked, confidence=0.9).rule
+        return best.rule(asked, confidence=0.9).rule
     except InfeasibleError:
         return None
 
@@ -147,13 +135,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=200)
     parser.add_argument("--law", choices=KINDS, default="report")
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--groups", type=int, nargs="+", default=GROUPS)
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
     parser.add_argument("--quick", action="store_true", help="the margin alone")
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     lines, worst = [], -1.0
     with ProcessPoolExecutor(chosen.jobs) as pool:
-        for groups in GROUPS:
+        for groups in chosen.groups:
             for rows in chosen.rows:
                 work = partial(repeat, KINDS[chosen.law], groups, rows, chosen.quick)
                 all_found = list(pool.map(work, range(chosen.repeats)))
@@ -163,25 +152,41 @@ def main() -> None:
                     least = [one for one in each if isinstance(one, float)]
                     head = [groups, f"{rows:,}", asked, f"{1 - len(kept) / len(each):.0%}"]
                     if len(kept) < 5:
-                        lines.append([*head, f"≥ {np.median(least):.3f}" if least else "-", *["-"] * 6])
+                        lines.append(
+                            [*head, f"≥ {np.median(least):.3f}" if least else "-", *["-"] * 5]
+                        )
                     else:
-                        value = np.array([one[:5] for one in kept])
+                        value = np.array([one[:4] for one in kept])
                         mean, error = value.mean(0), value[:, 0].std() / len(kept) ** 0.5
-                        sure = [one[5] for one in kept if one[5] is not None]
+                        sure = [one[4] for one in kept if one[4] is not None]
                         worst = max(worst, mean[0] - asked)
-                        lines.append([
-                            *head, f"{np.median(least):.3f}" if least else "-",
-                            f"{mean[0]:.4f} ± {error:.4f}", f"{mean[2]:.4f}",
-                            f"{mean[1]:.4f}", f"{mean[3]:.4f}", f"{mean[4]:.4f}",
-                            f"{np.mean(sure):.0%}" if len(sure) >= 5 else "-",
-                        ])
+                        lines.append(
+                            [
+                                *head,
+                                f"{np.median(least):.3f}" if least else "-",
+                                f"{mean[0]:.4f} ± {error:.4f}",
+                                f"{mean[2]:.4f}",
+                                f"{mean[1]:.4f}",
+                                f"{mean[3]:.4f}",
+                                f"{np.mean(sure):.0%}" if len(sure) >= 20 else "-",
+                            ]
+                        )
                     print(*lines[-1], sep=" | ", flush=True)
-    heads = ["groups", "rows", "asked", "refused", "smallest promised (median of refused)", "gap",
-             "gap, margin=0", "accuracy", "accuracy, margin=0", "accuracy, law known",
-             "kept with confidence=0.9"]
+    heads = [
+        "groups",
+        "rows",
+        "asked",
+        "refused",
+        "smallest promised (median of refused)",
+        "gap",
+        "gap, margin=0",
+        "accuracy",
+        "accuracy, margin=0",
+        "kept with confidence=0.9",
+    ]
     text = markdown(heads, lines) + (
-        f"\n\n{chosen.repeats} samples per line, each of a law of its own. Largest mean gap above what "
-        f"was asked: {worst:+.4f}."
+        f"\n\n{chosen.repeats} samples per line, each of a law of its own. Largest mean gap above "
+        f"what was asked: {worst:+.4f}."
     )
     print(text)
     if chosen.write:

@@ -56,6 +56,35 @@ def test_audit_of_a_csv_prints_a_table(folder):
     assert done.stderr == ""
 
 
+def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
+    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "score"
+    done = run(*common, "--score", "--json", "--html", folder / "score.html")
+    assert done.returncode == 0, done.stderr
+    page = (folder / "score.html").read_text()
+    assert "<svg" in page
+    assert "largest equalized-odds gap" in page
+    read = json.loads(done.stdout)
+    assert read["violation_floor"] < read["violation"]
+    assert 0.2 < read["gap"] < read["gap_upper"]
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "what"),
+    [
+        (("--fail-above", "eo_gap=0.05", "--fail-above", "violation=5"), 3, "eo_gap is 0."),
+        (("--score", "--fail-above", "gap=0.9"), 0, ""),
+        (("--score", "--fail-above", "eo_gap=0.05"), 2, "there are violation, "),
+    ],
+)
+def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, what):
+    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "score"
+    done = run(*common, *more)
+    assert done.returncode == status, done.stderr
+    assert what in done.stderr
+    assert len(done.stderr.splitlines()) == (status > 0)
+    assert ("equalized-odds gap" in done.stdout) == (status != 2)
+
+
 def test_a_glob_of_parquet_files_equals_the_csv(folder):
     common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "score", "--json"
     whole, components = (

@@ -90,7 +90,7 @@ def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does,
+    """The certified rules of a score's limit at rising levels of v: what `FrontierClassifier` does,
     for a whole path.
     """
     if crossed:
@@ -108,7 +108,10 @@ def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Pred
 
 
 def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean([rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers], axis=0)
+    return np.mean(
+        [rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers],
+        axis=0,
+    )
 
 
 def _grid(name: str) -> str:

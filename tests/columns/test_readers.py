@@ -7,13 +7,14 @@ import gc
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import separatrix as sx
 from separatrix import datasets
 from separatrix.auditing.files import count_files
+from separatrix.cli import app
 from separatrix.columns import engines, readers
 from separatrix.columns.values import Coded
-from separatrix.commands import limit_of_file
 from separatrix.errors import DataError, InputError
 
 
@@ -105,11 +106,16 @@ def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
 
 def test_the_limit_of_a_file_is_that_of_its_columns(reader, tmp_path):
     frame = rows(tmp_path)
-    told = limit_of_file(str(tmp_path / "rows.csv"), y="y", z=["sex", "old"], score=["p"])
-    p = frame["p"].to_numpy()
-    best = sx.limit(np.column_stack([1 - p, p]), frame["y"], frame[["sex", "old"]])
-    assert told == str(best)
+    asked = ["--y", "y", "--z", "sex", "--z", "old", "--score", "p"]
+    told = CliRunner().invoke(app, ["limit", str(tmp_path / "rows.csv"), *asked])
+    best = sx.limit(frame["y"], frame["p"].to_numpy(), sensitive_features=frame[["sex", "old"]])
+    assert told.exit_code == 0
+    assert told.stdout.splitlines()[0] == str(best).splitlines()[0]
+    table = readers.read_table(tmp_path / "rows.csv", ["y", "sex", "old", "p"])
     gc.collect()
+    groups = {name: table[name] for name in ("sex", "old")}
+    best = sx.limit(frame["y"], frame["p"], sensitive_features=frame[["sex", "old"]])
+    assert str(sx.limit(table["y"], table["p"], sensitive_features=groups)) == str(best)
 
 
 def test_types_that_only_late_rows_show_count(reader, tmp_path):

@@ -14,7 +14,6 @@ import separatrix as sx
 from separatrix.columns.groups import group_name
 from separatrix.deploy.streaming import predict_file
 from separatrix.deploy.wrapping import from_estimator
-from separatrix.methods.postprocessing import ChannelClassifier
 from separatrix.tracing.rows import as_data
 
 GROUPS = (("f", "old"), ("f", "young"), ("m", "old"), ("m", "young"))
@@ -55,14 +54,19 @@ def test_audit_and_monitor(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_limit_and_the_classifier_around_any_model(form):
+def test_limit(form):
     z = FORMS[form]
     p = LogisticRegression().fit(X, Y).predict_proba(X)
-    best = sx.limit(p, Y, z, points=5)
+    best = sx.limit(Y, p, sensitive_features=z, points=5)
     assert best.groups == GROUPS
-    q = best.channel(0.001).predict_proba(p, FORMS["array"])
-    np.testing.assert_array_equal(q, best.channel(0.001).predict_proba(p, z))
-    model = ChannelClassifier(LogisticRegression(), max_violation=0.01, cv=2).fit(
+    q = best.rule(0.001).predict_proba(p, sensitive_features=FORMS["array"])
+    np.testing.assert_array_equal(q, best.rule(0.001).predict_proba(p, sensitive_features=z))
+
+
+@pytest.mark.parametrize("form", ["polars", "list"])
+def test_the_classifier_around_any_model(form):
+    z = FORMS[form]
+    model = sx.FrontierClassifier(LogisticRegression(), max_violation=0.1, cv=2, margin=0).fit(
         X, Y, sensitive_features=z
     )
     q = model.predict_proba(X, sensitive_features=z)

@@ -12,7 +12,6 @@ from separatrix.core.envelope import (
     concave_envelope,
     hypervolume,
     pareto,
-    path_stability,
     secant,
     staircase,
     utility_fraction,
@@ -170,25 +169,6 @@ def test_secant_needs_two_different_points_and_a_stricter_level() -> None:
         secant((0.1, 0.2), (0.2, 0.3)).least_cost(0.15)
 
 
-def test_stability_of_a_steady_path_is_zero_and_noise_is_not() -> None:
-    v = np.linspace(0.3, 0.0, 7)[:, None] + np.zeros((1, 5))
-    assert path_stability(v, 2 * v) == pytest.approx((0.0, 0.0, 0.0, 0.0, 0.0), abs=1e-15)
-    noisy = v + np.random.default_rng(0).normal(0, 0.1, v.shape)
-    result = path_stability(noisy, 2 * v)
-    assert result.backtracks > 0
-    assert result.violation_spread == pytest.approx(np.std(noisy, axis=1).mean())
-    assert result.utility_spread == pytest.approx(0.0)
-
-
-def test_stability_counts_backtracks_by_share_and_length_and_skips_lost_runs() -> None:
-    v, u = [0.4, 0.1, np.nan, 0.2, 0.0], [0.5, 0.4, 0.9, 0.3, 0.2]
-    result = path_stability(v, u)
-    assert result.backtracks == pytest.approx(1 / 3)
-    assert result.backtrack_length == pytest.approx(0.5 * 0.1 / 0.6)
-    with pytest.raises(InputError, match="two or more"):
-        path_stability([0.1, np.nan], [0.1, 0.2])
-
-
 @pytest.mark.parametrize(
     "call",
     [
@@ -199,7 +179,6 @@ def test_stability_counts_backtracks_by_share_and_length_and_skips_lost_runs() -
         lambda: hypervolume([0.1], [0.1], v_max=0.0),
         lambda: hypervolume([0.1], [0.1], v_max=np.inf),
         lambda: concave_envelope([0.1], [0.1]).at(np.nan),
-        lambda: path_stability([0.1], [0.1]),
     ],
 )
 def test_wrong_input_is_refused(call) -> None:

@@ -1,4 +1,4 @@
-"""A metric is one entry of one list: tables, `select`, report, figures and the command line read it."""
+"""A metric is one entry of one list that tables, `select`, report, figures and commands read."""
 
 from __future__ import annotations
 

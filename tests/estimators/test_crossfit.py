@@ -68,7 +68,7 @@ def test_a_fitted_classifier_scores_as_it_is():
 
 
 def test_probabilities_may_be_one_column_or_two():
-    X, y, z = people()
+    _, y, z = people()
     p = np.random.default_rng(1).random(len(y))
     a = cross_fit("precomputed", p, y, z)
     b = cross_fit("precomputed", np.stack([1 - p, p], 1), y, z)

@@ -10,7 +10,7 @@ from separatrix.optimum.borrowing import group_curves_borrowing
 
 
 def sample(n, shift, seed=0, share=(0.8, 0.2), strength=(2.0, 2.0)):
-    """Two groups; in the second the class-conditional log odds lie `shift` higher than its base rate says."""
+    """Two groups; in the second the log odds lie `shift` higher than its base rate says."""
     rng = np.random.default_rng(seed)
     z = rng.choice(2, n, p=share)
     base = np.array([0.3, 0.1])[z]
@@ -24,8 +24,8 @@ def test_equal_odds_ratios_are_borrowed_and_unequal_ones_are_not():
     alike, unlike = (
         group_curves_borrowing(*sample(4_000, shift), np.ones(4_000)) for shift in (0.0, 1.5)
     )
-    assert alike.borrowed.min() > 50  # although base rates, and with them scores, differ
-    assert unlike.borrowed.max() < 20
+    assert alike.borrowed.min() > 30  # although base rates, and with them scores, differ
+    assert unlike.borrowed.max() < 15
 
 
 def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
@@ -35,7 +35,9 @@ def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
     n, m = pulled.rows[1], pulled.borrowed[1]
     np.testing.assert_array_equal(n, [((y == k) & (z == 1)).sum() for k in (0, 1)])
     odds = np.log((n[1] + 0.5) / (n[0] + 0.5)), None
-    total = [np.log(((y[z == g] == 1).sum() + 0.5) / ((y[z == g] == 0).sum() + 0.5)) for g in (0, 1)]
+    total = [
+        np.log(((y[z == g] == 1).sum() + 0.5) / ((y[z == g] == 0).sum() + 0.5)) for g in (0, 1)
+    ]
     aligned = np.log(s / (1 - s)) - np.array(total)[z]
     for t in np.quantile(s[z == 1], [0.3, 0.6, 0.9]):
         cut = np.log(t / (1 - t)) - odds[0]

@@ -68,7 +68,7 @@ class Audit:
     def of(cls, table: CountTable, confidence: float = 0.95, random_state: int = 0) -> Audit:
         """Measure a table of counts."""
         information.check_confidence(confidence)
-        _refuse_degenerate(table)
+        refuse_degenerate(table)
         noise = inference.noise(table)
         violation = float(information.conditional_mutual_information(table.counts))
         v, u = inference.corrected(table, noise)
@@ -89,7 +89,7 @@ class Audit:
             accuracy=float(information.accuracy(table.counts)),
             auditor_bound=float(information.auditor_bound(violation)),
             estimable=noise.estimable,
-            notes=_notes(table, noise),
+            notes=sparse_notes(table, noise),
         )
 
     @property
@@ -191,6 +191,12 @@ class Audit:
             self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
         )
 
+    def to_html(self) -> str:
+        """A whole page that opens offline."""
+        from separatrix.auditing.view import html
+
+        return html(self, page=True)
+
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each group's rates with their intervals, label by label."""
         from separatrix.auditing.view import plot
@@ -278,7 +284,7 @@ def _share(part: np.ndarray) -> list[float]:
     return (part / total if total > 0 else np.zeros_like(part)).tolist()
 
 
-def _refuse_degenerate(table: CountTable) -> None:
+def refuse_degenerate(table: CountTable) -> None:
     weight = table.counts.sum((0, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
@@ -299,7 +305,7 @@ def _first(levels: tuple[Hashable, ...], weight: np.ndarray) -> Hashable:
     return levels[int(weight.argmax())]
 
 
-def _notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
+def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     """What is not estimable, in sentences."""
     notes = []
     rows = table.counts.sum(2)

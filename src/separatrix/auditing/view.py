@@ -7,17 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.result import Audit
 from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from separatrix.auditing.result import Audit
 
 __all__ = ["html", "plot", "text"]
 
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 MOST_CELLS = 8
+SCOPE = (
+    "This is about the decision that was audited, not about the score behind it: `audit_score` "
+    "looks at every threshold."
+)
 
 
 def text(a: Audit) -> str:
@@ -37,6 +42,7 @@ def text(a: Audit) -> str:
             "  " + "  ".join(f"{part:<{w}}" for part, w in zip(row, widths, strict=True)).rstrip()
             for row in columns
         ]
+    lines += ["", SCOPE]
     if a.notes:
         lines += ["", *(f"! {note}" for note in a.notes)]
     return "\n".join(lines)
@@ -76,6 +82,7 @@ def html(a: Audit, page: bool = False) -> str:
         cells=cells(a),
         bars=bars[:200],
         notes=a.notes,
+        scope=SCOPE,
     )
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from separatrix.cli.app import app
+from separatrix.errors import InputError
 from separatrix.io import working, write_whole
+
+if TYPE_CHECKING:
+    from separatrix.auditing.result import Audit
+    from separatrix.auditing.scores import ScoreAudit
 
 __all__ = ["audit", "limit_command"]
 
@@ -17,7 +22,7 @@ __all__ = ["audit", "limit_command"]
 @app.command()
 def audit(
     file: str = typer.Argument(
-        ..., help="CSV or Parquet file, or a quoted pattern such as 'component-*.parquet'."
+        ..., help="CSV or Parquet file, or a quoted pattern such as 'part-*.parquet'."
     ),
     y: str = typer.Option(..., help="Column of true labels."),
     z: list[str] = typer.Option(
@@ -29,32 +34,43 @@ def audit(
         "posteriors in label order.",
     ),
     weight: str | None = typer.Option(None, help="Column of row weights."),
+    score: bool = typer.Option(
+        False, "--score", help="Audit --pred as a score, at every threshold; two labels."
+    ),
     confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
     seed: int = typer.Option(0, help="Of the Monte Carlo test."),
     json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
+    fail_above: list[str] = typer.Option(
+        [], help="NAME=VALUE, such as eo_gap=0.05: exit 3 if it is larger; repeat it."
+    ),
 ) -> None:
-    """How far from separation are these predictions, and how sure are we?
+    """How far from separation are these predictions, or this score, and how sure are we?
 
     Example: separatrix audit predictions.csv --y income --z sex --z race --pred score
     """
+    from separatrix.auditing import ceilings
     from separatrix.auditing.files import audit_files
+    from separatrix.auditing.score_frames import audit_score_files
 
+    names = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    highest = ceilings.parse_ceilings(fail_above, names)
+    if score and len(pred) != 1:
+        raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
+    one = pred[0] if len(pred) == 1 else pred
+    settings: dict[str, Any] = {"confidence": confidence, "random_state": seed}
     with working(f"Counting {file}"):
-        result = audit_files(
-            file,
-            y=y,
-            z=z,
-            pred=pred[0] if len(pred) == 1 else pred,
-            weight=weight,
-            confidence=confidence,
-            random_state=seed,
+        result: Audit | ScoreAudit = (
+            audit_score_files(file, y=y, z=z, score=pred[0], weight=weight, **settings)
+            if score
+            else audit_files(file, y=y, z=z, pred=one, weight=weight, **settings)
         )
     if html is not None:
-        from separatrix.auditing.view import html as render
-
-        write_whole(html, render(result, page=True), parents=False)
+        write_whole(html, result.to_html(), parents=False)
     typer.echo(result.to_json() if json else str(result))
+    if above := ceilings.exceeded(result, highest):
+        typer.echo(f"separatrix: {above}", err=True)
+        raise typer.Exit(3)
 
 
 @app.command("limit")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import as_groups, group_columns
-from separatrix.columns.scores import check_posteriors, check_weight, posterior_matrix
+from separatrix.columns.scores import check_posteriors, check_weight, posterior_matrix, score_column
 from separatrix.columns.values import (
     Coded,
     Codes,
@@ -26,9 +26,17 @@ from separatrix.columns.values import (
 from separatrix.core.counts import CountTable, diagonal, place
 from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.levels import union
+from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["count_labels", "count_posteriors", "soft_counts", "soft_sums"]
+__all__ = [
+    "count_labels",
+    "count_posteriors",
+    "count_scores",
+    "refuse_unlisted",
+    "soft_counts",
+    "soft_sums",
+]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -108,7 +116,7 @@ def count_posteriors(
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
     axis = y.levels if labels is None else tuple(labels)
-    _refuse_unlisted(y.levels, axis, names[0])
+    refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
@@ -150,6 +158,26 @@ def soft_counts(
     shape = max(int(y.codes.max()) + 1, posterior.shape[1]), int(z.codes.max()) + 1
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     return soft_sums(posterior, y.codes, z.codes, shape, weight, want_moments=False)[0]
+
+
+def count_scores(
+    y_true: Any,
+    score: Any,
+    *,
+    sensitive_features: Any,
+    sample_weight: ArrayLike | None = None,
+    names: tuple[str, str, str] = ("y_true", "sensitive_features", "score"),
+) -> ScoreTable:
+    """Count a score: one number per row, sorted once.
+
+    >>> count_scores([0, 1, 1], [0.1, 0.7, 0.7], sensitive_features=["f", "m", "f"]).values
+    array([0.1, 0.7])
+    """
+    s = score_column(score, names[2])
+    y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
+    n = check_lengths({names[2]: s, names[0]: y.codes, names[1]: z.codes})
+    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight)
 
 
 def soft_sums(
@@ -206,7 +234,7 @@ def _label_axis(
     if labels is not None:
         axis = tuple(labels)
         for levels, name in ((y, names[0]), (u, names[2])):
-            _refuse_unlisted(levels, axis, name)
+            refuse_unlisted(levels, axis, name)
         return axis
     for levels, name in ((y, names[0]), (u, names[2])):
         check_levels(levels, name)
@@ -218,7 +246,8 @@ def _label_axis(
     return union(y, u)
 
 
-def _refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+def refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+    """Refuse labels that are not among those that the caller listed."""
     unknown = [level for level in levels if level not in axis]
     if unknown:
         raise InputError(f"`{name}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")

@@ -1,9 +1,8 @@
-"""Coins: two uniform numbers per row, one for the branch and one for the label, that can be drawn
-again.
+"""Two uniform numbers per row, for the branch and for the label, that can be repeated.
 
-Either from a seed and the row's place, or from the record's identity and a secret: then one person
-always gets the same coins, whatever else is in the batch, and without the secret nobody can know or
-choose them.
+They come from a seed and the row's place, or from the record's identity and a secret. With the
+latter one person always gets the same coins, in any batch, and nobody without the secret can know
+or choose them.
 """
 
 from __future__ import annotations
@@ -49,10 +48,8 @@ def uniforms(
     texts = _texts(ids)
     if len(texts) != n:
         raise InputError(f"`ids` must have one value per row, {n:,}, got {len(texts):,}.")
-    digests = b"".join(
-        blake2b(text, digest_size=16, key=key, person=b"separatrix").digest() for text in texts
-    )
-    words = np.frombuffer(digests, dtype="<u8").reshape(n, 2)
+    digests = [blake2b(text, digest_size=16, key=key, person=b"separatrix") for text in texts]
+    words = np.frombuffer(b"".join(d.digest() for d in digests), dtype="<u8").reshape(n, 2)
     return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
@@ -60,25 +57,22 @@ def _key(salt: str | bytes | None) -> bytes:
     if salt is None:
         raise InputError(
             "`ids` need a secret `salt` (at least 16 bytes, kept by the operator): without it "
-            "anybody who knows an id "
-            "can compute its draw."
+            "anybody who knows an id can compute its draw."
         )
     raw = salt.encode() if isinstance(salt, str) else bytes(salt)
     if len(raw) < MIN_SALT:
         raise InputError(
             f"`salt` must have at least {MIN_SALT} bytes, got {len(raw)}. `secrets.token_hex(16)` "
-            f"makes one."
+            "makes one."
         )
     return raw if len(raw) <= blake2b.MAX_KEY_SIZE else blake2b(raw).digest()
 
 
 def _texts(ids: Any) -> list[bytes]:
     known = nw.from_native(ids, series_only=True, pass_through=True)
-    values = (
-        known.to_list() if isinstance(known, nw.Series) else np.asarray(ids).reshape(-1).tolist()
-    )
+    column = isinstance(known, nw.Series)
     texts = []
-    for row, value in enumerate(values):
+    for row, value in enumerate(known.to_list() if column else np.asarray(ids).ravel().tolist()):
         if value is None or value != value:
             raise InputError(f"`ids` is missing in row {row:,}. Every record needs its identity.")
         whole = isinstance(value, float) and value.is_integer()

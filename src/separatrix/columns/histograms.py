@@ -31,12 +31,14 @@ class ScoreHistogram(NamedTuple):
         labels, groups: names of the first two axes, sorted.
         edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
             its upper edge too.
+        squares: the same of the squared weights; None where rows weigh one.
     """
 
     counts: Array
     labels: Levels
     groups: Levels
     edges: Array
+    squares: Array | None = None
 
 
 def score_histogram(
@@ -86,7 +88,9 @@ def score_histogram(
     parts, totals = {"bin": ((s - low) * (bins / (high - low))).floor()}, []
     if weight:
         parts["w"], w = source.numbers(weight), nw.col("w")
+        parts["ww"] = source.numbers(weight) * source.numbers(weight)
         totals = [w.sum(), w.min().alias("least"), w.count().alias("there")]
+        totals.append(nw.col("ww").sum())
     table = grouped_columns(source, keys, parts, totals, by=("bin",))
     rows = np.asarray(table["rows"], dtype=np.float64)
     place = _bins(table["bin"], rows, bins, score, (low, high))
@@ -94,8 +98,14 @@ def score_histogram(
     group = as_groups({name: table[f"k{i}"] for i, name in enumerate(keys[1:], 1)})
     counts = np.zeros((len(label.levels), len(group.levels), bins))
     total = _weights(table, rows, weight) if weight else rows
-    np.add.at(counts, (label.codes, group.codes, place), total)
-    return ScoreHistogram(counts, label.levels, group.levels, np.linspace(low, high, bins + 1))
+    at = label.codes, group.codes, place
+    np.add.at(counts, at, total)
+    squares = None
+    if weight:
+        squares = np.zeros_like(counts)
+        np.add.at(squares, at, np.asarray(table["ww"], dtype=np.float64))
+    edges = np.linspace(low, high, bins + 1)
+    return ScoreHistogram(counts, label.levels, group.levels, edges, squares)
 
 
 def _ends(source: Source, s: nw.Expr, score: str) -> tuple[float, float]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import as_array, row_numbers
+from separatrix.columns.values import as_array, refuse_missing, row_numbers
 from separatrix.errors import InputError
 
-__all__ = ["binary_score", "check_posteriors", "check_weight", "posterior_matrix"]
+__all__ = ["binary_score", "check_posteriors", "check_weight", "posterior_matrix", "score_column"]
 
 Array = NDArray[np.float64]
 
@@ -104,3 +104,32 @@ def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
             f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite."
         )
     return np.asarray(s)
+
+
+def score_column(values: Any, name: str) -> NDArray[Any]:
+    """One column of finite numbers."""
+    try:
+        s = as_array(values, name)
+        if s.dtype.kind not in "fiub":
+            s = s.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`{name}` must be numbers, one per row, got {np.asarray(values).reshape(-1)[:1]}: a "
+            f"score ranks the rows."
+        ) from error
+    if s.ndim == 2 and s.shape[1] == 1:
+        s = s[:, 0]
+    if s.ndim != 1:
+        raise InputError(
+            f"`{name}` must be one column of numbers, got shape {s.shape}. Of posteriors pass the "
+            f"column of the second label: `{name}[:, 1]`."
+        )
+    if s.dtype == np.float16:
+        s = s.astype(np.float32)
+    if s.dtype.kind == "f" and not np.isfinite([s.min(initial=0.0), s.max(initial=0.0)]).all():
+        refuse_missing(np.isnan(s), name)
+        row = int(np.flatnonzero(np.isinf(s))[0])
+        raise InputError(
+            f"`{name}` holds an infinite value in row {row:,}. Clip it to the largest finite score."
+        )
+    return s

@@ -23,12 +23,10 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 _CHUNK = 1 << 19  # rows whose fused codes stay in the second-level cache
 _SPAN = 1 << 21  # rows whose bit planes do
-_BLOCK = (
-    1 << 17
-)  # rows read at a time: checked, then cut to one byte while the cache still holds them
-_THREADS = (
-    2  # numpy's loops release the GIL; more threads than this only fight for memory bandwidth
-)
+# rows read at a time: checked, then cut to one byte while the cache still holds them
+_BLOCK = 1 << 17
+# numpy's loops release the GIL; more threads than this only fight for memory bandwidth
+_THREADS = 2
 _PLANES = 6  # each further plane doubles the intersections: with seven the fused code is faster
 _MOST_BITS = 26
 
@@ -55,9 +53,8 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
     bits = [max(levels - 1, 0).bit_length() for levels in shape]
     if sum(bits) > _MOST_BITS:
         raise InputError(
-            f"The table of labels × groups × predictions would have "
-            f"{' × '.join(f'{k:,}' for k in shape)} cells. "
-            "Is one of the columns an identifier?"
+            "The table of labels × groups × predictions would have "
+            f"{' × '.join(f'{k:,}' for k in shape)} cells. Is one of the columns an identifier?"
         )
     small = crosstab_small(codes) if weight is None and sum(bits) <= _PLANES else None
     if small is None:
@@ -142,9 +139,7 @@ def _intersect(
     spare: NDArray[np.uint64],
     ones: NDArray[np.uint8],
 ) -> None:
-    """Count the rows in `both`, the intersection of the planes that `chosen` marks, and any of the
-    planes after it.
-    """
+    """Count the rows in `both`, the intersection of `chosen` planes, and in any later planes."""
     first = len(chosen)
     for k in range(first, len(planes)):
         words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[first])
@@ -157,9 +152,7 @@ def _intersect(
 def _fused_range(
     codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int
 ) -> Array:
-    """One word per row, each column's code in its own bits, and the words counted chunk by
-    chunk.
-    """
+    """Count the rows chunk by chunk as one word each, with each column's code in its own bits."""
     cells = 1 << sum(bits)
     kind: Any = np.uint8 if cells <= 256 else np.uint16 if cells <= 65_536 else np.intp
     size = min(_CHUNK, stop - start)

@@ -1,5 +1,4 @@
-r"""Points in the (v, u) plane: Pareto set, upper concave envelope, hypervolume, price of
-separation, stability of a path.
+r"""Points in the (v, u) plane: Pareto set, concave envelope, hypervolume, price of separation.
 
 A point is one predictor: its violation v = I(U;Z|Y) and its utility u = I(U;Y). Small v and large u
 are good. A point with a NaN coordinate (a run that diverged) takes no part; among equal points the
@@ -19,12 +18,10 @@ from separatrix.errors import InputError
 __all__ = [
     "Envelope",
     "Mixture",
-    "PathStability",
     "Secant",
     "concave_envelope",
     "hypervolume",
     "pareto",
-    "path_stability",
     "secant",
     "staircase",
     "utility_fraction",
@@ -35,9 +32,7 @@ Index = NDArray[np.intp]
 
 
 class Mixture(NamedTuple):
-    """Reveal a coin: with probability `weight` use predictor `second`, otherwise `first` (indices
-    of the points).
-    """
+    """Use predictor `second` with probability `weight`, else `first`; the coin is revealed."""
 
     first: int
     second: int
@@ -60,26 +55,25 @@ def pareto(violation: ArrayLike, utility: ArrayLike) -> Index:
 
 
 def staircase(violation: ArrayLike, utility: ArrayLike, at: ArrayLike) -> Array:
-    r"""U(v) = max{u' : v' ≤ v}: Proposition "Deterministic frontier is non-decreasing". NaN left of
-    the first point.
+    r"""U(v) = max{u' : v' ≤ v}; NaN left of the first point.
+
+    Proposition "Deterministic frontier is non-decreasing".
 
     >>> staircase([0.1, 0.3], [0.2, 0.5], [0.0, 0.1, 0.2, 1.0])
     array([nan, 0.2, 0.2, 0.5])
     """
     v, u = _points(violation, utility)
     front = pareto(v, u)
-    return np.r_[np.nan, u[front]][
-        np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right")
-    ]
+    place = np.searchsorted(v[front], np.asarray(at, dtype=np.float64), side="right")
+    return np.r_[np.nan, u[front]][place]
 
 
 @dataclass(frozen=True, eq=False)
 class Envelope:
-    r"""The smallest concave non-decreasing curve above a set of points: what revealed mixtures of
-    them attain.
+    r"""The smallest concave non-decreasing curve above a set of points.
 
-    Theorem "Randomized frontier equals the concave closure": the coin of a revealed mixture is
-    independent of (X,Y,Z), so both v and u of the mixture are the averages of those of its parts.
+    Revealed mixtures attain it (Theorem "Randomized frontier equals the concave closure"): their
+    coin is independent of (X,Y,Z), so v and u of a mixture are the averages of those of its parts.
 
     Args:
         violation, utility: the vertices, both strictly increasing.
@@ -91,9 +85,7 @@ class Envelope:
     index: Index
 
     def at(self, violation: ArrayLike) -> Array:
-        """Best utility of a mixture whose violation is at most `violation`; NaN where no point is
-        that strict.
-        """
+        """Best utility of a mixture with at most this violation; NaN left of all points."""
         x = _levels(violation)
         return np.where(x < self.violation[0], np.nan, np.interp(x, self.violation, self.utility))
 
@@ -113,9 +105,7 @@ class Envelope:
         return Mixture(int(self.index[left]), int(self.index[right]), float(weight))
 
     def price(self) -> Array:
-        """Marginal price of separation du/dv of each segment, strictest first: it rises as the
-        violation falls.
-        """
+        """Marginal price of separation du/dv of each segment, strictest first."""
         return np.diff(self.utility) / np.diff(self.violation)
 
     def hypervolume(self, v_max: float) -> float:
@@ -148,8 +138,7 @@ def concave_envelope(violation: ArrayLike, utility: ArrayLike) -> Envelope:
 
 
 def hypervolume(violation: ArrayLike, utility: ArrayLike, v_max: float) -> float:
-    r"""Area dominated by the points with respect to the reference (v_max, 0): the area under their
-    staircase.
+    r"""Area under the points' staircase, with the reference (v_max, 0).
 
     Points with v ≥ v_max or u ≤ 0 add nothing. For the area under the envelope ask the `Envelope`.
 
@@ -167,11 +156,10 @@ def hypervolume(violation: ArrayLike, utility: ArrayLike, v_max: float) -> float
 def utility_fraction(
     violation: ArrayLike, utility: ArrayLike, limit: Envelope, v_max: float | None = None
 ) -> float:
-    """A method's share of the limit: hypervolume of its envelope over that of the limit's, up to
-    `v_max`.
+    """Hypervolume of a method's envelope over that of the limit's, up to `v_max`.
 
-    Left of the method's strictest point its envelope is continued to the constant predictor (0, 0),
-    which every method has. `v_max` is by default where the limit reaches its largest utility.
+    Left of the method's strictest point its envelope continues to the constant predictor (0, 0).
+    `v_max` is by default where the limit reaches its largest utility.
 
     >>> round(utility_fraction([0.1], [0.2], concave_envelope([0.0, 0.1], [0.1, 0.2])), 4)
     0.6667
@@ -186,27 +174,22 @@ def utility_fraction(
 
 
 class Secant(NamedTuple):
-    """The line through the X-only and the unconstrained reference point (section "When Is a
-    Trade-off Necessary?").
-    """
+    """The line through the X-only and the unconstrained reference point (section 2.3)."""
 
     slope: float
     violation: float
     utility: float
 
     def at(self, violation: ArrayLike) -> Array:
-        """Extrapolated utility. Left of the X-only point it bounds a concave frontier through both
-        points from above.
-        """
+        """Extrapolated utility: left of the X-only point an upper bound on a concave frontier."""
         return self.utility + self.slope * (_levels(violation) - self.violation)
 
     def least_cost(self, violation: float) -> float:
         """The least utility that going from the X-only point down to `violation` costs."""
         if violation > self.violation:
             raise InputError(
-                f"The secant bounds the frontier only left of the X-only point v = "
-                f"{self.violation:.6g}, "
-                f"got {violation:.6g}."
+                "The secant bounds the frontier only left of the X-only point v = "
+                f"{self.violation:.6g}, got {violation:.6g}."
             )
         return self.slope * (self.violation - violation)
 
@@ -223,75 +206,10 @@ def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> S
     (v0, u0), (v1, u1) = x_only, unconstrained
     if not np.isfinite([v0, u0, v1, u1]).all() or v1 <= v0:
         raise InputError(
-            f"The unconstrained point must violate separation more than the X-only one, got v = "
-            f"{v1} and {v0}. "
-            "Without a difference there is no price to read off."
+            "The unconstrained point must violate separation more than the X-only one, got v = "
+            f"{v1} and {v0}. Without a difference there is no price to read off."
         )
     return Secant((u1 - u0) / (v1 - v0), v0, u0)
-
-
-class PathStability(NamedTuple):
-    """How steadily a path of trade-offs travels the plane; all zero is a noise-aware path.
-
-    Args:
-        backtracks: share of the steps at which the fold means of v rise or those of u rise, though
-            λ asks for less of both; steps smaller than the tolerance do not count.
-        backtrack_length: the same weighted by length: wrong-way travel over all travel, in v and in
-            u, averaged.
-        violation_spread, utility_spread: standard deviation over the folds, averaged over the path.
-        strict_spread: standard deviation of v over the folds in the stricter half of the path.
-    """
-
-    backtracks: float
-    backtrack_length: float
-    violation_spread: float
-    utility_spread: float
-    strict_spread: float
-
-
-def path_stability(
-    violation: ArrayLike, utility: ArrayLike, tolerance: float = 1e-6
-) -> PathStability:
-    """Monotonicity and smoothness of a path, "stable traversal" as numbers.
-
-    Args:
-        violation, utility: arrays (λ, fold), λ rising from ERM to the strictest; or (λ,) for a
-            single fold.
-        tolerance: rises of less than this many nats are noise.
-
-    >>> path_stability([0.3, 0.1, 0.2, 0.0], [0.5, 0.4, 0.4, 0.1]).backtracks
-    0.3333333333333333
-    """
-    v, u = (np.atleast_2d(np.asarray(x, dtype=np.float64).T).T for x in (violation, utility))
-    if v.shape != u.shape or v.ndim != 2 or len(v) < 2:
-        raise InputError(
-            f"A path needs two or more trade-offs, arrays (λ, fold), got shapes {v.shape} and "
-            f"{u.shape}."
-        )
-    lost = np.isnan(v) | np.isnan(u)
-    v, u = np.where(lost, np.nan, v), np.where(lost, np.nan, u)
-    kept = ~lost.all(1)
-    if kept.sum() < 2:
-        raise InputError(
-            "A path needs two or more trade-offs with a finite point; the others are NaN."
-        )
-    v, u = v[kept], u[kept]
-    step_v, step_u = np.diff(np.nanmean(v, 1)), np.diff(np.nanmean(u, 1))
-    wrong = (step_v > tolerance) | (step_u > tolerance)
-    lengths = [_wrong_way(step) for step in (step_v, step_u)]
-    spread_v, spread_u = np.nanstd(v, 1), np.nanstd(u, 1)
-    return PathStability(
-        backtracks=float(wrong.mean()),
-        backtrack_length=float(np.mean(lengths)),
-        violation_spread=float(spread_v.mean()),
-        utility_spread=float(spread_u.mean()),
-        strict_spread=float(spread_v[len(v) // 2 :].mean()),
-    )
-
-
-def _wrong_way(step: Array) -> float:
-    total = np.abs(step).sum()
-    return float(step[step > 0].sum() / total) if total > 0 else 0.0
 
 
 def _turns_left(v: Array, u: Array, a: int, b: int, c: int) -> bool:

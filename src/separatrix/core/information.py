@@ -2,8 +2,8 @@ r"""Shannon quantities of a finite joint law, read off an array of counts N[y, z
 
 Counts may be hard (integers), soft (sums of posteriors) or weighted; only their ratios matter,
 except where `n` is asked for. Units are nats and 0 log 0 = 0. Leading axes are independent tables:
-a stack of tables is one call. No sampling error in here: that is `inference`. Notation: y label, z
-group, u prediction.
+a stack of tables is one call. Sampling errors are in `statistics.inference`. Notation: y label,
+z group, u prediction.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ Array = NDArray[np.float64]
 
 
 class Budget(NamedTuple):
-    """The information budget of Lemma "budget identity": `utility + violation == total`, each below
-    its bound.
-    """
+    """Lemma "budget identity": `utility + violation == total`, each at most its bound."""
 
     utility: Array
     violation: Array
@@ -70,8 +68,7 @@ def mutual_information(counts: ArrayLike) -> Array:
     .. math:: u = I(U; Y) = \sum_{y,u} p(y,u) \log \frac{p(y,u)}{p(y)\,p(u)}
 
     Args:
-        counts: array (..., y, z, u); leading axes are independent tables. The group axis is summed
-            out.
+        counts: array (..., y, z, u), leading axes independent. The group axis is summed out.
 
     >>> N = np.zeros((2, 1, 2)); N[0, 0, 0] = N[1, 0, 1] = 5      # the prediction copies the label
     >>> round(float(mutual_information(N)), 4)
@@ -82,10 +79,10 @@ def mutual_information(counts: ArrayLike) -> Array:
 
 
 def conditional_mutual_information(counts: ArrayLike) -> Array:
-    r"""Separation violation v: what the prediction still says about the group once the label is
-    known.
+    r"""Separation violation v: what the prediction says about the group once the label is known.
 
-    .. math:: v = I(U; Z \mid Y) = \sum_{y,z} p(y,z)\, D_{\mathrm{KL}}\bigl(P(U \mid y,z) \,\|\, P(U \mid y)\bigr)
+    .. math:: v = I(U; Z \mid Y)
+                = \sum_{y,z} p(y,z)\, D_{\mathrm{KL}}\bigl(P(U \mid y,z) \,\|\, P(U \mid y)\bigr)
 
     Zero exactly under separation (Proposition "CMI characterizes separation").
 
@@ -125,17 +122,13 @@ def violation_gradient(counts: ArrayLike) -> Array:
 
 
 def conditional_entropy(counts: ArrayLike) -> Array:
-    r"""H(Z | Y), the largest violation that any prediction can reach for this composition of labels
-    and groups.
-    """
+    r"""H(Z | Y), the largest violation possible for these shares of labels and groups."""
     p = law(counts).sum(-1)
     return entropy(p, 2) - entropy(p.sum(-1), 1)
 
 
 def violation_ceiling(counts: ArrayLike) -> Array:
-    """The largest v that the composition of labels and groups and the number of predictions
-    allow.
-    """
+    """The largest v possible for these labels and groups and this number of predictions."""
     p = law(counts)
     return np.minimum(conditional_entropy(p), np.log(p.shape[-1]))
 
@@ -176,10 +169,10 @@ def auditor_bound(violation: ArrayLike) -> Array:
 
 
 def covariance_bound(information: ArrayLike, n: int, confidence: float = 0.95) -> Array:
-    r"""What the covariance of any bounded f(U), g(Z) can be in a sample of n rows, with the given
-    confidence.
+    r"""Bound on the covariance of any bounded f(U), g(Z) in a sample of n rows.
 
-    .. math:: |\widehat{\mathrm{Cov}}_n(f, g)| \le M_f M_g \Bigl(\sqrt{2 I(U;Z)} + 2\sqrt{2 \log(2/\delta) / n}\Bigr)
+    .. math:: |\widehat{\mathrm{Cov}}_n(f, g)|
+              \le M_f M_g \Bigl(\sqrt{2 I(U;Z)} + 2\sqrt{2 \log(2/\delta) / n}\Bigr)
 
     with M = sup-norms (1 here) and δ = 1 − confidence: Example "1-dimensional Covariance Control".
     The paper's example prints the second term with the constant 1 and log(6/δ), but the three terms
@@ -193,13 +186,13 @@ def covariance_bound(information: ArrayLike, n: int, confidence: float = 0.95) -
 
 
 def miller_madow(n_labels: int, n_groups: int, n_predictions: int, n: float) -> float:
-    r"""Leading bias of the plug-in v of hard counts (Proposition "Bias and concentration of
-    hard-count plug-in CMI").
+    r"""Leading bias of the plug-in v of hard counts.
+
+    Proposition "Bias and concentration of hard-count plug-in CMI".
 
     .. math:: \frac{K_Y (K_U - 1)(K_Z - 1)}{2 n}
 
-    It supposes well-filled cells: at 20 × 9 × 20 cells and n = 515 it exceeds log 9, the largest
-    possible v.
+    For well-filled cells only: at 20 × 9 × 20 cells and n = 515 it exceeds log 9, the largest v.
 
     >>> miller_madow(2, 2, 2, n=1000)
     0.001
@@ -208,8 +201,7 @@ def miller_madow(n_labels: int, n_groups: int, n_predictions: int, n: float) -> 
 
 
 def miller_madow_observed(counts: ArrayLike) -> Array:
-    r"""Miller–Madow per label, over the groups and predictions that occur with it: the observed
-    support.
+    r"""Miller–Madow per label, over the groups and predictions that occur with it.
 
     .. math:: \frac{1}{2n} \sum_y \bigl(\#\{zu\} - \#\{u\} - \#\{z\} + 1\bigr)
 
@@ -238,10 +230,10 @@ def conditional_rates(counts: ArrayLike) -> Array:
 
 
 def eo_gap(counts: ArrayLike) -> Array:
-    r"""Equalized-odds gap: how far apart the groups' conditional prediction laws are, averaged over
-    the labels.
+    r"""Equalized-odds gap: the largest distance between two groups' rates, averaged over labels.
 
-    .. math:: \frac{1}{K_Y} \sum_y \max_{z, z'} \mathrm{TV}\bigl(P(U \mid y, z), P(U \mid y, z')\bigr)
+    .. math:: \frac{1}{K_Y} \sum_y \max_{z, z'}
+              \mathrm{TV}\bigl(P(U \mid y, z), P(U \mid y, z')\bigr)
 
     For two labels this is the paper's metric, half the sum of the range of the false-positive rate
     and the range of the false-negative rate over the groups. For more labels it is our extension:
@@ -261,8 +253,7 @@ def eo_gap(counts: ArrayLike) -> Array:
 
 
 def accuracy(counts: ArrayLike) -> Array:
-    """Share of rows predicted right; for soft counts the expected accuracy of the randomised
-    policy.
+    """Share of rows predicted right; the expected share for soft counts.
 
     The prediction axis must list the labels in the order of the label axis.
     """
@@ -294,8 +285,7 @@ def law(counts: ArrayLike) -> Array:
     total = p.sum((-3, -2, -1), keepdims=True)
     if p.size == 0 or (total <= 0).any():
         raise InputError(
-            f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass at least one "
-            f"row."
+            f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass rows to count."
         )
     return p / total
 
@@ -315,13 +305,10 @@ def _under_separation(p: Array) -> Array:
         p.sum(-1, keepdims=True), of_label, out=np.zeros_like(p[..., :1]), where=of_label > 0
     )
     q = share * p.sum(-2, keepdims=True)
-    return np.where(
-        (q == 0) & (p > 0), p, q
-    )  # only an underflow of p² (weights 1e-154 apart) can make q vanish
+    # only an underflow of p² (weights 1e-154 apart) can make q vanish
+    return np.where((q == 0) & (p > 0), p, q)
 
 
 def _divergence(p: Array, q: Array) -> Array:
-    """p log(p/q) − p + q, elementwise: never negative, and its sum over a pair of laws is their
-    divergence.
-    """
+    """p log(p/q) − p + q, elementwise: never negative, and sums to the divergence of two laws."""
     return np.maximum(kl_div(p, q), 0.0)

@@ -1,7 +1,7 @@
-"""The metrics: one list. Tables, `select`, report, figures and the command line read it.
+"""The one list of metrics. Tables, `select`, report, figures and the command line read it.
 
-A metric is one entry of `METRICS`. What is a function of the table N[y, z, u] is computed wherever
-tables are read; what needs the scores themselves (AUROC) is measured when the model predicts.
+A metric is one entry of `METRICS`. A function of the table N[y, z, u] is computed wherever tables
+are read; a metric that needs the scores (AUROC) is measured when the model predicts.
 
 >>> METRICS["eo_gap"].label, METRICS["eo_gap"].lower_is_better
 ('EO gap', True)
@@ -32,8 +32,8 @@ class Metric:
         of: function of tables (..., y, z, u); None where it needs the scores.
         lower_is_better: a budget bounds it from above; otherwise it is an objective.
         nats: its unit; small values are then written with an exponent.
-        mixes: its value for a revealed mixture of two policies is the weighted mean of theirs, or
-            at most that for a budget.
+        mixes: a revealed mixture of two policies has the weighted mean of their values (a budget:
+            at most that).
     """
 
     label: str

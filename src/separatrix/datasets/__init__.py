@@ -89,8 +89,7 @@ def load(name: str, **options: Any) -> Data:
 
 
 def listing() -> list[dict[str, Any]]:
-    """One row per dataset for a table: its sizes, its licence, whether it is here and where, or
-    what to put where.
+    """One row per dataset for a table: sizes, licence, and where it is or must be put.
 
     >>> row = next(row for row in listing() if row["name"] == "adult")
     >>> row["rows"], row["features"], row["labels"], row["groups"], row["available"], row["where"]
@@ -100,18 +99,12 @@ def listing() -> list[dict[str, Any]]:
     for name in names():
         declared = dataset(name)
         found = declared.where()
+        absent = (where_to_put(file) for file in declared.files if find(file) is None)
+        about = ("title", "rows", "features", "labels", "groups")
         rows.append(
-            {
-                "name": name,
-                "title": declared.title,
-                "rows": declared.rows,
-                "features": declared.features,
-                "labels": declared.labels,
-                "groups": declared.groups,
-                "available": found is not None,
-                "where": found
-                or " ".join(where_to_put(file) for file in declared.files if find(file) is None),
-                "licence": declared.licence,
-            }
+            {"name": name}
+            | {key: getattr(declared, key) for key in about}
+            | {"available": found is not None, "where": found or " ".join(absent)}
+            | {"licence": declared.licence}
         )
     return rows

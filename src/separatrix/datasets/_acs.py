@@ -1,8 +1,7 @@
-"""What the two ACS datasets share: the 2018 one-year PUMS person records, their columns, bands and
-names.
+"""Shared by the two ACS datasets: the person records of the 2018 one-year PUMS.
 
 Two kinds of source: a Parquet file with selected columns, and the Census Bureau's own files
-(csv_pXX.zip or the psam_pNN.csv inside, in folktables' folders) for whatever states are there.
+(csv_pXX.zip or the psam_pNN.csv inside, in folktables' folders) of any states.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -40,8 +40,7 @@ SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
 LICENCE = "public domain (US Government work)"
 CITATION = (
     "US Census Bureau (2019). American Community Survey 2018 1-year Public Use Microdata Sample; "
-    "columns as in "
-    "Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
+    "columns as in Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
 )
 INCOME = File(
     ("acs/acs_income_2018_1yr_us.parquet",),
@@ -53,14 +52,12 @@ EMPLOYMENT = File(
 )
 _STATES = (
     "01 al 02 ak 04 az 05 ar 06 ca 08 co 09 ct 10 de 11 dc 12 fl 13 ga 15 hi 16 id 17 il 18 in 19 "
-    "ia 20 ks 21 ky 22 la "
-    "23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj 35 nm 36 ny 37 nc 38 "
-    "nd 39 oh 40 ok 41 or "
-    "42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
+    "ia 20 ks 21 ky 22 la 23 me 24 md 25 ma 26 mi 27 mn 28 ms 29 mo 30 mt 31 ne 32 nv 33 nh 34 nj "
+    "35 nm 36 ny 37 nc 38 nd 39 oh 40 ok 41 or 42 pa 44 ri 45 sc 46 sd 47 tn 48 tx 49 ut 50 vt 51 "
+    "va 53 wa 54 wv 55 wi 56 wy 72 pr us us"
 )
-_FIPS = {
-    _STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)
-}  # "vt": "50"; "us" is all states
+# "vt": "50"; "us" is all states
+_FIPS = {_STATES[i + 3 : i + 5]: _STATES[i : i + 2] for i in range(0, len(_STATES), 6)}
 _RACES = {
     1: "White",
     2: "Black or African American",
@@ -73,19 +70,8 @@ _RACES = {
     9: "two or more races",
 }
 _AGE = Band("AGEP", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70"))
-_SCHOOL = Band(
-    "SCHL",
-    (16, 18, 20, 21, 22, 23),
-    (
-        "no diploma",
-        "high school",
-        "some college",
-        "associate",
-        "bachelor",
-        "master",
-        "professional or doctorate",
-    ),
-)
+_DEGREES = ("no diploma", "high school", "some college", "associate", "bachelor", "master")
+_SCHOOL = Band("SCHL", (16, 18, 20, 21, 22, 23), (*_DEGREES, "professional or doctorate"))
 
 
 def _codes(column: str, *codes: int) -> Category:
@@ -125,8 +111,7 @@ _PLANS = {
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Person records with one of the twenty most frequent occupations, as numbers with NaN for
-    missing.
+    """Person records with one of the twenty most frequent occupations; NaN for missing.
 
     Args:
         columns: the feature columns, and OCCP and RAC1P.
@@ -160,18 +145,12 @@ def coded_names(
     labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
     groups, z = np.unique(races.astype(np.int64), return_inverse=True)
     names = tuple(f"{code:04d}" for code in labels.tolist())  # OCCP as the Census writes it
-    return (
-        y.astype(np.intp),
-        z.astype(np.intp),
-        names,
-        tuple(_RACES[code] for code in groups.tolist()),
-    )
+    races_here = tuple(_RACES[code] for code in groups.tolist())
+    return y.astype(np.intp), z.astype(np.intp), names, races_here
 
 
 def records(kind: Kind, states: Sequence[str] | None) -> Records:
-    """Read the records: the Parquet file, or Census files of `states` (downloaded if absent), or
-    those at hand.
-    """
+    """Read the Parquet file, or Census files: of `states` (downloaded if absent) or those here."""
     wanted = tuple(dict.fromkeys((*plan(kind).columns, "OCCP", "RAC1P")))
     parquet = INCOME if kind == "income" else EMPLOYMENT
     if states is None and find(parquet) is not None:
@@ -186,11 +165,9 @@ def records(kind: Kind, states: Sequence[str] | None) -> Records:
         if not chosen:
             raise DataError(_nothing(parquet))
         columns, read_from = _read_census(chosen, wanted, kind)
-        note = f"Read: {len(read_from)} Census files ({' '.join(chosen).upper()})" + (
-            ", workers over 16 who earn (the filter of ACSIncome)."
-            if kind == "income"
-            else ", all persons."
-        )
+        earn = "workers over 16 who earn (the filter of ACSIncome)"
+        who = earn if kind == "income" else "all persons"
+        note = f"Read: {len(read_from)} Census files ({' '.join(chosen).upper()}), {who}."
     occupation = columns["OCCP"]
     codes, counts = np.unique(occupation[~np.isnan(occupation)], return_counts=True)
     top = codes[np.argsort(-counts, kind="stable")[:20]]  # ties: the smaller code
@@ -199,30 +176,25 @@ def records(kind: Kind, states: Sequence[str] | None) -> Records:
         raise DataError(
             f"No record with an occupation in {', '.join(read_from)}. Are these 2018 person files?"
         )
-    return Records(
-        {name: x[kept] for name, x in columns.items()}, read_from, (note,), int((~kept).sum())
-    )
+    rows = {name: x[kept] for name, x in columns.items()}
+    return Records(rows, read_from, (note,), int((~kept).sum()))
 
 
 def _nothing(parquet: File) -> str:
     folder = data_folders()[0]
     return (
         f"No ACS data here: put {parquet.paths[0].split('/')[-1]} at {folder / parquet.paths[0]}, "
-        f"or the Census "
-        f"Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or pass "
-        f"states=['vt', …] to get those."
+        f"or the Census Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or "
+        "pass states=['vt', …] to get those."
     )
 
 
 def _arrow(name: str) -> Any:
     try:
-        from importlib import import_module
-
         return import_module(f"pyarrow.{name}")
     except ImportError as error:
-        raise MissingExtraError(
-            "The ACS datasets need pyarrow: pip install 'separatrix[engines]'."
-        ) from error
+        text = "The ACS datasets need pyarrow: pip install 'separatrix[engines]'."
+        raise MissingExtraError(text) from error
 
 
 def _read_parquet(
@@ -287,10 +259,8 @@ def _read_census(
 
     parts: list[dict[str, NDArray[np.float64]]] = []
     read_from = {}
-    console = Console(stderr=True)
-    for state in track(
-        states, "Census files", console=console, transient=True, disable=len(states) < 3
-    ):
+    console, quiet = Console(stderr=True), len(states) < 3
+    for state in track(states, "Census files", console=console, transient=True, disable=quiet):
         blob = read(_census_file(state))
         parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
         read_from[blob.origin] = blob.sha256
@@ -303,27 +273,19 @@ def _read_person_file(
     if content[:2] != b"PK":
         return _read_person_text(lambda: io.BytesIO(content), origin, wanted, kind)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        inside = [
-            name
-            for name in archive.namelist()
-            if name.startswith("psam_p") and name.endswith(".csv")
-        ]
+        names = archive.namelist()
+        inside = [name for name in names if name.startswith("psam_p") and name.endswith(".csv")]
         if not inside:
-            raise DataError(
-                f"{origin} should hold a psam_pNN.csv, it holds {', '.join(archive.namelist())}."
-            )
-        parts = [
-            _read_person_text(partial(archive.open, name), origin, wanted, kind) for name in inside
-        ]
+            raise DataError(f"{origin} should hold a psam_pNN.csv, it holds {', '.join(names)}.")
+        streams = [partial(archive.open, name) for name in inside]
+        parts = [_read_person_text(stream, origin, wanted, kind) for stream in streams]
     return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
 
 
 def _read_person_text(
     open_text: Callable[[], IO[bytes]], origin: str, wanted: Sequence[str], kind: str
 ) -> dict[str, NDArray[np.float64]]:
-    """The wanted columns of a person file, batch by batch: the file of all states has 3 million
-    rows of 286 columns.
-    """
+    """The wanted columns, batch by batch: the file of all states has 3 million rows."""
     csv = _arrow("csv")
     filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
     needed = tuple(dict.fromkeys((*wanted, *filters)))
@@ -332,12 +294,10 @@ def _read_person_text(
     if absent := [name for name in needed if name not in header]:
         raise DataError(
             f"{origin} has no column {', '.join(absent)}: it is not a person file of the 2018 "
-            f"one-year PUMS "
-            "(RELP, for one, was renamed in 2019)."
+            "one-year PUMS (RELP, for one, was renamed in 2019)."
         )
-    options = csv.ConvertOptions(
-        include_columns=list(needed), column_types=dict.fromkeys(needed, "float64")
-    )
+    types = dict.fromkeys(needed, "float64")
+    options = csv.ConvertOptions(include_columns=list(needed), column_types=types)
     parts = []
     try:
         with open_text() as stream, csv.open_csv(stream, convert_options=options) as batches:
@@ -350,6 +310,5 @@ def _read_person_text(
                 parts.append({name: columns[name][kept] for name in wanted})
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
-    return {
-        name: np.concatenate([part[name] for part in parts] or [np.empty(0)]) for name in wanted
-    }
+    none = [dict.fromkeys(wanted, np.empty(0))]
+    return {name: np.concatenate([part[name] for part in parts or none]) for name in wanted}

@@ -1,6 +1,4 @@
-"""What a dataset declares (`Dataset`), what loading it returns (`Data`), and what was read and
-dropped (`Card`).
-"""
+"""`Dataset` (what a file declares), `Data` (the rows), `Card` (what was read and dropped)."""
 
 from __future__ import annotations
 
@@ -85,9 +83,8 @@ class Dataset:
         notes: tuple[str, ...] = (),
     ) -> Card:
         """The card of one reading."""
-        return Card(
-            name, self.title, self.source, self.licence, self.citation, read_from, dropped, notes
-        )
+        about = (name, self.title, self.source, self.licence, self.citation)
+        return Card(*about, read_from, dropped, notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,24 +135,15 @@ class Data:
     def __post_init__(self) -> None:
         for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):
             if len(codes) and not 0 <= codes.min() <= codes.max() < len(levels):
-                raise InputError(
-                    f"`{name}` must hold codes 0 … {len(levels) - 1}, got {codes.min()} … "
-                    f"{codes.max()}."
-                )
+                got = f"{codes.min()} … {codes.max()}"
+                raise InputError(f"`{name}` must hold codes 0 … {len(levels) - 1}, got {got}.")
         if (self.preprocessing is None) == (self.matrix is None):
             raise InputError("Data have either raw columns with their preprocessing or a matrix.")
         sizes = self.cells
-        counts = {
-            "rows": len(self),
-            "features": len(self.features),
-            "labels": {
-                str(label): int(size) for label, size in zip(self.labels, sizes.sum(1), strict=True)
-            },
-            "groups": {
-                group_name(group): int(size)
-                for group, size in zip(self.groups, sizes.sum(0), strict=True)
-            },
-        }
+        of_label = dict(zip(map(str, self.labels), sizes.sum(1).tolist(), strict=True))
+        of_group = dict(zip(map(group_name, self.groups), sizes.sum(0).tolist(), strict=True))
+        counts = {"rows": len(self), "features": len(self.features), "labels": of_label}
+        counts["groups"] = of_group
         object.__setattr__(self, "card", replace(self.card, counts=counts))
 
     def __len__(self) -> int:
@@ -163,9 +151,7 @@ class Data:
 
     @cached_property
     def X(self) -> NDArray[np.float32]:
-        """The features, scaled or one-hot. Its statistics are of all rows: in a fold use
-        `prepared`.
-        """
+        """The features, scaled or one-hot with statistics of all rows; in a fold use `prepared`."""
         if self.matrix is not None:
             return self.matrix
         assert self.preprocessing is not None
@@ -188,9 +174,7 @@ class Data:
         return dict(zip(self.groups, self.cells.sum(0).tolist(), strict=True))
 
     def prepared(self, rows: NDArray[Any]) -> tuple[NDArray[np.float32], Preprocessing | None]:
-        """All rows of X with statistics of the training rows `rows` only, and the preprocessing
-        that gave them.
-        """
+        """All rows of X with statistics of the training rows `rows`, and that preprocessing."""
         if self.preprocessing is None:
             return self.X, None
         fitted = self.preprocessing.refit(self.columns, rows)

@@ -1,10 +1,8 @@
-"""Where the bytes of a dataset come from: the package, the folder SEPARATRIX_DATA, the cache, the
-publisher.
+"""Find a dataset's files: in the package, SEPARATRIX_DATA, the cache or at the publisher.
 
-The first place that has the file wins. Its content is checked against the sha256 that the dataset
-declares, whatever it is packed in (plain, .gz, .xz), so a truncated or changed copy is an error and
-never a result. A download goes to a temporary name, is checked, and is renamed into the cache only
-then.
+The first place that has the file wins. Its unpacked content (plain, .gz, .xz) is checked against
+the sha256 that the dataset declares, so a truncated or changed copy is an error. A download goes to
+a temporary name and is renamed into the cache once it is checked.
 """
 
 from __future__ import annotations
@@ -36,8 +34,7 @@ class File:
     """One file that a dataset needs.
 
     Args:
-        paths: where it may lie in a data folder, packed or not:
-            ``("compas/compas-scores-two-years.csv",)``.
+        paths: where it may lie in a data folder, packed or not.
         sha256: of the unpacked content; any of these is right. The first one is that of `url`.
             Empty where the publisher states none and `check` must do.
         embedded: its name in the package, if it is there.
@@ -62,9 +59,7 @@ class Blob:
 
 
 def cache_folder() -> Path:
-    """Where downloads and computed embeddings are kept: SEPARATRIX_CACHE, or the user's cache
-    folder.
-    """
+    """The folder of downloads and embeddings: SEPARATRIX_CACHE, or in the user's cache folder."""
     if chosen := os.environ.get("SEPARATRIX_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "separatrix"
@@ -88,8 +83,7 @@ def read(file: File) -> Blob:
     """The checked content of a file from the first place that has it; downloaded if no place has.
 
     Raises:
-        DataError: the file is nowhere, or not the one that was declared; says which file to put
-            where.
+        DataError: the file is nowhere, or not the declared one; says which file to put where.
     """
     if file.embedded is not None:
         packed = resources(__package__).joinpath("data", file.embedded).read_bytes()
@@ -108,9 +102,8 @@ def read(file: File) -> Blob:
 
 
 def _candidates(file: File) -> list[Path]:
-    places = [
-        folder / (path + end) for folder in data_folders() for path in file.paths for end in _UNPACK
-    ]
+    names = [path + end for path in file.paths for end in _UNPACK]
+    places = [folder / name for folder in data_folders() for name in names]
     return [place for place in places if place.is_file()]
 
 
@@ -123,11 +116,11 @@ def _checked(packed: bytes, path: Path, file: File, origin: str) -> Blob:
         ) from error
     digest = hashlib.sha256(content).hexdigest()
     if file.sha256 and digest not in file.sha256:
+        known = " or ".join(right[:12] + "…" for right in file.sha256)
+        source = f" from {file.url}" if file.url else ""
         raise DataError(
             f"{path} is not the file that was expected: its content has sha256 {digest[:12]}…, not "
-            f"{' or '.join(known[:12] + '…' for known in file.sha256)}. It is truncated or a "
-            f"changed copy: "
-            f"delete it and get the original{f' from {file.url}' if file.url else ''}."
+            f"{known}. It is truncated or a changed copy: delete it and get the original{source}."
         )
     if file.check is not None:
         try:
@@ -151,16 +144,13 @@ def where_to_put(file: File) -> str:
 
 
 def _download(file: File) -> Blob:
-    """Fetch under a temporary name, check, rename into the cache: the cache never holds half a file
-    or a wrong one.
-    """
+    """Fetch under a temporary name, check, then rename, so the cache holds right files only."""
     assert file.url is not None
     try:
         import pooch
     except ImportError as error:
         raise MissingExtraError(
-            f"{where_to_put(file)} To have it downloaded, install the extra: pip install "
-            f"'separatrix[data]'."
+            f"{where_to_put(file)} To download it, first: pip install 'separatrix[data]'."
         ) from error
     pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
@@ -169,40 +159,30 @@ def _download(file: File) -> Blob:
     try:
         with _Bar(target.name) as bar:
             fetch = pooch.HTTPDownloader(progressbar=bar, timeout=30)
-            pooch.retrieve(
-                file.url, known_hash=None, fname=part.name, path=part.parent, downloader=fetch
-            )
+            pooch.retrieve(file.url, None, part.name, part.parent, downloader=fetch)
         blob = _checked(part.read_bytes(), target, file, str(target))
         os.replace(part, target)
     except DataError as error:
         raise DataError(
             f"{file.url} did not give the expected file (another sha256, or cut short); nothing "
-            f"was kept. "
-            f"Try again, or put the original at {target}."
+            f"was kept. Try again, or put the original at {target}."
         ) from error
     except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
-        raise DataError(
-            f"{where_to_put(file)} Its download failed ({type(error).__name__})."
-        ) from error
+        why = type(error).__name__
+        raise DataError(f"{where_to_put(file)} Its download failed ({why}).") from error
     finally:
         part.unlink(missing_ok=True)
     return blob
 
 
 class _Bar:
-    """What pooch asks of a progress bar, drawn by rich."""
+    """The progress bar that pooch wants, drawn by rich."""
 
     def __init__(self, label: str) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TransferSpeedColumn,
-        )
+        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-        columns = (TextColumn(label), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (label, BarColumn(), DownloadColumn(), TransferSpeedColumn())
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(label, total=None)
         self.total = 0

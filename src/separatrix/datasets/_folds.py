@@ -1,6 +1,4 @@
-"""Cross-validation folds that keep every (label, group) cell: one assignment, the same for every
-method.
-"""
+"""Cross-validation folds, stratified on (label, group), the same for every method."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""Raw columns to a float32 matrix: numbers scaled, categories one-hot, numbers in bands; missing is
-a level of its own.
+"""Raw columns to a float32 matrix: scaled numbers, one-hot categories, numbers in bands.
 
-A `Preprocessing` is fitted on training rows only and then applied to any raw rows by column name,
-where it was trained or in the deployed predictor; it is plain JSON on disk. `refit` gives every
-cross-validation fold its own statistics in the same layout, so that all folds have the same
-columns: a level that the fold's training rows do not hold is treated as the deployed predictor
-treats an unseen level, and its column is idle: zero in every row, because the weights behind it
-were never trained.
+Missing is a level of its own. A `Preprocessing` is fitted on training rows and then applied to any
+raw rows by column name; it is plain JSON on disk. `refit` gives every cross-validation fold its own
+statistics in the same layout, so that all folds have the same columns. A level that the fold's
+training rows lack counts as unseen there; its column is idle, zero in every row, because no weight
+behind it was trained.
 """
 
 from __future__ import annotations
@@ -37,8 +35,7 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Number:
-    """A number: (x - mean) / scale, with a 0/1 column for missing where the fitted rows had missing
-    values.
+    """A number: (x - mean) / scale, and a 0/1 column for missing if fitted rows had any.
 
     A missing value takes the mean, so it adds nothing but its own column.
     """
@@ -54,9 +51,8 @@ class Number:
         return (self.column, f"{self.column}=(missing)") if self.missing else (self.column,)
 
     def fit(self, values: Values) -> Number:
-        return replace(self, missing=bool(np.isnan(as_numbers(values, self.column)).any())).refit(
-            values
-        )
+        missing = bool(np.isnan(as_numbers(values, self.column)).any())
+        return replace(self, missing=missing).refit(values)
 
     def refit(self, values: Values) -> Number:
         x = as_numbers(values, self.column)
@@ -65,8 +61,7 @@ class Number:
         if not len(known):
             return replace(self, mean=0.0, scale=1.0, idle=idle)
         mean, spread = float(known.mean()), float(known.std())
-        # A constant column has only rounding for a spread; dividing by that would blow up the first
-        # other value.
+        # the spread of a constant column is rounding; divided by it, any other value would blow up
         scale = spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0
         return replace(self, mean=mean, scale=scale, idle=idle)
 
@@ -80,19 +75,16 @@ class Number:
 
 @dataclass(frozen=True)
 class Category:
-    """A category: one 0/1 column per level, the rarer levels beyond `cap` joined as "(other)",
-    missing a level.
+    """A category: one 0/1 column per level; rare levels are joined as "(other)".
 
     Args:
         column: its name in the raw rows.
         levels: the levels with a column, in order; learnt by `fit` where empty.
         cap: how many levels `fit` gives a column: the most frequent ones.
-        other, missing: whether there are columns for the joined rarer levels and for missing
-            values.
-        idle: levels, "(other)" and "(missing)" among them, that the fitted rows did not hold; they
-            count as unseen.
+        other, missing: whether there are columns for the joined rare levels and for missing.
+        idle: levels (also "(other)", "(missing)") that the fitted rows lack; they count as unseen.
 
-    An unseen level is "(other)" where the fitted rows had such; otherwise the row has zeros.
+    An unseen level counts as "(other)" if the fitted rows had that, else its columns are zero.
     """
 
     column: str
@@ -104,11 +96,8 @@ class Category:
 
     @property
     def _places(self) -> tuple[str, ...]:
-        return (
-            *self.levels,
-            *(["(other)"] if self.other else []),
-            *(["(missing)"] if self.missing else []),
-        )
+        more = ("(other)",) * self.other + ("(missing)",) * self.missing
+        return (*self.levels, *more)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,9 +108,8 @@ class Category:
         counts = x.counts()
         levels, other = self.levels, self.other
         if not levels:
-            ranked = sorted(
-                np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code])
-            )
+            here = np.flatnonzero(counts)
+            ranked = sorted(here, key=lambda code: (-counts[code], x.levels[code]))
             levels = tuple(str(x.levels[code]) for code in sorted(ranked[: self.cap]))
             other = len(ranked) > self.cap
         missing = self.missing or bool((x.codes < 0).any())
@@ -141,23 +129,17 @@ class Category:
         place = {level: index for index, level in enumerate(self._places) if level not in self.idle}
         unseen = place.get("(other)", -1)
         gone = place.get("(missing)", unseen)
-        # One entry per level of the data, and the last one for code -1. Rows that come as text may
-        # write 1 as 1.0 and a missing value as NA.
-        index = [
-            place.get(
-                level, place.get(number_text(level), gone if level in NOT_AVAILABLE else unseen)
-            )
-            for level in map(str, x.levels)
-        ]
-        index.append(gone)
+        index = []
+        for level in map(str, x.levels):  # text may write 1 as 1.0 and a missing value as NA
+            otherwise = gone if level in NOT_AVAILABLE else unseen
+            index.append(place.get(level, place.get(number_text(level), otherwise)))
+        index.append(gone)  # for code -1
         _one_hot(np.array(index)[x.codes], out)
 
 
 @dataclass(frozen=True)
 class Band:
-    """A number in bands: one 0/1 column per band, band i for edges[i-1] ≤ x < edges[i]; missing is
-    its own band.
-    """
+    """A number in bands: one 0/1 column per band, edges[i-1] ≤ x < edges[i], and for missing."""
 
     column: str
     edges: tuple[float, ...]
@@ -167,25 +149,18 @@ class Band:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(
-            f"{self.column}={band}"
-            for band in (*self.bands, *(["(missing)"] if self.missing else []))
-        )
+        bands = (*self.bands, *("(missing)",) * self.missing)
+        return tuple(f"{self.column}={band}" for band in bands)
 
     def _index(self, values: Values) -> NDArray[np.intp]:
         x = as_numbers(values, self.column)
-        return np.where(
-            np.isnan(x),
-            len(self.bands) if self.missing else -1,
-            np.searchsorted(self.edges, x, "right"),
-        )
+        gone = len(self.bands) if self.missing else -1
+        return np.where(np.isnan(x), gone, np.searchsorted(self.edges, x, "right"))
 
     def fit(self, values: Values) -> Band:
         if len(self.bands) != len(self.edges) + 1:
-            raise InputError(
-                f"`bands` of `{self.column}` must be {len(self.edges) + 1}, one more than its "
-                f"edges."
-            )
+            wanted = len(self.edges) + 1
+            raise InputError(f"`bands` of `{self.column}` must be {wanted}, its edges plus one.")
         missing = self.missing or bool(np.isnan(as_numbers(values, self.column)).any())
         return replace(self, missing=missing).refit(values)
 
@@ -218,7 +193,7 @@ class Preprocessing:
     >>> fitted = Preprocessing((Number("age"), Category("job"))).fit(raw)
     >>> fitted.names
     ('age', 'age=(missing)', 'job=cook', 'job=nurse')
-    >>> fitted.transform({"job": ["pilot", "nurse"], "age": [30, 50]})          # a job that was not seen: zeros
+    >>> fitted.transform({"job": ["pilot", "nurse"], "age": [30, 50]})  # unseen job: zeros
     array([[0., 0., 0., 0.],
            [2., 0., 0., 1.]], dtype=float32)
     >>> Preprocessing.from_dict(fitted.to_dict()) == fitted
@@ -238,9 +213,7 @@ class Preprocessing:
         return tuple(name for feature in self.features for name in feature.names)
 
     def fit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
-        """Learn layout (levels, missing columns) and statistics from these rows of raw data, or
-        from all.
-        """
+        """Learn layout (levels, missing columns) and statistics from these rows, or all."""
         return self._fitted(data, rows, "fit")
 
     def refit(self, data: Any, rows: NDArray[Any] | None = None) -> Preprocessing:
@@ -255,9 +228,7 @@ class Preprocessing:
         )
 
     def transform(self, data: Any) -> Matrix:
-        """The matrix of raw rows: a dataframe or a mapping of columns; other columns than ours are
-        ignored.
-        """
+        """The matrix of raw rows (a dataframe or mapping); other columns are ignored."""
         columns = raw_columns(data, self.columns)
         n = len(next(iter(columns.values()), ()))
         if any(map(len, columns.values())):
@@ -273,29 +244,21 @@ class Preprocessing:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         kinds = {kind: name for name, kind in _KINDS.items()}
-        return {
-            "version": 1,
-            "features": [{"kind": kinds[type(f)], **asdict(f)} for f in self.features],
-        }
+        features = [{"kind": kinds[type(f)], **asdict(f)} for f in self.features]
+        return {"version": 1, "features": features}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Preprocessing:
         """The inverse of `to_dict`, from JSON."""
         if data.get("version") != 1:
-            raise InputError(
-                f"This preprocessing has version {data.get('version')!r}; this separatrix reads "
-                f"version 1."
-            )
+            version = data.get("version")
+            raise InputError(f"This preprocessing has version {version!r}; only 1 can be read.")
         features = []
         for entry in data["features"]:
-            fields = {
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in entry.items()
-            }
+            fields = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
             kind = fields.pop("kind")
             if kind not in _KINDS:
-                raise InputError(
-                    f"Unknown kind of feature {kind!r}; known are {', '.join(_KINDS)}."
-                )
+                known = ", ".join(_KINDS)
+                raise InputError(f"Unknown kind of feature {kind!r}; known are {known}.")
             features.append(_KINDS[kind](**fields))
         return cls(tuple(features))

@@ -1,8 +1,6 @@
-"""ACS occupation, small: the twenty most frequent occupations, nine race groups, the paper's 2,576
-complete rows.
+"""ACS occupation, small: twenty occupations, nine race groups, 2,576 complete rows.
 
-The paper's complete cases leave so few rows for 180 (label, group) cells; this dataset is about
-that regime.
+The paper's complete cases: few rows for 180 (label, group) cells.
 """
 
 from __future__ import annotations
@@ -30,10 +28,8 @@ def load(
 
     Args:
         columns: "income": AGEP, COW, SCHL, MAR, RELP, SEX, WKHP, POBP as 55 dummies. "employment":
-            the columns of folktables' ACSEmployment, all complete rows; there are few, and of
-            17-year-olds only.
-        states: read the Census files of these states ("vt", …) and download those that are not
-            here.
+            the columns of folktables' ACSEmployment, all complete rows (few, all aged 17).
+        states: read the Census files of these states ("vt", …); those not here are downloaded.
         n: how many rows of "income" to draw; every group keeps at least five.
         random_state: seed of the draw.
     """
@@ -52,34 +48,21 @@ def load(
                 "No complete row of the employment columns in these files. Pass more `states`."
             )
         ages = np.unique(records.columns["AGEP"][rows]).astype(int)
+        aged = " to ".join(map(str, sorted({ages[0], ages[-1]})))
         notes += (
             f"ESP is recorded only for children who live with their parents, so the {len(rows):,} "
-            f"complete rows are "
-            f"all of working people aged {' to '.join(map(str, sorted({ages[0], ages[-1]})))}.",
+            f"complete rows are all of working people aged {aged}.",
         )
     else:
         rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
-        dropped += (
-            f"{len(complete) - len(rows):,} complete rows by the draw of {n:,} (seed "
-            f"{random_state}).",
-        )
-        notes += (
-            f"Every group keeps at least {_AT_LEAST} rows, so the smallest groups are "
-            f"over-represented.",
-        )
+        left = len(complete) - len(rows)
+        dropped += (f"{left:,} complete rows by the draw of {n:,} (seed {random_state}).",)
+        notes += (f"Every group keeps {_AT_LEAST} rows or more: small ones are over-represented.",)
     table = {name: x[rows] for name, x in records.columns.items()}
     card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
-    y, z, labels, groups = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
-    return Data(
-        y,
-        z,
-        labels,
-        groups,
-        card,
-        columns=table,
-        preprocessing=preprocessing.fit(table),
-        target="OCCP",
-    )
+    coded = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
+    fitted = preprocessing.fit(table)
+    return Data(*coded, card, columns=table, preprocessing=fitted, target="OCCP")
 
 
 def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:
@@ -87,9 +70,8 @@ def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.in
     groups = np.unique(race)
     if not len(groups) * _AT_LEAST <= n <= len(race):
         raise InputError(
-            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and "
-            f"the {len(race):,} "
-            f"complete rows, got {n:,}."
+            f"`n` must be between {len(groups) * _AT_LEAST:,} ({_AT_LEAST} for each group) and the "
+            f"{len(race):,} complete rows, got {n:,}."
         )
     shuffled = np.random.default_rng(random_state).permutation(len(race))
     first = np.concatenate([shuffled[race[shuffled] == group][:_AT_LEAST] for group in groups])

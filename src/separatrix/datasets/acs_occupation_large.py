@@ -1,6 +1,4 @@
-"""ACS occupation at full size: the twenty most frequent occupations, nine race groups, missing
-values as levels.
-"""
+"""ACS occupation at full size: twenty occupations, nine race groups, missing as levels."""
 
 from __future__ import annotations
 
@@ -16,25 +14,16 @@ def load(*, columns: _acs.Kind = "income", states: Sequence[str] | None = None) 
     Args:
         columns: "income": AGEP, COW, SCHL, MAR, RELP, SEX, WKHP, POBP of workers over 16 who earn.
             "employment": the columns of folktables' ACSEmployment, of everyone with an occupation.
-        states: read the Census files of these states ("vt", …) and download those that are not
-            here.
+        states: read the Census files of these states ("vt", …); those not here are downloaded.
     """
     preprocessing = _acs.plan(columns)
     records = _acs.records(columns, states)
     table = dict(records.columns)
     dropped = (f"{records.left_out:,} rows without an occupation among the twenty most frequent.",)
     card = DATASET.card("acs_occupation_large", records.read_from, dropped, records.notes)
-    y, z, labels, groups = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
-    return Data(
-        y,
-        z,
-        labels,
-        groups,
-        card,
-        columns=table,
-        preprocessing=preprocessing.fit(table),
-        target="OCCP",
-    )
+    coded = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
+    fitted = preprocessing.fit(table)
+    return Data(*coded, card, columns=table, preprocessing=fitted, target="OCCP")
 
 
 DATASET = Dataset(

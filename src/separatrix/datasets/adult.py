@@ -1,6 +1,4 @@
-"""UCI Adult: income above 50,000 dollars, groups by sex. The training file only, as in the paper.
-Embedded.
-"""
+"""UCI Adult: income above 50,000 dollars, groups by sex; the training file, embedded."""
 
 from __future__ import annotations
 
@@ -17,17 +15,14 @@ from separatrix.datasets._preprocessing import Band, Category, Number, Preproces
 from separatrix.errors import InputError
 
 _COLUMNS = (
-    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship",
-    "race", "sex", "capital-gain", "capital-loss", "hours-per-week", "native-country", "income",
+    "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
+    "relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week",
+    "native-country", "income",
 )  # fmt: skip
 _NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 _PAPER = (
     Band("age", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70")),
-    Band(
-        "education-num",
-        (6, 7, 8, 9, 10, 11, 12, 13),
-        ("<6", "6", "7", "8", "9", "10", "11", "12", ">12"),
-    ),
+    Band("education-num", tuple(range(6, 14)), ("<6", *map(str, range(6, 13)), ">12")),
 )
 _FULL = tuple(
     Number(name) if name in _NUMBERS else Category(name)
@@ -45,8 +40,7 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     """Adult.
 
     Args:
-        features: "paper": decades of age and years of education, 16 dummies. "full": every column
-            but sex.
+        features: "paper": decades of age, years of education (16 dummies). "full": all but sex.
     """
     if features not in ("paper", "full"):
         raise InputError(f"`features` of adult must be 'paper' or 'full', got {features!r}.")
@@ -60,11 +54,8 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     income, sex = columns.pop("income"), columns.pop("sex")
     assert isinstance(income, Coded)
     assert isinstance(sex, Coded)
-    notes = (
-        ("`relationship` (Husband, Wife) all but names the sex that is left out of X.",)
-        if features == "full"
-        else ()
-    )
+    note = "`relationship` (Husband, Wife) all but names the sex that is left out of X."
+    notes = (note,) if features == "full" else ()
     return Data(
         y=income.codes.astype(np.intp),
         z=sex.codes.astype(np.intp),

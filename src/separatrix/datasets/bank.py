@@ -12,16 +12,8 @@ from separatrix.datasets._preprocessing import Category, Number, Preprocessing
 
 _NUMBERS = ("age", "balance", "day", "duration", "campaign", "pdays", "previous")
 _CATEGORIES = (
-    "job",
-    "marital",
-    "education",
-    "default",
-    "housing",
-    "loan",
-    "contact",
-    "month",
-    "poutcome",
-)
+    "job", "marital", "education", "default", "housing", "loan", "contact", "month", "poutcome",
+)  # fmt: skip
 _FILE = File(
     ("bank/bank-full.csv",),
     ("d1513ec63b385506f7cfce9f2c5caa9fe99e7ba4e8c3fa264b3aaf0f849ed32d",),
@@ -33,18 +25,12 @@ def load(*, marital: bool = True) -> Data:
     """Bank: 7 numbers and 44 dummies.
 
     Args:
-        marital: whether X holds the three dummies of marital status, from which the group follows,
-            as in the paper.
+        marital: keep the dummies of marital status in X, as in the paper; they give the group.
     """
     blob = read(_FILE)
     lines = blob.content.decode().splitlines()
-    columns = read_csv(
-        lines,
-        source="bank-full.csv",
-        delimiter=";",
-        only=(*_NUMBERS, *_CATEGORIES, "y"),
-        missing=frozenset(),
-    )
+    only = (*_NUMBERS, *_CATEGORIES, "y")
+    columns = read_csv(lines, source="bank-full.csv", delimiter=";", only=only, missing=frozenset())
     subscribed, status = columns.pop("y"), columns["marital"]
     assert isinstance(subscribed, Coded)
     assert isinstance(status, Coded)
@@ -53,24 +39,17 @@ def load(*, marital: bool = True) -> Data:
     plan = Preprocessing(
         tuple(Number(name) if name in _NUMBERS else Category(name) for name in columns)
     )
+    notes: tuple[str, ...] = (
+        "`duration` is known only after the call: a model for use before it must leave it out.",
+    )
+    if marital:
+        notes += ("X holds the dummies of `marital`, from which the group follows.",)
     return Data(
         y=subscribed.codes.astype(np.intp),
         z=status.is_level("married").astype(np.intp),
         labels=subscribed.levels,
         groups=("not married", "married"),
-        card=DATASET.card(
-            "bank",
-            {blob.origin: blob.sha256},
-            notes=(
-                "`duration` is known only after the call: a model for use before it must leave it "
-                "out.",
-            )
-            + (
-                ("X holds the dummies of `marital`, from which the group follows.",)
-                if marital
-                else ()
-            ),
-        ),
+        card=DATASET.card("bank", {blob.origin: blob.sha256}, notes=notes),
         columns=columns,
         preprocessing=plan.fit(columns),
         target="y",
@@ -82,8 +61,7 @@ DATASET = Dataset(
     source="UCI Machine Learning Repository, doi:10.24432/C5K306",
     licence="CC BY 4.0",
     citation="Moro, S., Cortez, P. and Rita, P. (2014). A data-driven approach to predict the "
-    "success of bank "
-    "telemarketing. Decision Support Systems 62, 22-31.",
+    "success of bank telemarketing. Decision Support Systems 62, 22-31.",
     rows=45_211,
     features=51,
     labels=2,

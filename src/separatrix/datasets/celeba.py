@@ -1,5 +1,4 @@
-"""CelebA: is the person smiling, groups by the attribute Male; features are 512 numbers of a fixed
-ResNet18.
+"""CelebA: is the person smiling, groups by the attribute Male; 512 ResNet18 features.
 
 The images may not be redistributed, so the official folder must be there: img_align_celeba/,
 list_attr_celeba.txt and list_eval_partition.txt. The embedding is made once and kept in the cache;
@@ -22,9 +21,8 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
 _PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
-_WEIGHTS = (
-    "resnet18-f37072fd.pth"  # torchvision's IMAGENET1K_V1; the name carries the start of its sha256
-)
+# torchvision's IMAGENET1K_V1; the name carries the start of its sha256
+_WEIGHTS = "resnet18-f37072fd.pth"
 
 
 def load(
@@ -40,10 +38,8 @@ def load(
 
     Args:
         folder: the official folder; SEPARATRIX_DATA/celeba or the cache's where None.
-        embeddings: a .npy or .npz with one row per image, in the order of list_attr_celeba.txt,
-            instead of images.
-        weights: a ResNet18 weight file (.pth, .safetensors); torchvision's from torch's own cache
-            where None.
+        embeddings: instead of images, a .npy or .npz with rows as in list_attr_celeba.txt.
+        weights: a ResNet18 weight file (.pth, .safetensors); None: torchvision's, in torch's cache.
         target, sensitive: names of attributes.
         batch: images at a time.
     """
@@ -56,16 +52,14 @@ def load(
         X, note = open_embedding(path, len(names)), f"Features: {path.name}, as given."
     else:
         X, note = _embedding(root, names, weights, batch)
+    read_from = {str(source): hashlib.sha256(source.read_bytes()).hexdigest()}
+    notes = (note, "`columns['partition']`: 0 train, 1 valid, 2 test.")
     return Data(
         y=attributes[target],
         z=attributes[sensitive],
         labels=(f"not {target}", target),
         groups=(f"not {sensitive}", sensitive),
-        card=DATASET.card(
-            "celeba",
-            {str(source): hashlib.sha256(source.read_bytes()).hexdigest()},
-            notes=(note, "`columns['partition']`: 0 train, 1 valid, 2 test."),
-        ),
+        card=DATASET.card("celeba", read_from, notes=notes),
         columns={"partition": partition},
         matrix=X,
         matrix_names=tuple(f"feature {index}" for index in range(X.shape[1])),
@@ -73,17 +67,14 @@ def load(
 
 
 def _root(folder: str | Path | None) -> Path:
-    places = (
-        [Path(folder)] if folder is not None else [place / "celeba" for place in data_folders()]
-    )
+    places = [place / "celeba" for place in data_folders()] if folder is None else [Path(folder)]
     for place in places:
         if place.is_dir():
             return place
     raise DataError(
-        f"CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
-        f"list_eval_partition.txt into {places[0]} "
-        "(from the project page mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial "
-        "research)."
+        "CelebA is not here: put img_align_celeba/, list_attr_celeba.txt and "
+        f"list_eval_partition.txt into {places[0]} (from the project page "
+        "mmlab.ie.cuhk.edu.hk/projects/CelebA.html, for non-commercial research)."
     )
 
 
@@ -97,16 +88,12 @@ def _inside(root: Path, file: File) -> Path:
 def _attributes(
     path: Path, wanted: tuple[str, str]
 ) -> tuple[list[str], dict[str, NDArray[np.intp]]]:
-    """Image names and the wanted attributes as 0/1; the file writes them -1/1 after a line with the
-    number of rows.
-    """
+    """Image names and the wanted attributes as 0/1; the file writes them as -1/1."""
     with path.open() as lines:
         announced, header = next(lines, "").strip(), next(lines, "").split()
         if not announced.isdigit():
-            raise DataError(
-                f"{path} must begin with the number of images and the attributes' names. Get the "
-                f"original."
-            )
+            text = "must begin with the number of images and the attributes' names"
+            raise DataError(f"{path} {text}. Get the original.")
         for name in wanted:
             if name not in header:
                 raise InputError(f"CelebA has no attribute {name!r}; it has {', '.join(header)}.")
@@ -114,36 +101,28 @@ def _attributes(
         first, second = (1 + header.index(name) for name in wanted)
         for fields in map(str.split, lines):  # of 40 attributes two are kept
             if len(fields) != len(header) + 1:
-                raise DataError(
-                    f"{path}: the line of {fields[0] if fields else 'nothing'} is cut short."
-                )
+                name = fields[0] if fields else "nothing"
+                raise DataError(f"{path}: the line of {name} is cut short.")
             names.append(fields[0])
             signs.append((fields[first], fields[second]))
     if len(names) != int(announced):
         raise DataError(
-            f"{path} announces {int(announced):,} images and holds {len(names):,}. Get the "
-            f"original."
+            f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again."
         )
     found = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
-        if not set(column) <= {"-1", "1"}:
-            raise DataError(
-                f"{path}: attribute {name} must be -1 or 1, got "
-                f"{sorted(set(column) - {'-1', '1'})[0]!r}."
-            )
+        if other := sorted(set(column) - {"-1", "1"}):
+            raise DataError(f"{path}: attribute {name} must be -1 or 1, got {other[0]!r}.")
         found[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
     return names, found
 
 
 def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
     pairs = [line.split() for line in path.read_text().splitlines() if line.strip()]
-    if [pair[0] for pair in pairs] != names or any(
-        pair[1:] not in (["0"], ["1"], ["2"]) for pair in pairs
-    ):
-        raise DataError(
-            f"{path} does not list the images of list_attr_celeba.txt with 0, 1 or 2. Get the "
-            f"original."
-        )
+    known = all(pair[1:] in (["0"], ["1"], ["2"]) for pair in pairs)
+    if not known or [pair[0] for pair in pairs] != names:
+        text = "does not list the images of list_attr_celeba.txt with 0, 1 or 2"
+        raise DataError(f"{path} {text}. Get the original.")
     return np.array([float(pair[1]) for pair in pairs])
 
 
@@ -166,8 +145,8 @@ def _embedding(
     absent = [name for name in names if not (images / name).is_file()]
     if absent:
         raise DataError(
-            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. "
-            f"Unpack them there."
+            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack "
+            "them there."
         )
     network, width = _resnet().embedder(path)
     return embed([images / name for name in names], target, network, width, digest, batch), note
@@ -183,8 +162,7 @@ def _weight_file(weights: str | Path | None) -> Path:
     if not path.is_file():
         raise DataError(
             f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass "
-            f"weights=PATH, or pass "
-            "a ready embedding as embeddings=PATH."
+            "weights=PATH, or pass a ready embedding as embeddings=PATH."
         )
     return path
 
@@ -193,9 +171,8 @@ def _resnet() -> Any:
     try:
         from separatrix.nn import resnet
     except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            "Embedding CelebA needs torch: pip install 'separatrix[torch]'."
-        ) from error
+        text = "Embedding CelebA needs torch: pip install 'separatrix[torch]'."
+        raise MissingExtraError(text) from error
     return resnet
 
 

@@ -17,7 +17,7 @@ from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
-from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.datasets._preprocessing import Band, Category, Feature, Number, Preprocessing
 from separatrix.errors import InputError
 
 _PAPER = (
@@ -25,24 +25,17 @@ _PAPER = (
     Category("c_charge_degree", ("F", "M")),
     Band("priors_count", (1, 4), ("0", "1-3", ">3")),
 )
-_FULL = (
+_NUMBERS = ("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
+_FULL: tuple[Feature, ...] = (
     Category("sex"),
-    Number("age"),
-    Number("juv_fel_count"),
-    Number("juv_misd_count"),
-    Number("juv_other_count"),
-    Number("priors_count"),
+    *(Number(name) for name in _NUMBERS),
     Category("c_charge_degree"),
     Category("c_charge_desc", cap=30),
 )
 _FILTER = (
-    "race",
-    "days_b_screening_arrest",
-    "is_recid",
-    "two_year_recid",
-    "c_charge_degree",
+    "race", "days_b_screening_arrest", "is_recid", "two_year_recid", "c_charge_degree",
     "score_text",
-)
+)  # fmt: skip
 _RACES = ("African-American", "Caucasian")
 _FILE = File(
     ("compas/compas-scores-two-years.csv", "compas/compas-scores-two-years.noid.csv"),
@@ -78,8 +71,7 @@ def load(
     wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))
     lines = blob.content.decode().splitlines()
     table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted)
-    # ProPublica's own filter: a charge within 30 days of the screening, a known outcome, no
-    # ordinary traffic offence.
+    # ProPublica's filter: a charge within 30 days of screening, known outcome, no traffic offence
     kept = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
     kept &= as_numbers(table["is_recid"], "is_recid") != -1
     kept &= ~as_category(table["c_charge_degree"], "c_charge_degree").is_level("O")
@@ -99,13 +91,10 @@ def load(
             "compas",
             {blob.origin: blob.sha256},
             dropped=(
-                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within "
-                f"30 days of the "
-                "screening, unknown outcome, ordinary traffic offence, no score).",
-                f"{int(kept.sum() - both.sum()):,} rows of other groups than "
-                f"{' and '.join(_RACES)}.",
-                "Every column that names a person, a date or a case; COMPAS's own scores; what "
-                "follows the outcome.",
+                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within 30 "
+                "days of the screening, unknown outcome, ordinary traffic offence, no score).",
+                f"{int(kept.sum() - both.sum()):,} rows of other groups.",
+                "Columns that name a person, a date or a case; COMPAS's scores; later outcomes.",
             ),
         ),
         columns=columns,

@@ -1,8 +1,6 @@
-"""Samples of a known law: any finite p[x, y, z], or a named one whose frontier the theory of the
-paper describes.
+"""Samples of a known law: any finite p[x, y, z], or a named one with a known frontier.
 
-The exact law and each row's exact posteriors come with the sample, so what a method reaches can be
-compared with what can be reached.
+The law and each row's posteriors come with the sample, so a method can be compared with the best.
 """
 
 from __future__ import annotations
@@ -37,10 +35,9 @@ def load(
             "conditional_independence": X ⟂ Z | Y and every (y, z) possible, so more utility than X
             alone gives costs separation (Theorem "necessary trade-off");
             "shortcut": Y = Z, where that theorem fails: U = Y has v = 0;
-            "bayes": X uniform, P(Z|x) and P(Y|x,z) logistic, nothing independent of anything, the
-            bar higher for some groups;
-            "gaussian": continuous X, in each cell (y, z) an even mixture of two Gaussians in five
-            dimensions.
+            "bayes": X uniform, P(Z|x) and P(Y|x,z) logistic, no independence, and a higher
+            threshold for some groups;
+            "gaussian": continuous X, in each cell (y, z) a mixture of two Gaussians in R⁵.
         n: rows.
         labels, groups, values: how many of y, z and x a named law has ("gaussian" has no `values`).
         random_state: seed of the draw; a named law itself does not depend on it.
@@ -49,18 +46,16 @@ def load(
         raise InputError(f"`n` must be at least 1, got {n}.")
     rng = np.random.default_rng(random_state)
     if isinstance(law, str) and law == "gaussian":
-        return _gaussian(
-            _label_group_law(_at_least(labels, "labels"), _at_least(groups, "groups")), n, rng
-        )
+        sizes = _at_least(labels, "labels"), _at_least(groups, "groups")
+        return _gaussian(_label_group_law(*sizes), n, rng)
     p = _named(law, labels, groups, values) if isinstance(law, str) else _checked(law)
     cumulative = np.cumsum(p.ravel())
     drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
     x, y, z = np.unravel_index(drawn, p.shape)
     levels = tuple(map(str, range(p.shape[0])))
     columns = {"x": Coded(x.astype(np.int32), levels)}
-    truth = Truth(
-        _conditional(p, 1)[x, :, z], _conditional(p.sum(2), 1)[x], law=p, x=x.astype(np.intp)
-    )
+    posteriors = _conditional(p, 1)[x, :, z], _conditional(p.sum(2), 1)[x]
+    truth = Truth(*posteriors, law=p, x=x.astype(np.intp))
     return _data(y, z, p.shape[1:], columns, Preprocessing((Category("x", levels),)), truth, law)
 
 
@@ -100,10 +95,8 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
         return near[:, :, None] * _label_group_law(labels, groups)
     if name == "shortcut":
         if labels != groups:
-            raise InputError(
-                f"The law 'shortcut' has Y = Z: pass as many `groups` as `labels`, got {groups}, "
-                f"{labels}."
-            )
+            asked = f"pass as many `groups` as `labels`, got {groups}, {labels}"
+            raise InputError(f"The law 'shortcut' has Y = Z: {asked}.")
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
     of_group = _softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
@@ -112,47 +105,37 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
 
 
 def _label_group_law(labels: int, groups: int) -> Array:
-    """P(y, z): labels equally likely, groups the more likely the nearer they are to the label; none
-    impossible.
-    """
+    """P(y, z) > 0: labels equally likely, groups more likely the nearer they are to the label."""
     y, z = np.linspace(0, 1, labels)[:, None], np.linspace(0, 1, groups)[None]
     p = np.exp(-np.abs(y - z))
     return p / p.sum(1, keepdims=True) / labels
 
 
 def _gaussian(p: Array, n: int, rng: np.random.Generator) -> Data:
-    """Cell (y, z) is centred at (label on a circle, group on a smaller circle, ± 1); variance one
-    in each direction.
-    """
+    """Two Gaussians per cell (y, z), centred at (label on a circle, group on a circle, ± 1)."""
     centres = np.zeros((*p.shape, 2, 5))
     for axis, radius in ((0, 1.5), (1, 0.5)):
         angle = 2 * np.pi * np.arange(p.shape[axis]) / p.shape[axis]
         place = radius * np.stack([np.cos(angle), np.sin(angle)], 1)
-        centres[..., 2 * axis : 2 * axis + 2] = np.expand_dims(
-            place, (1, 2) if axis == 0 else (0, 2)
-        )
+        others = (1, 2) if axis == 0 else (0, 2)
+        centres[..., 2 * axis : 2 * axis + 2] = np.expand_dims(place, others)
     centres[:, :, 0, 4], centres[:, :, 1, 4] = -1, 1
     cumulative = np.cumsum(p.ravel())
-    y, z = np.unravel_index(
-        np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right"), p.shape
-    )
+    drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
+    y, z = np.unravel_index(drawn, p.shape)
     X = centres[y, z, rng.integers(2, size=n)] + rng.standard_normal((n, 5))
-    # log of p(y, z) N(x; centre) up to a constant of the row; the squares are taken out of one
-    # product
+    # log N(x; centre) up to a constant of the row
     flat = centres.reshape(-1, 5)
     density = (X @ flat.T - (flat**2).sum(1) / 2).reshape(n, *centres.shape[:3])
     density = np.exp(density - density.max((1, 2, 3), keepdims=True)).mean(3) * p
     columns = {f"x{index}": X[:, index] for index in range(5)}
     truth = Truth(_conditional(density, 1)[np.arange(n), :, z], _conditional(density.sum(2), 1))
-    return _data(
-        y, z, p.shape, columns, Preprocessing(tuple(map(Number, columns))), truth, "gaussian"
-    )
+    plan = Preprocessing(tuple(map(Number, columns)))
+    return _data(y, z, p.shape, columns, plan, truth, "gaussian")
 
 
 def _conditional(p: Array, axis: int) -> Array:
-    """P(axis | the others); uniform where the others have no mass, so that it is defined
-    everywhere.
-    """
+    """P(axis | the others), uniform where the others have no mass."""
     total = p.sum(axis, keepdims=True)
     return np.divide(p, total, out=np.full(p.shape, 1 / p.shape[axis]), where=total > 0)
 
@@ -168,8 +151,8 @@ def _checked(law: ArrayLike) -> Array:
         raise InputError(f"`law` must have the axes (x, y, z), got shape {p.shape}.")
     if not (np.isfinite(p).all() and (p >= 0).all() and abs(p.sum() - 1) < 1e-9):
         raise InputError(
-            f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. Divide it by "
-            f"its sum."
+            f"`law` must be probabilities that sum to one, got a sum of {p.sum()}. "
+            "Divide it by its sum."
         )
     return p / p.sum()
 

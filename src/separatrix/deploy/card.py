@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,12 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     if len(predictor.components) > 1:
         lines += [
             "A **revealed mixture**: for each decision one of the models below is drawn, "
-            "independently of the person, and "
-            "the draw is reported with the decision.",
+            "independently of the person, and the draw is reported with the decision.",
             "",
         ]
     lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
-    for i, (component, weight) in enumerate(
-        zip(predictor.components, predictor.weights, strict=True)
-    ):
+    branches = zip(predictor.components, predictor.weights, strict=True)
+    for i, (component, weight) in enumerate(branches):
         lines.append(
             f"| {i} | {weight:.1%} | {methods.style(component.method).label} | "
             f"{component.trade_off:g} | {_decision(predictor, i)} |"
@@ -49,18 +48,17 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         f"- labels: {_names(predictor.labels)}",
         f"- groups: {_names([group_name(group) for group in predictor.groups])}",
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
-        f"- throws a coin: "
+        "- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
     ]
-    columns = (
-        predictor.features if predictor.preprocessing is None else predictor.preprocessing.columns
-    )
+    prepared = predictor.preprocessing
+    columns = predictor.features if prepared is None else prepared.columns
     if columns:
         lines.append(f"- reads the columns: {_names(columns)}")
     for title, key in (
         ("Why this point", "choice"),
         ("Measured at selection", "audit"),
-        ("What else was on option", "options"),
+        ("Other options", "options"),
         ("Data", "card"),
     ):
         if about.get(key):
@@ -72,11 +70,9 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         "## Limits",
         "",
         "The violation v = I(U;Z|Y) is what the decision says about the group beyond the true "
-        "outcome, in nats. It was "
-        "measured on data like the training data, with the recorded outcome taken as the true "
-        "one; another population "
-        "or another way of recording outcomes needs another audit, and `separatrix.Monitor` "
-        "watches the one in use. A low v says "
+        "outcome, in nats. It was measured on data like the training data, with the recorded "
+        "outcome taken as the true one; another population or another way of recording outcomes "
+        "needs another audit, and `separatrix.Monitor` watches the one in use. A low v says "
         "nothing about accuracy within a group, nor whether the outcome itself is the right thing "
         "to predict.",
     ]
@@ -122,13 +118,7 @@ def _names(levels: Any) -> str:
 
 def _escape(value: Any) -> str:
     """The user's words as text: no markup, no line breaks."""
-    out = (
-        str(value)
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace("\n", " ")
-    )
+    out = escape(str(value), quote=False).replace("\n", " ")
     for mark in "\\`*_[]|":
         out = out.replace(mark, "\\" + mark)
     return out
@@ -141,18 +131,10 @@ def _plot(points: Any, chosen: Any, path: Path) -> None:
     figure = Figure(figsize=(5, 3.4), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
-    axes.plot(
-        [v for v, _ in points],
-        [u for _, u in points],
-        "o",
-        color="#0072b2",
-        ms=4,
-        label="candidates",
-    )
+    axes.plot(*zip(*points, strict=True), "o", color="#0072b2", ms=4, label="candidates")
     if chosen is not None:
         axes.plot([chosen[0]], [chosen[1]], "*", color="#d55e00", ms=14, label="this model")
-    axes.set(
-        xlabel="violation v = I(U;Z|Y), nats", ylabel="utility u = I(U;Y), nats", xlim=(0, None)
-    )
+    x, y = "violation v = I(U;Z|Y), nats", "utility u = I(U;Y), nats"
+    axes.set(xlabel=x, ylabel=y, xlim=(0, None))
     axes.legend()
     figure.savefig(path, metadata={"Date": None})

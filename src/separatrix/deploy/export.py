@@ -22,51 +22,34 @@ _OPSET = 17
 
 
 def to_onnx(predictor: Predictor, path: Path) -> Path:
-    """Inputs: `X` (n, d) float32, as `Predictor.matrix` makes it, and `z` (n,) int64 group codes
-    where they are used. Output: `posterior` (n, K) float32. Labels, groups and the preprocessing
-    are in the file's metadata, as JSON."""
+    """Write a single network as an ONNX file.
+
+    Inputs: `X` (n, d) float32, as `Predictor.matrix` makes it, and `z` (n,) int64 group codes if
+    used. Output: `posterior` (n, K) float32. Labels, groups and preprocessing are in the metadata,
+    as JSON.
+    """
     try:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError as error:
-        raise MissingExtraError(
-            "ONNX export needs onnx: pip install 'separatrix[deploy]'."
-        ) from error
-    if (
-        len(predictor.components) != 1
-        or not isinstance(predictor.components[0].fitted, Networks)
-        or predictor.bases
-    ):
+        text = "ONNX export needs onnx: pip install 'separatrix[deploy]'."
+        raise MissingExtraError(text) from error
+    net = predictor.components[0].fitted
+    if len(predictor.components) != 1 or not isinstance(net, Networks) or predictor.bases:
         raise InputError(
             "Only a single network can be exported to ONNX; this predictor is a mixture, or of "
-            "another kind. "
-            "Export the components: `Predictor(labels, groups, (component,), ...)`."
+            "another kind. Export the components: `Predictor(labels, groups, (component,), ...)`."
         )
-    net = predictor.components[0].fitted
     weights, biases = [w[0] for w in net.weights], [b[0] for b in net.biases]
-    piecewise_linear = net.piecewise_linear
-    width = weights[0].shape[0] - net.n_groups - len(piecewise_linear)
+    ramps = net.piecewise_linear
+    width = weights[0].shape[0] - net.n_groups - len(ramps)
     inputs = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", width])]
-    constants = [
-        numpy_helper.from_array(np.ascontiguousarray(b), f"bias_{i}") for i, b in enumerate(biases)
-    ]
-    constants += [
-        numpy_helper.from_array(np.ascontiguousarray(w), f"weight_{i}")
-        for i, w in enumerate(weights[1:], 1)
-    ]
-    constants.append(
-        numpy_helper.from_array(np.ascontiguousarray(weights[0][net.n_groups :]), "weight_0")
-    )
+    constants = {f"bias_{i}": b for i, b in enumerate(biases)}
+    constants |= {f"weight_{i}": w for i, w in enumerate(weights)}
+    constants["weight_0"] = weights[0][net.n_groups :]
     nodes, x = [], "X"
-    if len(piecewise_linear):
-        of_ramps = {
-            "piece_column": piecewise_linear.column,
-            "piece_low": piecewise_linear.low,
-            "piece_width": piecewise_linear.width,
-        }
-        bounds = {"zero": np.float32(0.0), "one": np.float32(1.0)}
-        constants += [
-            numpy_helper.from_array(np.asarray(a), name) for name, a in (of_ramps | bounds).items()
-        ]
+    if len(ramps):
+        constants |= {"piece_column": ramps.column, "piece_low": ramps.low}
+        constants |= {"piece_width": ramps.width, "zero": np.float32(0.0), "one": np.float32(1.0)}
         nodes += [
             helper.make_node("Gather", ["X", "piece_column"], ["piece_x"], axis=1),
             helper.make_node("Sub", ["piece_x", "piece_low"], ["piece_above"]),
@@ -79,11 +62,7 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
     last = "h_0"
     if net.n_groups:
         inputs.append(helper.make_tensor_value_info("z", TensorProto.INT64, ["n"]))
-        constants.append(
-            numpy_helper.from_array(
-                np.ascontiguousarray(weights[0][: net.n_groups]), "group_weight"
-            )
-        )
+        constants["group_weight"] = weights[0][: net.n_groups]
         nodes += [
             helper.make_node("Gather", ["group_weight", "z"], ["of_group"], axis=0),
             helper.make_node("Add", ["h_0", "of_group"], ["h_0z"]),
@@ -96,13 +75,12 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
         ]
         last = f"h_{i}"
     nodes.append(helper.make_node("Softmax", [last], ["posterior"], axis=1))
-    output = helper.make_tensor_value_info(
-        "posterior", TensorProto.FLOAT, ["n", weights[-1].shape[1]]
-    )
-    graph = helper.make_graph(nodes, "separatrix", inputs, [output], constants)
-    model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", _OPSET)], producer_name="separatrix"
-    )
+    shape = ["n", weights[-1].shape[1]]
+    outputs = [helper.make_tensor_value_info("posterior", TensorProto.FLOAT, shape)]
+    tensors = [numpy_helper.from_array(np.array(a, order="C"), k) for k, a in constants.items()]
+    graph = helper.make_graph(nodes, "separatrix", inputs, outputs, tensors)
+    opset = [helper.make_opsetid("", _OPSET)]
+    model = helper.make_model(graph, opset_imports=opset, producer_name="separatrix")
     model.ir_version = 9
     prepared = predictor.preprocessing
     helper.set_model_props(

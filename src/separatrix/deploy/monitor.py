@@ -1,10 +1,10 @@
 """Monitor: the audit of a stream, valid at any time, in constant memory.
 
-Labels arrive late and for ever. A test that is repeated each night raises a false alarm sooner or
-later; the evidence used here (`evidence.log_e_process`) may be looked at after every batch. All
-rows since the start are one test. Old rows would hide a change, so windows of growing length are
-tests of their own, each with its share of the error: half for all rows, the rest for the r-th
-window (r = 1, 2, …) of length index j in shares 1 / (windows · r (r + 1)).
+A test that is repeated each night raises a false alarm sooner or later; the evidence used here
+(`statistics.e_process`) may be checked after every batch. All rows since the start are one test.
+Old rows would hide a change, so windows of growing length are tests of their own. All rows have
+half of the error; the r-th window (r = 1, 2, …) of each length has the share
+1 / (lengths · r (r + 1)) of the other half.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from separatrix.statistics.e_process import log_e_process, lower_bound, rate_seq
 __all__ = ["Monitor"]
 
 Array = NDArray[np.float64]
-_WINDOWS = tuple(
-    1_000 * 4**j for j in range(7)
-)  # rows; a window closes at the first check at or beyond its length
+# rows; a window closes at the first check at or beyond its length
+_WINDOWS = tuple(1_000 * 4**j for j in range(7))
 _FORMAT = 1
+_AXES = ("labels", "groups", "predictions")
 
 
 class _Audited(Protocol):
@@ -60,9 +60,8 @@ class Monitor:
     person that come again and again are not.
 
     Args:
-        reference: the audit (or its `CountTable`) at the time of selection. It fixes labels, groups
-            and predictions, which a test for an unbounded stream must know beforehand, and is what
-            `report` compares with.
+        reference: the audit (or its `CountTable`) at selection, which `report` compares with. It
+            fixes labels, groups and predictions: a test of a stream must know them beforehand.
         budget: the v that must not be exceeded, in nats.
         confidence: one minus the error of the alarm, and that of the interval.
 
@@ -79,12 +78,10 @@ class Monitor:
     def __init__(
         self, reference: CountTable | _Audited, budget: float, confidence: float = 0.95
     ) -> None:
-        table = (
-            reference if isinstance(reference, CountTable) else getattr(reference, "table", None)
-        )
+        table = getattr(reference, "table", reference)
         if not isinstance(table, CountTable):
             raise InputError(
-                f"`reference` must be an Audit or a CountTable of the model at selection, got "
+                "`reference` must be an Audit or a CountTable of the model at selection, got "
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
@@ -118,57 +115,41 @@ class Monitor:
         """Add a batch; all of it or, where a value is unknown, nothing.
 
         Args:
-            y_true, sensitive_features: labels and groups of the reference; groups of several
-                columns as in `audit`.
-            y_pred: the labels that were decided (1-d), or posteriors (2-d) in the order of the
-                reference's predictions.
+            y_true, sensitive_features: labels and groups of the reference, as in `audit`.
+            y_pred: decided labels (1-d), or posteriors (2-d) in the order of the reference.
             branch: the branch of a revealed mixture that was drawn for each row: the decision is
                 the pair. The reference is then `Predictor.counts`, which counts such pairs.
-            check: look at the evidence. Workers that will be merged may leave that to the merged
-                monitor.
+            check: check the evidence. Workers may leave that to the merged monitor.
 
         Returns:
-            The alarm, once there is one; None before. Later batches are counted but keep the first
-            alarm.
+            The first alarm, once there is one; None before.
         """
-        return self.update_counts(
-            self._counted(y_true, y_pred, sensitive_features, branch), check=check
-        )
+        batch = self._counted(y_true, y_pred, sensitive_features, branch)
+        return self.update_counts(batch, check=check)
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
-        """`update` with rows that were counted elsewhere, in a database say:
-        `audit_frame(...).table`.
-        """
+        """`update` with rows counted elsewhere, such as `audit_frame(...).table`."""
         if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
             raise InputError(
                 "The batch has weighted rows. The evidence of a stream is for rows of weight one."
             )
-        for levels, axis, name in zip(
-            (batch.labels, batch.groups, batch.predictions),
-            self._axes,
-            ("labels", "groups", "predictions"),
-            strict=True,
-        ):
-            _refuse_unknown(levels, axis, name)
+        for name in _AXES:
+            _refuse_unknown(getattr(batch, name), getattr(self._all, name), name)
         empty = replace(self._all, counts=np.zeros_like(self._all.counts), rows=0)
-        placed = replace(
-            empty + batch, moments=None
-        )  # the evidence of soft counts needs no second moments
+        # the evidence of soft counts needs no second moments
+        placed = replace(empty + batch, moments=None)
         self._all = self._all + placed
         for window in self._windows:
             window.add(placed)
         return self.check() if check else self.alarm
 
     def check(self) -> Alarm | None:
-        """Style at the evidence now, and close the windows that are full."""
+        """Compare the evidence with the alarm level, and close the windows that are full."""
         error = 1.0 - self.confidence
         if self.alarm is None and self.rows:
             tests = [(self._all.counts, self.rows, 0.5 * error)]
-            tests += [
-                (w.counts, w.rows, 0.5 * error * w.share)
-                for w in self._windows
-                if 0 < w.rows < self.rows
-            ]
+            open_windows = [w for w in self._windows if 0 < w.rows < self.rows]
+            tests += [(w.counts, w.rows, 0.5 * error * w.share) for w in open_windows]
             for counts, rows, share in tests:
                 needed = -np.log(share)
                 evidence = log_e_process(counts, self.budget, needed)
@@ -181,32 +162,22 @@ class Monitor:
         return self.alarm
 
     def report(self) -> Report:
-        """What the stream says now; safe to ask at any time."""
+        """The state of the stream now; safe to ask at any time."""
         counts, v0 = self._all.counts, float(conditional_mutual_information(self.reference.counts))
-        common = {
-            "reference": v0,
-            "budget": self.budget,
-            "confidence": self.confidence,
-            "alarm": self.alarm,
-        }
+        common = (v0, self.budget, self.confidence, self.alarm)
         if not self.rows:
             nan = float("nan")
-            return Report(0, nan, nan, nan, nan, (0.0, float("inf")), (nan, 0), **common)  # type: ignore[arg-type]
+            return Report(0, nan, nan, nan, nan, (0.0, float("inf")), (nan, 0), *common)
         half = 0.5 * (1.0 + self.confidence)  # each end has half of the error
         upper = worst_violation(counts, *rate_sequences(counts, half))
         v = float(conditional_mutual_information(counts))
         filled = [(w.rows, w.counts) for w in self._windows if w.rows >= _WINDOWS[0]]
         recent_rows, recent = min(filled, key=lambda one: one[0]) if filled else (self.rows, counts)
-        return Report(
-            rows=self.rows,
-            violation=v,
-            violation_corrected=inference.corrected(self._all)[0],
-            utility=float(mutual_information(counts)),
-            eo_gap=float(eo_gap(counts)),
-            interval=(lower_bound(counts, half), max(upper, v)),
-            recent=(float(conditional_mutual_information(recent)), recent_rows),
-            **common,  # type: ignore[arg-type]
-        )
+        corrected, u = inference.corrected(self._all)[0], float(mutual_information(counts))
+        interval = (lower_bound(counts, half), max(upper, v))
+        of_recent = (float(conditional_mutual_information(recent)), recent_rows)
+        gap = float(eo_gap(counts))
+        return Report(self.rows, v, corrected, u, gap, interval, of_recent, *common)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -231,11 +202,8 @@ class Monitor:
                 raise InputError(
                     "Monitors can be merged only if reference, budget and confidence are the same."
                 )
-            merged._all = replace(
-                merged._all,
-                counts=merged._all.counts + other._all.counts,
-                rows=merged.rows + other.rows,
-            )
+            counts, rows = merged._all.counts + other._all.counts, merged.rows + other.rows
+            merged._all = replace(merged._all, counts=counts, rows=rows)
             for mine, theirs in zip(merged._windows, other._windows, strict=True):
                 mine.counts, mine.rows = mine.counts + theirs.counts, mine.rows + theirs.rows
                 mine.index = max(mine.index, theirs.index)
@@ -245,28 +213,15 @@ class Monitor:
     def to_json(self) -> str:
         """The whole state, for a file or a database column."""
         table = self.reference
-        return json.dumps(
-            {
-                "format": _FORMAT,
-                "budget": self.budget,
-                "confidence": self.confidence,
-                "labels": [to_plain(one) for one in table.labels],
-                "groups": [to_plain(one) for one in table.groups],
-                "predictions": [to_plain(one) for one in table.predictions],
-                "reference": {"counts": table.counts.tolist(), "rows": table.rows},
-                "all": {"counts": self._all.counts.tolist(), "rows": self.rows},
-                "windows": [
-                    {
-                        "length": w.length,
-                        "counts": w.counts.tolist(),
-                        "rows": w.rows,
-                        "index": w.index,
-                    }
-                    for w in self._windows
-                ],
-                "alarm": None if self.alarm is None else asdict(self.alarm),
-            }
-        )
+        state: dict[str, Any] = {
+            "format": _FORMAT, "budget": self.budget, "confidence": self.confidence,
+            **{name: [to_plain(one) for one in getattr(table, name)] for name in _AXES},
+            "reference": {"counts": table.counts.tolist(), "rows": table.rows},
+            "all": {"counts": self._all.counts.tolist(), "rows": self.rows},
+            "windows": [vars(w) | {"counts": w.counts.tolist()} for w in self._windows],
+            "alarm": None if self.alarm is None else asdict(self.alarm),
+        }  # fmt: skip
+        return json.dumps(state)
 
     @staticmethod
     def from_json(text: str) -> Monitor:
@@ -277,25 +232,19 @@ class Monitor:
                 raise InputError(
                     f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}."
                 )
-            axes = [
-                tuple(map(from_plain, state[name])) for name in ("labels", "groups", "predictions")
-            ]
-            shape = tuple(len(axis) for axis in axes)
-            old = state["reference"]
-            reference = CountTable(
-                _array(old["counts"], shape), axes[0], axes[1], axes[2], rows=int(old["rows"])
-            )
+            labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
+            shape = len(labels), len(groups), len(names)
+            old, seen = state["reference"], state["all"]
+            counts = _array(old["counts"], shape)
+            reference = CountTable(counts, labels, groups, names, int(old["rows"]))
             monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
-            seen = state["all"]
-            monitor._all = replace(
-                monitor._all, counts=_array(seen["counts"], shape), rows=int(seen["rows"])
-            )
-            monitor._windows = [
-                _Window(
-                    int(w["length"]), _array(w["counts"], shape), int(w["rows"]), int(w["index"])
-                )
-                for w in state["windows"]
-            ]
+            counts = _array(seen["counts"], shape)
+            monitor._all = replace(monitor._all, counts=counts, rows=int(seen["rows"]))
+            monitor._windows = []
+            for w in state["windows"]:
+                numbers = int(w["rows"]), int(w["index"])
+                window = _Window(int(w["length"]), _array(w["counts"], shape), *numbers)
+                monitor._windows.append(window)
             monitor.alarm = None if state["alarm"] is None else Alarm(**state["alarm"])
         except InputError:
             raise
@@ -348,16 +297,14 @@ class Monitor:
 
 
 class _Window:
-    """The current window of one length; mutable, since a stream is."""
+    """The current window of one length."""
 
     def __init__(self, length: int, counts: Array, rows: int = 0, index: int = 1) -> None:
         self.length, self.counts, self.rows, self.index = length, counts, rows, index
 
     @property
     def share(self) -> float:
-        """Of the error that all windows have together; sums to one over all windows that can ever
-        be.
-        """
+        """Share of the windows' error; the shares of all windows ever sum to one."""
         return 1.0 / (len(_WINDOWS) * self.index * (self.index + 1))
 
     def add(self, batch: CountTable) -> None:
@@ -373,8 +320,7 @@ def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: 
     if unknown:
         raise InputError(
             f"`{name}` holds {listed(unknown)}, which the reference does not know "
-            f"({listed(axis)}). "
-            "A new level needs a new reference and a new monitor."
+            f"({listed(axis)}). A new level needs a new reference and a new monitor."
         )
 
 
@@ -382,7 +328,6 @@ def _array(values: Any, shape: tuple[int, ...]) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
         raise InputError(
-            f"The counts of this monitor have shape {array.shape} or bad values; {shape} was "
-            f"expected."
+            f"The counts of this monitor have bad values or shape {array.shape}, not {shape}."
         )
     return array

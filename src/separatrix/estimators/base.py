@@ -1,6 +1,4 @@
-"""What the estimators share: checked inputs, scaling, codes, and the way to a predictor of raw
-features.
-"""
+"""Shared by the estimators: checked inputs, scaling, codes, the way to a predictor."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ Array = NDArray[np.float64]
 
 
 class Base(ClassifierMixin, BaseEstimator):
-    """What the two estimators share: checked inputs, scaling, codes."""
+    """Checked inputs, scaling and codes of the estimators."""
 
     def _prepare(
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
@@ -35,18 +33,16 @@ class Base(ClassifierMixin, BaseEstimator):
         """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         check_classification_targets(y)
-        weight = (
-            None
-            if sample_weight is None
-            else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        )
-        kept = slice(None) if weight is None else weight > 0  # a row that weighs nothing is no row
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        kept = slice(None) if weight is None else weight > 0  # rows of weight 0 are left out
         z, self.groups_ = self._groups(sensitive_features, len(y))
         X, y, z, weight = X[kept], y[kept], z[kept], None if weight is None else weight[kept]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(
-                f"A classifier needs at least two classes; this data has 1 class, "
+                "A classifier needs at least two classes; this data has 1 class, "
                 f"{self.classes_[:1]}."
             )
         dense = X.toarray() if hasattr(X, "toarray") else X
@@ -59,7 +55,7 @@ class Base(ClassifierMixin, BaseEstimator):
         if values is None:
             warnings.warn(
                 f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
-                f"and controls no violation.",
+                "and controls no violation.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -76,9 +72,8 @@ class Base(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
-        checked = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        kinds = [np.float64, np.float32]
+        checked = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
         return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
 
     def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
@@ -87,8 +82,8 @@ class Base(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             raise InputError(
                 "This classifier was fitted with use_sensitive=True, so it needs "
-                "`sensitive_features` to predict. Fit it with "
-                "use_sensitive=False to predict from X alone."
+                "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
+                "X alone."
             )
         return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
 
@@ -105,11 +100,9 @@ class Base(ClassifierMixin, BaseEstimator):
 
     def _seed(self) -> int:
         state = self.random_state
-        return (
-            int(state)
-            if isinstance(state, int | np.integer)
-            else int(check_random_state(state).randint(2**31 - 1))
-        )
+        if isinstance(state, int | np.integer):
+            return int(state)
+        return int(check_random_state(state).randint(2**31 - 1))
 
     def _draw(self, q: Array) -> NDArray[Any]:
         """A label per row of q; the coins come from `random_state` and the row's place."""
@@ -121,8 +114,7 @@ class Base(ClassifierMixin, BaseEstimator):
         """The same networks for features as they come."""
         if not isinstance(fitted, Networks):
             raise InputError(
-                f"Only networks can become a predictor of raw features; {self.method!r} is of "
-                f"another kind."
+                f"Only networks can become a predictor of raw features; {self.method!r} is none."
             )
         return fitted.unscaled(self.mean_, self.scale_)
 

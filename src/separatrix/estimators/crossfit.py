@@ -30,7 +30,7 @@ from separatrix.columns.values import listed
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
-__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one"]
+__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one", "has_text"]
 
 Array = NDArray[np.float64]
 PRECOMPUTED = "precomputed"  # X is the probabilities themselves
@@ -130,7 +130,7 @@ def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
     if estimator is not None:
         return estimator, None
     trees = HistGradientBoostingClassifier(random_state=0)
-    return trees, datasets.plan(X).fit(X) if _has_text(X) else None
+    return trees, datasets.plan(X).fit(X) if has_text(X) else None
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -154,8 +154,8 @@ def posteriors_of(model: Any, X: Any, classes: NDArray[Any]) -> Array:
     """P(Y | x) of one fitted classifier, array (n, K), columns in the order of `classes`."""
     if not hasattr(model, "predict_proba"):
         raise InputError(
-            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it in "
-            "sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
+            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
         )
     q = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = np.asarray(getattr(model, "classes_", classes))
@@ -172,15 +172,17 @@ def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
     try:
         q = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"`X` must be probabilities, since no model makes them: {error}.") from error
+        raise InputError(
+            f"`X` must be probabilities, since no model makes them: {error}."
+        ) from error
     if q.ndim == 2 and q.shape[1] == 1:
         q = q[:, 0]
     if q.ndim == 1 and n_labels == 2:
         q = np.stack([1.0 - q, q], axis=1)
     if q.ndim != 2 or q.shape[1] != n_labels or (rows is not None and len(q) != rows):
         raise InputError(
-            f"`X` must be probabilities, one row per label of `y` and {n_labels} columns, got shape "
-            f"{np.shape(X)}."
+            f"`X` must be probabilities, one row per label of `y` and {n_labels} columns, got "
+            f"shape {np.shape(X)}."
         )
     return check_posteriors(q, "X")
 
@@ -194,12 +196,12 @@ def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: i
     if count.min() < cv:
         rare = np.asarray(classes)[count.argmin()]
         raise InputError(
-            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a smaller "
-            "`cv`, or more rows."
+            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a "
+            "smaller `cv`, or more rows."
         )
 
 
-def _has_text(X: Any) -> bool:
+def has_text(X: Any) -> bool:
     """Whether rows are columns by name, and not all of them numbers."""
     if isinstance(X, Mapping):
         return True

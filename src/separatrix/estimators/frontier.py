@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _num_samples,
+    _check_y,
     check_consistent_length,
     check_is_fitted,
     validate_data,
 )
-from sklearn.utils import _safe_indexing
 
-from separatrix.columns.values import Levels, compact
+from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.values import Levels, listed
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import CrossFit, base_model, cross_fit, fit_one, posteriors_of
+from separatrix.estimators.crossfit import (
+    CrossFit,
+    base_model,
+    cross_fit,
+    fit_one,
+    has_text,
+    posteriors_of,
+)
+from separatrix.optimum.decision_limit import DecisionLimit
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.promised import promised_rule
-from separatrix.deploy.predictor import codes_of, joined
+from separatrix.optimum.promised import Promises
 
 __all__ = ["FrontierClassifier"]
 
@@ -44,21 +54,23 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
 
     The classifier is cross-fitted, so the rule is fitted to scores of unseen rows. The rule is the
     certified optimum for the objective: thresholds per group, with a coin between two of them where
-    that is better. By default it is fitted for a smaller budget than asked, such that the population
-    is expected to keep what was asked; where the rows cannot promise that, `fit` refuses and says the
-    smallest budget that they can.
+    that is better. By default it is fitted for a smaller budget than asked, such that the
+    population is expected to keep what was asked; where the rows cannot promise that, `fit` refuses
+    and says the smallest budget that they can.
 
     Args:
         estimator: a classifier with `predict_proba` (a pipeline, LightGBM, XGBoost, …); None for
-            boosted trees, which also take frames with text; "precomputed" if X is the probabilities.
-        maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(false_positive=, false_negative=)`.
+            boosted trees, which also take frames with text; "precomputed" if X is the
+            probabilities.
+        maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
         max_eo_gap: budget: mean over both labels of the range of the groups' rates.
         max_violation: budget: I(U;Z|Y) in nats. One budget at most; none for the best rule without.
-        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten samples.
-        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see these rows.
+        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
+            samples.
+        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
         random_state: seed of the folds and of `predict`.
-        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the budget
-            on the rows of `fit` only.
+        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
+            budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
         max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
             the true-positive rates, of the false-positive rates.
@@ -66,6 +78,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     Attributes:
         classes_, groups_: the labels and the groups.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
+        limit_: `limit` of these rows for this objective and budget, computed when asked for.
         scores_: the out-of-fold P(Y | x), array (n, K).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
@@ -75,8 +88,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     >>> X = rng.normal(size=(4000, 1)) + (y * (1 + (z == "m")))[:, None]
     >>> model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
     >>> model = model.fit(X, y, sensitive_features=z)
-    >>> model.predict_proba(X[:1], sensitive_features=z[:1]).shape, round(model.promise_.expected, 3)
-    ((1, 2), 0.05)
+    >>> round(model.promise_.expected, 3), model.predict(X[:1], sensitive_features=z[:1]).shape
+    (0.05, (1,))
     """
 
     def __init__(
@@ -123,8 +136,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise InputError(
-                "A classifier needs at least two labels; this data has 1 class, "
-                f"{self.classes_.tolist()[0]!r}."
+                f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
+                f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
         if sensitive_features is None:
             self._fit_plain(X, labels, weight)
@@ -145,7 +158,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             sample_weight=weight,
         )
         self.scores_ = self.crossfit_.scores
-        self.promise_ = promised_rule(
+        self.best_ = Promises(
             self.scores_,
             np.searchsorted(self.classes_, labels),
             z,
@@ -153,10 +166,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             tuple(range(len(self.groups_))),
             maximize=self.maximize,
             budget=budget,
-            asked=asked,
-            margin=self.margin,
-            confidence=self.confidence,
         )
+        self.promise_ = self.best_.rule(asked, margin=self.margin, confidence=self.confidence)
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
@@ -168,15 +179,13 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             raise InputError(
                 "The rule needs the group of every row: pass `sensitive_features` "
-                f"({', '.join(map(str, self.groups_[:5]))}{', …' if len(self.groups_) > 5 else ''})."
+                f"({listed(self.groups_)})."
             )
-        z = codes_of(joined(sensitive_features), self.groups_, "sensitive_features")
         scores = self.crossfit_.posteriors(X)
-        if len(z) != len(scores[0]):
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {len(scores[0]):,}, got {len(z):,}."
-            )
-        return np.asarray(np.mean([self.promise_.rule.predict_proba(s, z) for s in scores], axis=0))
+        z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
+        rule = self.promise_.rule
+        q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
+        return np.asarray(np.mean(q, axis=0))
 
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: int | None = None
@@ -200,51 +209,63 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         decided = self.predict(X, sensitive_features)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
 
+    @property
+    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+        """The best of the objective at every level of the budget, on these rows: `limit`."""
+        check_is_fitted(self, "best_")
+        return limit(
+            self.classes_[self.best_.y],
+            self.best_.scores,
+            sensitive_features=[self.groups_[code] for code in self.best_.z.tolist()],
+            sample_weight=self.best_.weight,
+            maximize=self.maximize,
+            budget=self.best_.budget,
+        )
+
+    def budgets(self) -> dict[str, float | None]:
+        """All budgets by name; None where it is not given."""
+        return {name: getattr(self, name) for name in _BUDGETS}
+
     def _checked(
         self, X: Any, y: ArrayLike, sample_weight: Any
     ) -> tuple[Any, NDArray[Any], Array | None]:
         """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
-        if self.estimator is None or isinstance(self.estimator, str):
-            X = self._rows(X, reset=True)
-        else:
-            validate_data(self, X, skip_check_array=True)
+        X = self._rows(X, reset=True)
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        labels = column_or_1d(y, warn=True)
+        labels = _check_y(y, estimator=self)
         check_classification_targets(labels)
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise InputError("Input y contains NaN: give every row a label.")
         check_consistent_length(X, labels)
         if sample_weight is None:
             return X, labels, None
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees and probabilities are checked here."""
-        if self.estimator is None and not isinstance(X, dict):
-            from separatrix.estimators.crossfit import _has_text
-
-            if not _has_text(X):
-                return validate_data(
-                    self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-                )
-        if isinstance(X, dict) or np.ndim(X) == 1 or isinstance(self.estimator, str):
+        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
+        if isinstance(self.estimator, str) or isinstance(X, Mapping):
             return X
-        validate_data(self, X, reset=reset, skip_check_array=True)
+        if self.estimator is None and not has_text(X):
+            return validate_data(
+                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+            validate_data(self, X, reset=reset, skip_check_array=True)
         return X
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(
-            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain classifier "
-            "and keeps no budget.",
+            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
+            "classifier and keeps no budget.",
             UserWarning,
             stacklevel=3,
         )
         self.groups_, self.crossfit_ = (), None
         if isinstance(self.estimator, str):
-            raise InputError("Probabilities alone, without `sensitive_features`, leave nothing to fit.")
+            raise InputError(
+                "Probabilities alone, without `sensitive_features`, leave nothing to fit."
+            )
         if self.cv == "prefit":
             self.plain_, self.preprocessing_ = self.estimator, None
             return
@@ -255,16 +276,17 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
     def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
-        codes, levels = compact(joined(values), "sensitive_features")
+        codes, levels = as_groups(values)
         if len(codes) != len(labels):
             raise InputError(
-                f"`sensitive_features` must have one group per row, {len(labels):,}, got {len(codes):,}."
+                f"`sensitive_features` must have one group per row, {len(labels):,}, got "
+                f"{len(codes):,}."
             )
         return np.asarray(codes, dtype=np.intp), levels
 
     def _budget(self) -> tuple[str, float | None]:
         """The one budget that was given: its name and its level."""
-        given = {name: getattr(self, name) for name in _BUDGETS if getattr(self, name) is not None}
+        given = {name: value for name, value in self.budgets().items() if value is not None}
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
         for name, value in given.items():

@@ -23,15 +23,13 @@ class SeparationClassifier(Base):
     Args:
         trade_off: λ, on the method's own scale; 0 is ERM.
         method: a name of `methods.names()`.
-        use_sensitive: let the model see the group as well. It then needs `sensitive_features` to
-            predict.
+        use_sensitive: let the model see the group; it then needs `sensitive_features` to predict.
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
             draws from the posterior with `random_state`, which is the policy whose violation the
             method controls.
         hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
         patience: early stopping on a tenth of the rows; None trains to the end.
-        piecewise_linear: cut each numeric column into so many pieces, as inputs beside it; 0 for
-            the columns alone.
+        piecewise_linear: cut each numeric column into so many pieces, as more inputs; 0 for none.
         device: a torch device.
         verbose: show a progress bar.
         random_state: seed of weights, batches and draws.
@@ -43,8 +41,8 @@ class SeparationClassifier(Base):
     >>> rng = np.random.default_rng(0)
     >>> X, z = rng.normal(size=(400, 3)), rng.choice(["f", "m"], 400)
     >>> y = (X[:, 0] + (z == "m") + rng.normal(size=400) > 0.5).astype(int)
-    >>> model = SeparationClassifier(0.5, hidden=(8,), epochs=2, min_steps=0).fit(X, y, sensitive_features=z)
-    >>> model.predict_proba(X).shape
+    >>> model = SeparationClassifier(0.5, hidden=(8,), epochs=2, min_steps=0)
+    >>> model.fit(X, y, sensitive_features=z).predict_proba(X).shape
     (400, 2)
     """
 
@@ -111,10 +109,8 @@ class SeparationClassifier(Base):
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
         rows = self._rows(X)
-        q = np.asarray(
-            self.fitted_.posteriors(rows, self._codes(sensitive_features, len(rows)))[0],
-            dtype=np.float64,
-        )
+        z = self._codes(sensitive_features, len(rows))
+        q = np.asarray(self.fitted_.posteriors(rows, z)[0], dtype=np.float64)
         return q / q.sum(1, keepdims=True)
 
     def predict(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
@@ -125,9 +121,8 @@ class SeparationClassifier(Base):
         return self._draw(q)
 
     def to_predictor(self) -> Predictor:
-        """What is deployed: save it, load it without pickle, stream files through it."""
+        """The predictor to deploy: save it, load it without pickle, stream files through it."""
         check_is_fitted(self)
-        component = Component.of(
-            self.method, self.trade_off, self.policy, self._unscaled(self.fitted_)
-        )
+        fitted = self._unscaled(self.fitted_)
+        component = Component.of(self.method, self.trade_off, self.policy, fitted)
         return self._assemble((component,), (1.0,), {})

@@ -2,12 +2,10 @@
 
 A file `methods/x.py` declares ``METHOD = Method(...)``, in one of two ways:
 
-- `loss`: a loss per lane, trained by `nn.stack` (with a `adversary` where there is a
-  discriminator);
+- `loss`: a loss per lane, trained by `nn.stack` (with an `adversary` if it has a discriminator);
 - `fit`: anything else, ``fit(sample, lanes, options) -> Fitted``.
 
-`names()` reads the folder without importing, so a missing extra breaks only the method that needs
-it.
+`names()` reads the folder without importing: a missing extra breaks only methods that need it.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # measured in benc
 
 @dataclass(frozen=True)
 class Supports:
-    """What a method can learn from; two labels and two groups always."""
+    """The problems that a method takes; two labels and two groups always."""
 
     multiclass: bool = True
     multigroup: bool = True
 
 
 class Style(NamedTuple):
-    """How a method is shown in tables and figures."""
+    """The look of a method in tables and figures."""
 
     label: str
     colour: str
@@ -92,8 +90,7 @@ class Method:
         label: its name in tables and figures.
         colour: its colour in figures.
         reference: the publication.
-        trade_offs: the grid of λ that `trace` and `benchmark` use, whatever the scale of λ is for
-            this method.
+        trade_offs: the grid of λ that `trace` and `benchmark` use, on the method's own scale.
         supports: which problems it takes.
         loss: loss(batch, trade_off) → (M,), where it is trained as a stack of networks.
         adversary: the discriminators of an adversarial method.
@@ -104,8 +101,7 @@ class Method:
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
         erm_at_zero: λ = 0 is the method `erm`.
-        strict: the end of the grid at which it is strictest: "high" λ, as of a penalty's weight, or
-            "low", as of an allowed violation.
+        strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
     """
 
     label: str
@@ -126,16 +122,12 @@ class Method:
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
-            raise InputError(
-                f"The method {self.label!r} must declare either `loss` or `fit`, not both and not "
-                f"neither."
-            )
+            raise InputError(f"The method {self.label!r} must declare either `loss` or `fit`.")
         if self.strict not in ("high", "low"):
             raise InputError(f"`strict` must be 'high' or 'low', got {self.strict!r}.")
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:
-        """The trade-offs that a recipe is meant for; those of the paper for one of its datasets,
-        where they differ.
+        """The trade-offs of a recipe, or the paper's own for one of its datasets.
 
         >>> get("adversarial").grid()[:2], get("adversarial").grid(dataset="compas")[:2]
         ((0.1, 0.3162), (0.0, 0.1))
@@ -157,8 +149,7 @@ def names() -> list[str]:
 
 
 def style(name: str) -> Style:
-    """Label and colour, read off the method's file without importing it: a table needs neither
-    torch nor fairlearn.
+    """Label and colour, read from the method's file without importing torch or fairlearn.
 
     >>> style("cmi")
     Style(label='CMI', colour='#0072b2')
@@ -168,7 +159,7 @@ def style(name: str) -> Style:
 
 
 def strict_end(name: str) -> str:
-    """`Method.strict`, read off the method's file without importing it.
+    """`Method.strict`, read from the method's file without importing it.
 
     >>> strict_end("cmi"), strict_end("exponentiated_gradient")
     ('high', 'low')
@@ -179,7 +170,7 @@ def strict_end(name: str) -> str:
 
 @cache
 def _declared(name: str) -> dict[str | None, ast.expr]:
-    """What a method's file passes to `Method`, by name."""
+    """The arguments of `Method` in a method's file, by name."""
     _check_name(name)
     source = files(__name__).joinpath(f"{name}.py").read_text(encoding="utf-8")
     (call,) = (
@@ -202,8 +193,7 @@ def get(name: str) -> Method:
         if extra is None:
             raise
         raise MissingExtraError(
-            f"The method {name!r} needs {error.name}, which is not installed: pip install "
-            f"'separatrix[{extra}]'."
+            f"The method {name!r} needs {error.name}: pip install 'separatrix[{extra}]'."
         ) from error
     assert isinstance(method, Method)
     return method
@@ -247,11 +237,9 @@ def fit(
     ):
         if size > 2 and not able:
             raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
-    bad = [
-        lane.trade_off for lane in lanes if not np.isfinite(lane.trade_off) or lane.trade_off < 0
-    ]
-    if bad:
-        raise InputError(f"A trade-off must be finite and not negative, got {bad[0]}.")
+    for lane in lanes:
+        if not 0 <= lane.trade_off < np.inf:
+            raise InputError(f"A trade-off must be finite and not negative, got {lane.trade_off}.")
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
@@ -261,6 +249,5 @@ def fit(
     from separatrix.nn.stack import train
 
     assert method.loss is not None
-    return train(
-        sample, lanes, options, method.loss, adversary=method.adversary, per_row=method.per_row
-    )
+    against, per_row = method.adversary, method.per_row
+    return train(sample, lanes, options, method.loss, adversary=against, per_row=per_row)

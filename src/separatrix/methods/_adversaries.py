@@ -1,8 +1,7 @@
-"""What the methods with a discriminator share: its shape, and the predictor's loss CE − λ · (the
-discriminator's loss).
+"""Shared by methods with a discriminator: its shape, and the loss CE − λ · (its loss).
 
 Both terms are divided by ‖∂_h CE‖, detached, as the paper divides cross-entropy "consistently
-across the comparison methods": λ keeps its meaning, and λ = 0 is `erm` to the last bit.
+across the comparison methods". λ = 0 is `erm` to the last bit.
 """
 
 from __future__ import annotations
@@ -19,9 +18,7 @@ WIDTH = 64  # of the discriminators' hidden layer: that of the backbone
 
 
 def posterior_and_label(n_features: int, n_labels: int, n_groups: int) -> tuple[int, ...]:
-    """Layer widths of a discriminator that sees (posterior, one-hot Y) and has an output for each
-    group.
-    """
+    """Layer widths of a discriminator from (posterior, one-hot Y) to one output per group."""
     return (2 * n_labels, WIDTH, n_groups)
 
 
@@ -36,9 +33,8 @@ def mean(rows: Tensor, batch: Batch) -> Tensor:
     """The mean of each lane's rows (M, B), with their weights: (M,)."""
     if batch.weight is None:
         return rows.mean(1)
-    return (rows * batch.weight).sum(1) / batch.weight.sum(1).clamp_min(
-        torch.finfo(rows.dtype).tiny
-    )
+    total = batch.weight.sum(1).clamp_min(torch.finfo(rows.dtype).tiny)
+    return (rows * batch.weight).sum(1) / total
 
 
 def group_cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:
@@ -51,8 +47,7 @@ def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
     """(CE − λ · adversary loss) / (‖∂_h CE‖ + ε): one loss per lane, (M,).
 
     Args:
-        adversary_loss: the discriminators' loss (M,), with its graph back to the batch's logits or
-            features.
+        adversary_loss: the discriminators' loss (M,), with its graph to the logits or features.
     """
     lanes = Lanes.of(batch)
     task = lanes.cross_entropy()
@@ -62,7 +57,5 @@ def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
     gradient = task.rows * (scale / lanes.n)[:, None, None]
     if batch.weight is not None:
         gradient *= batch.weight[:, None]
-    return (
-        attach(batch.logits, task.value * scale, gradient)
-        - (trade_off * scale).to(adversary_loss.dtype) * adversary_loss
-    )
+    balanced = attach(batch.logits, task.value * scale, gradient)
+    return balanced - (trade_off * scale).to(adversary_loss.dtype) * adversary_loss

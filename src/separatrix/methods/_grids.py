@@ -1,16 +1,12 @@
-"""The paper's grids of λ, read off its tables: one for each scale of λ, and the datasets that have
-their own.
-"""
+"""The paper's grids of λ, from its tables: one for each scale of λ and some datasets."""
 
 from __future__ import annotations
 
 TENTHS = tuple(round(0.1 * i, 2) for i in range(11))
 TWENTIETHS = tuple(round(0.05 * i, 2) for i in range(21))
 HALF_DECADES = (0.1, 0.3162, 1.0, 3.162, 10.0, 31.62, 100.0, 316.2)
-ODDS = (
-    *(round(t / (1 - t), 4) for t in TENTHS[:-1]),
-    1e8,
-)  # λ/(1−λ); the paper's last odds are 1e8
+# λ/(1−λ); the paper's last odds are 1e8
+ODDS = (*(round(t / (1 - t), 4) for t in TENTHS[:-1]), 1e8)
 POWERS_OF_EIGHT = tuple(8.0**k for k in range(11))
 
 # λ is a share of the objective (cmi, infofair, fair_dro)

@@ -66,9 +66,7 @@ class _Hall(Generic[Question, Answer]):
             self.changed.notify_all()
 
     def waiting(self) -> dict[int, Question]:
-        """The questions of all games that still run, in their order; empty when all have ended or
-        one has failed.
-        """
+        """The questions of all running games, in order; empty when all ended or one failed."""
         with self.changed:
             self.changed.wait_for(lambda: self.closed or len(self.questions) == self.playing)
             if self.closed:
@@ -96,8 +94,8 @@ def side_by_side(
 
     >>> def guess(desk):
     ...     return [desk.ask(number) for number in range(2)]
-    >>> side_by_side([guess, guess], lambda asked: {game: 10 * game + q for game, q in asked.items()})
-    [[0, 1], [10, 11]]
+    >>> side_by_side([guess, guess], lambda asked: {game: -q for game, q in asked.items()})
+    [[0, -1], [0, -1]]
     """
     hall: _Hall[Question, Answer] = _Hall(len(games))
 
@@ -110,11 +108,9 @@ def side_by_side(
         finally:
             hall.leave()
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"))
+    columns, console = (SpinnerColumn(), TextColumn("{task.description}")), Console(stderr=True)
     with (
-        Progress(
-            *columns, console=Console(stderr=True), disable=not progress, transient=True
-        ) as bar,
+        Progress(*columns, console=console, disable=not progress, transient=True) as bar,
         ThreadPoolExecutor(len(games)) as pool,
     ):
         task = bar.add_task("training")
@@ -124,11 +120,8 @@ def side_by_side(
             while asked := hall.waiting():
                 hall.reply(oracle(asked))
                 answered += len(asked)
-                bar.update(
-                    task,
-                    description=f"{answered:,} networks trained, {hall.playing} of {len(games)} "
-                    f"games on",
-                )
+                games_on = f"{hall.playing} of {len(games)} games on"
+                bar.update(task, description=f"{answered:,} networks trained, {games_on}")
         except BaseException:
             hall.close()
             raise

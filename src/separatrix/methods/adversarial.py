@@ -1,14 +1,12 @@
-"""Adversarial: a discriminator reads the group off the last hidden layer h, and the network hides
-it there.
+"""Adversarial: a discriminator reads the group off the last hidden layer, which hides it.
 
-    discriminator:  min  E[−log D(z | h)]            k_D steps before each step of
+    discriminator:  min  E[−log D(z | h)]            k_D steps for each step of the
     network:        min  CE − λ E[−log D(z | h)]
 
 The paper's label and version. The publication (LAFTR) learns an autoencoding representation and has
 a variant for equalized odds whose discriminator also sees Y. This one does not: it aims at h ⟂ Z,
-which is independence, not separation. Where Y and Z are dependent it must give up utility that
-separation allows, and h ⟂ Z with a dependent Y does not even imply h ⟂ Z | Y. `fr_train` is the
-version that conditions on Y.
+which is independence, not separation. Where Y and Z are dependent it gives up utility that
+separation allows, and h ⟂ Z does not imply h ⟂ Z | Y. `fr_train` conditions on Y.
 """
 
 from __future__ import annotations
@@ -46,9 +44,6 @@ METHOD = Method(
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
     adversary=Adversary(widths, adversary_loss, steps=1, learning_rate=1e-2),
-    recipes={
-        "default": PAPER,
-        "paper": PAPER,
-    },  # the faster one lets the two players circle: more noise along the path
+    recipes={"default": PAPER, "paper": PAPER},  # at `TUNED`'s rate the two players circle
     erm_at_zero=True,
 )

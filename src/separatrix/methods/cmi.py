@@ -4,11 +4,10 @@ Algorithm 1 of the paper: minimise (1−λ) CE/‖∂_h CE‖ + λ I/‖∂_h I�
 batch's soft counts. λ = 0 is `erm`; without the norms it is `raw_cmi`.
 
 Recipes (benchmarks/recipes.py): "paper" is the paper's. "default" reads the CMI gradient off
-running counts, which at batch 512 rest on ten times the rows, with a larger and falling learning
-rate: better on Adult and Bank, equal on COMPAS within the noise of its folds. Below λ = 0.3 the
-path moves fastest, so its grid is dense there. "exact" takes full batches where rows repeat: the
-highest u at a given v, but posteriors that keep their spread and so the sampling error of a test
-fold, where the other two shrink towards the constant.
+running counts of about ten batches, with a larger and falling learning rate: better on Adult and
+Bank, equal on COMPAS within the noise of its folds. Below λ = 0.3 the path moves fastest, so its
+grid is dense there. "exact" takes full batches where rows repeat: the highest u at a given v, but
+with more sampling error on a test fold, because its posteriors stay spread out.
 """
 
 from __future__ import annotations
@@ -28,9 +27,8 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,); lanes do not mix."""
     lanes = Lanes.of(batch)
     cell, table = lanes.table()
-    return lanes.loss(
-        [lanes.cross_entropy(), cmi_term(lanes.p, cell, table)], [1 - trade_off, trade_off]
-    )
+    terms = [lanes.cross_entropy(), cmi_term(lanes.p, cell, table)]
+    return lanes.loss(terms, [1 - trade_off, trade_off])
 
 
 METHOD = Method(

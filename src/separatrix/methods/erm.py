@@ -1,7 +1,6 @@
 """ERM: cross-entropy divided by its gradient norm, as the paper trains all its reference points.
 
-CE/‖∂_h CE‖, the norm detached: a learning rate that adapts, not another minimiser. There is no
-trade-off: λ is ignored.
+CE/‖∂_h CE‖ with a detached norm has the minimiser of CE. There is no trade-off: λ is ignored.
 """
 
 from __future__ import annotations

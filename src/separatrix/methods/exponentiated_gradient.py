@@ -1,16 +1,14 @@
-"""Exponentiated Gradient: a mixture of weighted classifiers that satisfies equalized odds up to ε
-on the training rows.
+"""Exponentiated Gradient: a mixture of classifiers with equalized odds up to ε in training.
 
 fairlearn's `ExponentiatedGradient` with `EqualizedOdds` plays the game between a learner and the
 multipliers of the constraints; the learner here is the backbone, trained on weighted cross-entropy.
-What comes out is a randomised policy: draw one network with the probability of its weight and take
-its decision (the larger posterior).
+The result is a randomised policy: draw one network with the probability of its weight and take its
+decision (the larger posterior).
 
 The trade-off of a lane is fairlearn's ε, the difference of error rates that is allowed: a larger
-one asks for *less*, and the grid is a path. The weights of the rows and their changed labels depend
-on the cell (y, z) alone, so a lane's problem is a small table, and the games of all lanes are
-played side by side: each has its own thread, and when all of them wait for a network, those
-networks are trained as one stack.
+one asks for *less*. The weights of the rows and their changed labels depend on the cell (y, z)
+alone, so a lane's problem is a small table. The games of all lanes are played side by side: each
+has its own thread, and when all wait for a network, those networks are trained as one stack.
 """
 
 from __future__ import annotations
@@ -66,21 +64,16 @@ class Mixture:
         for lane, status in enumerate(self.status):
             mine = np.flatnonzero(self.lane == lane)
             ones = _decisions(self.networks[mine].posteriors(X, z))
-            q[lane, :, 1] = (
-                np.clip(self.weight[mine] @ ones, 0.0, 1.0) if status == "ok" else np.nan
-            )
+            mixed = np.clip(self.weight[mine] @ ones, 0.0, 1.0)
+            q[lane, :, 1] = mixed if status == "ok" else np.nan
         q[:, :, 0] = 1.0 - q[:, :, 1]
         return q
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The networks' arrays, and which of them each lane mixes."""
         status = np.array([s == "ok" for s in self.status])
-        return {
-            **self.networks.arrays(),
-            "lane": self.lane,
-            "mixture": self.weight,
-            "lane_ok": status,
-        }
+        own = {"lane": self.lane, "mixture": self.weight, "lane_ok": status}
+        return self.networks.arrays() | own
 
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> Mixture:
@@ -93,32 +86,27 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
     """One game per lane, all of them side by side."""
     if sample.weight is not None:
         raise InputError(
-            "fairlearn's ExponentiatedGradient takes no sample weights: pass a `Sample` without "
-            "`weight`."
+            "fairlearn's ExponentiatedGradient takes no sample weights: leave out `weight`."
         )
     if options.recipe.piecewise_linear:
         raise InputError(
-            "The networks of `exponentiated_gradient` take no piecewise_linear: pass a recipe "
-            "with piecewise_linear=0."
+            "`exponentiated_gradient` takes no piecewise_linear: pass a recipe with "
+            "piecewise_linear=0."
         )
     for lane in lanes:
         if not lane.trade_off > 0:
             raise InputError(
-                f"The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference "
-                f"of error rates that is "
-                f"allowed; got {lane.trade_off}."
+                "The trade-off of `exponentiated_gradient` is fairlearn's ε > 0, the difference of "
+                f"error rates that is allowed; got {lane.trade_off}."
             )
-    # groups in the order in which they occur: ties in fairlearn's linear programme then fall alike
-    # whatever their names
+    # groups in order of occurrence: ties in fairlearn's linear programme do not depend on names
     canonical, renamed = _by_first_occurrence(sample)
     games = [partial(_play, renamed, lane) for lane in lanes]
     with warnings.catch_warnings():
-        # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates: nothing that a caller of
-        # ours could change
+        # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates
         warnings.filterwarnings("ignore", message="Setting a", category=DeprecationWarning)
-        mixtures = side_by_side(
-            games, partial(_train_all, renamed, lanes, options), progress=options.progress
-        )
+        oracle = partial(_train_all, renamed, lanes, options)
+        mixtures = side_by_side(games, oracle, progress=options.progress)
     shape = _blank(renamed, options)
     networks = _join([network for mixture in mixtures for network, _ in mixture], shape)
     owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
@@ -129,9 +117,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
 
 
 class _Learner:
-    """The backbone as the estimator that fairlearn trains. Its X are row numbers, and its decisions
-    on them are known.
-    """
+    """The backbone as fairlearn's estimator; X are row numbers with known decisions."""
 
     def __init__(self, desk: Desk[Array, Answer], cell: NDArray[np.int64], cells: int) -> None:
         self.desk, self.cell, self.cells = desk, cell, cells
@@ -141,11 +127,8 @@ class _Learner:
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> _Learner:
         label, weight = np.asarray(y, dtype=np.int64), np.asarray(sample_weight, dtype=np.float64)
-        # a cell's rows agree but for rounding; where the weight is rounding itself, so is its sign,
-        # the label
-        total = np.bincount(self.cell, np.where(label == 1, weight, -weight), self.cells).astype(
-            np.float64
-        )
+        # a cell's rows agree but for rounding, and so does the label where the weight is rounding
+        total = np.bincount(self.cell, np.where(label == 1, weight, -weight), self.cells)
         signed = total / np.maximum(np.bincount(self.cell, minlength=self.cells), 1)
         self.network, self.decisions = self.desk.ask(signed)
         return self
@@ -161,16 +144,16 @@ def _play(
     rows = _rows(sample, lane)
     y, z = sample.y[rows], sample.z[rows]
     learner = _Learner(desk, y * sample.n_groups + z, sample.n_labels * sample.n_groups)
-    game = ExponentiatedGradient(
-        learner, EqualizedOdds(difference_bound=lane.trade_off), eps=lane.trade_off, max_iter=ROUNDS
-    )
+    odds = EqualizedOdds(difference_bound=lane.trade_off)
+    game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
     game.fit(rows[:, None], y, sensitive_features=z)
     chosen = game.weights_[game.weights_ > 0]
-    found = [(game.predictors_[index], float(weight)) for index, weight in chosen.items()]
-    return [
-        (p.network if isinstance(p, _Learner) else int(p.constant), w / chosen.sum())
-        for p, w in found
-    ]
+    found: list[tuple[Networks | int, float]] = []
+    for index, weight in chosen.items():
+        p = game.predictors_[index]
+        part = p.network if isinstance(p, _Learner) else int(p.constant)
+        found.append((part, float(weight) / chosen.sum()))
+    return found
 
 
 def _train_all(
@@ -190,25 +173,21 @@ def _train_all(
 
 
 def weighted_loss(batch: Batch, problem: Tensor, problems: Tensor) -> Tensor:
-    """Cross-entropy with the labels and weights of each lane's cost-sensitive problem: one loss per
-    lane, (M,).
+    """Cross-entropy with each lane's own labels and weights: one loss per lane, (M,).
 
     Args:
         problem: (M,), which of the problems each lane solves.
-        problems: (P, cells), the cost of the decision 0 minus that of 1 in each cell (y, z), by
-            weight.
+        problems: (P, cells), the weighted cost of decision 0 minus that of 1 in each cell (y, z).
     """
     lanes = Lanes.of(batch)
     cell = batch.y * batch.n_groups + batch.z
     signed = problems.to(cell.device)[problem.long()].gather(1, cell)
     weight = signed.abs().to(lanes.p.dtype)
     rows = weight if batch.weight is None else weight * batch.weight
-    task = cross_entropy_term(
-        lanes.log_p, lanes.p, (signed > 0).long(), rows / torch.as_tensor(lanes.n).reshape(-1, 1)
-    )
-    return lanes.loss(
-        [Term(task.value, task.rows * weight.unsqueeze(1))], [torch.ones_like(task.value)]
-    )
+    share = rows / torch.as_tensor(lanes.n).reshape(-1, 1)
+    task = cross_entropy_term(lanes.log_p, lanes.p, (signed > 0).long(), share)
+    term = Term(task.value, task.rows * weight.unsqueeze(1))
+    return lanes.loss([term], [torch.ones_like(task.value)])
 
 
 def _rows(sample: Sample, lane: Lane) -> NDArray[np.int64]:
@@ -226,15 +205,12 @@ def _by_first_occurrence(sample: Sample) -> tuple[NDArray[np.int64], Sample]:
     order = np.r_[seen[np.argsort(first)], np.setdiff1d(np.arange(sample.n_groups), seen)]
     canonical = np.empty(sample.n_groups, dtype=np.int64)
     canonical[order] = np.arange(sample.n_groups)
-    return canonical, Sample(
-        sample.X, sample.y, canonical[sample.z], sample.n_labels, sample.n_groups
-    )
+    z = canonical[sample.z]
+    return canonical, Sample(sample.X, sample.y, z, sample.n_labels, sample.n_groups)
 
 
 def _rename(networks: Networks, canonical: NDArray[np.int64]) -> Networks:
-    """Networks for the sample's own group codes: the group's input is a row of the first
-    weights.
-    """
+    """Networks for the sample's own group codes: rows of the first weights change places."""
     first = networks.weights[0].copy()
     if networks.n_groups:
         first[:, : networks.n_groups] = first[:, canonical]
@@ -245,10 +221,8 @@ def _join(parts: list[Networks | int], shape: Networks) -> Networks:
     """All networks as one stack; a constant becomes a network of zeros with an output bias."""
     full = [_constant(part, shape) if isinstance(part, int) else part for part in parts]
     return Networks(
-        tuple(
-            np.concatenate([part.weights[i] for part in full]) for i in range(len(shape.weights))
-        ),
-        tuple(np.concatenate([part.biases[i] for part in full]) for i in range(len(shape.biases))),
+        tuple(np.concatenate(layer) for layer in zip(*(p.weights for p in full), strict=True)),
+        tuple(np.concatenate(layer) for layer in zip(*(p.biases for p in full), strict=True)),
         shape.n_groups,
         tuple(status for part in full for status in part.status),
         np.concatenate([part.losses for part in full]),
@@ -260,25 +234,14 @@ def _blank(sample: Sample, options: Options) -> Networks:
     groups = sample.n_groups if options.use_sensitive else 0
     widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
     weights = tuple(np.zeros((1, a, b), dtype=np.float32) for a, b in pairwise(widths))
-    return Networks(
-        weights,
-        tuple(np.zeros((1, b), dtype=np.float32) for b in widths[1:]),
-        groups,
-        ("ok",),
-        np.zeros((1, 0)),
-    )
+    biases = tuple(np.zeros((1, b), dtype=np.float32) for b in widths[1:])
+    return Networks(weights, biases, groups, ("ok",), np.zeros((1, 0)))
 
 
 def _constant(label: int, shape: Networks) -> Networks:
-    biases = [np.zeros_like(b) for b in shape.biases]
+    biases = tuple(b.copy() for b in shape.biases)
     biases[-1][:, label] = 1.0
-    return Networks(
-        tuple(np.zeros_like(w) for w in shape.weights),
-        tuple(biases),
-        shape.n_groups,
-        ("ok",),
-        shape.losses * 0.0,
-    )
+    return replace(shape, biases=biases)
 
 
 METHOD = Method(
@@ -290,8 +253,7 @@ METHOD = Method(
     supports=Supports(multiclass=False),
     fit=fit,
     restore=Mixture.restore,
-    # tens of networks a lane: a quarter of the epochs at a rate that falls has the AUROC of `erm`
-    # on Adult and COMPAS
+    # tens of networks a lane; a quarter of the epochs reaches the AUROC of `erm` (Adult, COMPAS)
     recipes={
         "default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True),
         "paper": PAPER,

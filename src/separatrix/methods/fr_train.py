@@ -1,11 +1,10 @@
 """FR-Train: a discriminator reads the group off (posterior, Y), and the network hides it there.
 
-    discriminator:  min  E[−log D(z | p, y)]         k_D steps before each step of
+    discriminator:  min  E[−log D(z | p, y)]         k_D steps for each step of the
     network:        min  CE − λ E[−log D(z | p, y)]
 
 At the best discriminator E[−log D] = H(Z | p, Y), so the penalty is a learned I(p; Z | Y) up to a
-constant: it bounds the violation I(U; Z | Y) of the randomised policy and of every decision made
-from p.
+constant. It bounds the violation I(U; Z | Y) of every decision made from p, random or not.
 
 The paper's label and version. The publication's fairness discriminator sees one number, the
 prediction, and a second discriminator guards against poisoned rows with the help of a clean
@@ -28,9 +27,7 @@ from separatrix.nn.lanes import Batch
 
 
 def adversary_loss(batch: Batch) -> Tensor:
-    """How badly the discriminator of each lane reads the group off (p, y): its cross-entropy
-    (M,).
-    """
+    """The cross-entropy (M,) of each lane's discriminator, which reads the group off (p, y)."""
     return group_cross_entropy(judge_posterior(batch), batch)
 
 
@@ -43,8 +40,7 @@ METHOD = Method(
     label="FR-Train",
     colour="#009e73",
     reference="Roh et al. (2020), FR-Train: a mutual information-based approach to fair and "
-    "robust training; "
-    "as in the paper",
+    "robust training; as in the paper",
     trade_offs=HALF_DECADES,
     dataset_grids=PENALTY_GRIDS,
     loss=loss,

@@ -1,5 +1,4 @@
-r"""InfoFair: a contrastive estimate of what the posterior says about the group within each label,
-balanced like `cmi`.
+r"""InfoFair: a contrastive estimate of I(posterior; Z | Y), balanced like `cmi`.
 
     min  (1−λ) CE/‖∂_h CE‖ + λ Î/‖∂_h Î‖
 
@@ -15,9 +14,8 @@ which is a kernel estimate of I(R; Z | Y). A row without a positive, or without 
 group, within its label takes no part; without any such row Î = 0 and has no gradient.
 
 The paper's label and version. The publication targets statistical parity of several groups at once
-with a variational bound, and knows no Y. The paper says that its latent is made from the logits,
-not how: the square roots of the posterior lose nothing of it, and do not change when a constant is
-added to the logits, which normalised logits do.
+with a variational bound, without Y. The paper does not say how its latent is made from the logits:
+√p keeps all of p, and does not change when a constant is added to the logits.
 """
 
 from __future__ import annotations
@@ -44,18 +42,14 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
 
 
 def contrast(batch: Batch, lanes: Lanes) -> Term:
-    """Î and its derivative in closed form, label by label: O(rows of the label²) numbers a lane,
-    and no graph over them.
+    """Î and its derivative in closed form, label by label, in O(rows of the label²) per lane.
 
-    A row of weight w stands for w rows, its own copies among them.
+    A row of weight w stands for w equal rows.
     """
     p, n = lanes.p, torch.as_tensor(lanes.n, device=lanes.p.device)
     m, _, b = p.shape
-    weight = (
-        torch.ones(m, b, dtype=p.dtype, device=p.device)
-        if batch.weight is None
-        else batch.weight.expand(m, b)
-    )
+    ones = torch.ones(m, b, dtype=p.dtype, device=p.device)
+    weight = ones if batch.weight is None else batch.weight.expand(m, b)
     r = (lanes.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
     value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
     for some, rows in _alike(batch.y.expand(m, b), batch.n_labels):
@@ -70,27 +64,21 @@ def contrast(batch: Batch, lanes: Lanes) -> Term:
 
 
 def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor]]:
-    """Lanes and rows of one label: all lanes together if they see the same rows, else one after the
-    other.
-    """
+    """Lanes and rows of one label: all lanes together if they see the same rows."""
     together = bool((y == y[:1]).all())
     for lane in range(1 if together else len(y)):
         some = slice(None) if together else slice(lane, lane + 1)
-        for rows in (
-            y[lane].argsort(stable=True).split(y[lane].bincount(minlength=n_labels).tolist())
-        ):
+        sizes = y[lane].bincount(minlength=n_labels).tolist()
+        for rows in y[lane].argsort(stable=True).split(sizes):
             if len(rows):
                 yield some, rows
 
 
 def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:
-    """Σ of the weighted logarithms among rows of one label, (M,), and its derivative with respect
-    to the latent, (M, B, K).
-    """
+    """Σ of the weighted logarithms among rows of one label (M,), and ∂/∂latent (M, B, K)."""
     one = torch.ones_like(r[:, :, :1])
-    kernel = torch.bmm(
-        torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2).transpose(1, 2)
-    ).exp_()
+    left, right = torch.cat([r, -one], 2) / TEMPERATURE, torch.cat([r, one], 2)
+    kernel = torch.bmm(left, right.transpose(1, 2)).exp_()
     group = z.unsqueeze(2)
     member = one_hot(z, n_groups).to(r.dtype) * weight  # (M, B, Z)
     itself = weight.clamp_max(1.0)
@@ -100,16 +88,13 @@ def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor
     n_own, n_every = size.gather(2, group) - itself, size.sum(2, keepdim=True) - itself
 
     valid = (n_own > 0) & (n_every > n_own) & (weight > 0) & (own > torch.finfo(r.dtype).tiny)
-    own, every, n_own, n_every = (
-        torch.where(valid, part, one) for part in (own, every, n_own, n_every)
-    )
+    parts = (own, every, n_own, n_every)
+    own, every, n_own, n_every = (torch.where(valid, part, one) for part in parts)
     share = torch.where(valid, weight, 0.0)
-    value = (share * (own.log() - n_own.log() - every.log() + n_every.log())).sum(
-        (1, 2), dtype=torch.float64
-    )
+    log_ratio = own.log() - n_own.log() - every.log() + n_every.log()
+    value = (share * log_ratio).sum((1, 2), dtype=torch.float64)
 
-    # ∂/∂(sums): +1/own in the row's own group, −1/every in each; κ is symmetric, so a pair is
-    # pulled from both sides at once
+    # ∂/∂(sums): +1/own in the row's own group, −1/every in each; κ is symmetric
     by_group = (share / every).neg().repeat(1, 1, n_groups).scatter_add_(2, group, share / own)
     both = torch.cat([by_group, member], 2), torch.cat([member, by_group], 2)
     pull = torch.bmm(both[0], both[1].transpose(1, 2)).mul_(kernel)

@@ -1,7 +1,7 @@
 """Raw CMI: the ablation of the paper, (1−λ) CE + λ c I(U; Z | Y) without gradient norms.
 
-c is fixed at 1: cross-entropy is near 0.5 nats where I is near 0.01, so most of the path stays
-close to ERM. That the usable range of λ is squeezed against 1 is what the paper's ablation shows.
+c is fixed at 1. Cross-entropy is near 0.5 nats where I is near 0.01, so most of the path stays
+close to ERM and the usable λ are near 1, as the paper's ablation shows.
 """
 
 from __future__ import annotations

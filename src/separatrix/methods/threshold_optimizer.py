@@ -1,14 +1,13 @@
-"""Threshold Optimizer: group-dependent randomised thresholds on a score, with equal error rates on
-held-out rows.
+"""Threshold Optimizer: randomised thresholds per group, with equal error rates.
 
 A network (`erm`) is trained on seven tenths of a lane's rows; fairlearn's `ThresholdOptimizer` with
 equalized odds is fitted on the rest: the most accurate point in the intersection of the groups' ROC
-regions. Its randomised policy is kept as arrays, with fairlearn's probabilities to the last bit,
-and an unseen group is an error, where fairlearn answers 0.
+regions. Its randomised policy is kept as arrays, with fairlearn's probabilities to the last bit. An
+unseen group is an error (fairlearn answers 0).
 
-One point, not a path: fairlearn has no relaxed equalized odds, so λ is ignored. The policy needs
-the group at the time of the prediction even where the score (`use_sensitive=False`) does not.
-`base` is the score itself: AUROC is its affair.
+fairlearn has no relaxed equalized odds, so there is one point and λ is ignored. The policy needs
+the group to predict even where the score (`use_sensitive=False`) does not. `base` is the score;
+AUROC is measured on it.
 """
 
 from __future__ import annotations
@@ -30,15 +29,8 @@ from separatrix.nn.stack import train
 
 HELD_OUT = 0.3  # of each (label, group) cell of a lane's rows
 _COLUMNS = (
-    "p_ignore",
-    "prediction_constant",
-    "p0",
-    "threshold0",
-    "sign0",
-    "p1",
-    "threshold1",
-    "sign1",
-)
+    "p_ignore", "prediction_constant", "p0", "threshold0", "sign0", "p1", "threshold1", "sign1",
+)  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -51,8 +43,7 @@ class Thresholds:
         base: the networks whose second posterior is the score s.
         rules: (M, n_groups, 8): with probability `p_ignore` answer 1 with probability
             `prediction_constant`; else with probability p0 (p1) say whether s is above (sign +1) or
-            below (sign −1) threshold0 (threshold1). NaN for a group that was not among a lane's
-            rows.
+            below (sign −1) threshold0 (threshold1). NaN for a group without rows in the lane.
     """
 
     base: Networks
@@ -68,10 +59,9 @@ class Thresholds:
         groups = _groups(z, q.shape[1], self.rules)
         score = q[:, :, 1].astype(np.float64)
         rule = dict(zip(_COLUMNS, np.moveaxis(self.rules[:, groups], 2, 0), strict=True))
-        kept = sum(
-            rule[f"p{i}"] * (rule[f"sign{i}"] * score > rule[f"sign{i}"] * rule[f"threshold{i}"])
-            for i in (0, 1)
-        )
+        kept = np.zeros_like(score)
+        for p, sign, threshold in (("p0", "sign0", "threshold0"), ("p1", "sign1", "threshold1")):
+            kept += rule[p] * (rule[sign] * score > rule[sign] * rule[threshold])
         positive = rule["p_ignore"] * rule["prediction_constant"] + (1 - rule["p_ignore"]) * kept
         positive[np.isnan(score)] = np.nan
         return np.stack([1.0 - positive, positive], 2)
@@ -90,8 +80,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Thresholds:
     """Scores from one part of each lane's rows, thresholds from the rest."""
     if sample.weight is not None:
         raise InputError(
-            "fairlearn's ThresholdOptimizer takes no sample weights: pass a `Sample` without "
-            "`weight`."
+            "fairlearn's ThresholdOptimizer takes no sample weights: leave out `weight`."
         )
     parts = [_split(sample, lane) for lane in lanes]
     training = [Lane(0.0, rows, lane.seed) for (rows, _), lane in zip(parts, lanes, strict=True)]
@@ -101,7 +90,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Thresholds:
 
 
 class _Score(BaseEstimator):
-    """A score that was computed already, as the estimator that fairlearn asks for it."""
+    """A ready score as the estimator that fairlearn wants."""
 
     def __init__(self, scores: Array) -> None:
         self.scores = scores
@@ -129,23 +118,13 @@ def _rule(sample: Sample, base: Networks, rows: NDArray[np.int64]) -> Array:
     for group, of_group in optimiser.interpolated_thresholder_.interpolation_dict.items():
         operations = [of_group.operation0, of_group.operation1]
         (t0, s0), (t1, s1) = ((o.threshold, 1.0 if o.operator == ">" else -1.0) for o in operations)
-        rule[group] = (
-            of_group.p_ignore,
-            of_group.prediction_constant,
-            of_group.p0,
-            t0,
-            s0,
-            of_group.p1,
-            t1,
-            s1,
-        )
+        first = of_group.p_ignore, of_group.prediction_constant
+        rule[group] = (*first, of_group.p0, t0, s0, of_group.p1, t1, s1)
     return rule
 
 
 def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Training and held-out rows of a lane, each (label, group) cell split alike; the names of the
-    groups do not matter.
-    """
+    """Training and held-out rows of a lane; each (label, group) cell is split alike."""
     rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
     rows = np.random.default_rng([lane.seed, 2]).permutation(rows)
     cell = sample.y[rows] * sample.n_groups + sample.z[rows]
@@ -159,10 +138,9 @@ def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.in
     if len(lacking):
         group = int(lacking[0])
         raise InputError(
-            f"Equalized odds by thresholds needs at least two rows of each label in each group; "
-            f"group {group} has "
-            f"{', '.join(map(str, present[:, group]))}. Merge small groups, or use a method that "
-            f"is trained, such as `cmi`."
+            "Equalized odds by thresholds needs at least two rows of each label in each group; "
+            f"group {group} has {', '.join(map(str, present[:, group]))}. Merge small groups, or "
+            "use a method that is trained, such as `cmi`."
         )
     return np.sort(rows[~held_out]), np.sort(rows[held_out])
 
@@ -179,10 +157,8 @@ def _groups(z: ArrayLike | None, n: int, rules: Array) -> NDArray[np.int64]:
     known = np.asarray(~np.isnan(rules).all((0, 2)))
     for group in np.unique(groups):
         if not 0 <= group < len(known) or not known[group]:
-            raise InputError(
-                f"`z` holds the group code {group}, which was not in training: it has no "
-                f"thresholds."
-            )
+            why = "was not in training: it has no thresholds"
+            raise InputError(f"`z` holds the group code {group}, which {why}.")
     return groups
 
 

@@ -1,6 +1,4 @@
-"""Uniform: every label with probability 1/K, whatever the row says. v = 0 and u = 0: the corner of
-every frontier.
-"""
+"""Uniform: every label with probability 1/K, for any row: v = u = 0."""
 
 from __future__ import annotations
 
@@ -23,11 +21,8 @@ class Uniform:
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """1/K for each lane, row and label, (M, n, K)."""
-        return np.full(
-            (len(self.status), len(np.asarray(X)), self.n_labels),
-            1 / self.n_labels,
-            dtype=np.float32,
-        )
+        shape = (len(self.status), len(np.asarray(X)), self.n_labels)
+        return np.full(shape, 1 / self.n_labels, dtype=np.float32)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The number of labels and of lanes."""

@@ -20,6 +20,5 @@ def __getattr__(name: str) -> Any:
         if error.name != "torch":
             raise
         raise MissingExtraError(
-            f"`separatrix.nn.{name}` needs PyTorch, which is not installed: "
-            "pip install 'separatrix[torch]'."
+            f"`separatrix.nn.{name}` needs PyTorch: pip install 'separatrix[torch]'."
         ) from error

@@ -38,7 +38,7 @@ EPSILON = 1e-8
 
 
 class Last(NamedTuple):
-    """What the last call of a loss saw: for logging."""
+    """Values of the last call of a loss, for logging."""
 
     task: float
     cmi: float
@@ -47,8 +47,9 @@ class Last(NamedTuple):
 
 
 def head_norm(rows: Tensor, head: Tensor) -> Tensor:
-    r"""Row norms of ∂L/∂h from logit derivatives (…, K, B) and head weights W (…, K, H):
-    :math:`g W W^\top g^\top`.
+    r"""Row norms of ∂L/∂h from logit derivatives g (…, K, B) and head weights W (…, K, H).
+
+    .. math:: \|\partial_{h_i} L\| = \sqrt{g_i W W^\top g_i^\top}
     """
     gram = head @ head.transpose(-1, -2)
     return ((gram @ rows) * rows).sum(-2).clamp_min_(0.0).sqrt_()
@@ -75,9 +76,7 @@ def balanced(
 
 
 class Lanes(NamedTuple):
-    """The closed forms' view of a stack's batch: posteriors (M, K, B), and how many rows it stands
-    for, (M,).
-    """
+    """A stack's batch for the closed forms: posteriors (M, K, B), and the row counts n (M,)."""
 
     batch: Batch
     log_p: Tensor
@@ -112,8 +111,7 @@ class Lanes(NamedTuple):
     def loss(
         self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True
     ) -> Tensor:
-        """Σ weight · term, each over its gradient norm E_i ‖∂_{h_i}‖ + ε if `normalise`: one loss
-        per lane, (M,).
+        """Σ weight · term, each over its norm E_i ‖∂_{h_i}‖ + ε if `normalise`: (M,) losses.
 
         Args:
             terms: T terms.
@@ -135,8 +133,7 @@ class SeparationLoss(nn.Module):
     r"""Task loss plus the plug-in violation I(U;Z|Y), balanced by gradient norms (Algorithm 1).
 
     Args:
-        trade_off: λ in [0, 1]; 0 is the task alone, 1 the violation alone. May be changed between
-            steps.
+        trade_off: λ in [0, 1]; 0 is the task, 1 the violation alone. May change between steps.
         n_labels, n_groups: numbers of labels and groups; codes run from 0.
         utility: "ce" for cross-entropy, "mi" for −I(U;Y), the paper's own utility. MI does not know
             which label is which: warm up with "ce", or the labels may come out swapped.
@@ -145,15 +142,14 @@ class SeparationLoss(nn.Module):
             batch alone. The history is detached: it moves the point at which the CMI gradient is
             taken, not the rows it flows through.
         distributed: sum the table, the norms and the row counts over the ranks of
-            `torch.distributed` before the logarithm. CMI is not linear in the counts, so the mean
-            of per-rank penalties is another, biased quantity.
+            `torch.distributed` before the logarithm: CMI is not linear in the counts, so the mean
+            of per-rank penalties is biased.
             None: in training mode, whenever there is more than one rank. Gradients are scaled for
             DistributedDataParallel's *average* over ranks, and equal those of one process on the
             joined batch, also where the ranks' batches differ in size.
         eps: ε.
 
-    With gradient accumulation, v is that of each micro-batch, not of their union; `running` brings
-    the two together.
+    With gradient accumulation, v is that of each micro-batch; `running` nears that of their union.
 
     >>> _ = torch.manual_seed(0)
     >>> body, head = nn.Linear(3, 8), nn.Linear(8, 2)
@@ -212,10 +208,8 @@ class SeparationLoss(nn.Module):
         Args:
             logits: (B, n_labels).
             y, z: integer codes (B,).
-            features: h, any tensor that the logits were computed from; its gradients are taken by
-                autograd.
-            head: the linear layer that made the logits from h; the same update without the B × H
-                gradients.
+            features: h, any tensor that the logits were computed from, differentiated by autograd.
+            head: the linear layer from h to the logits; the same update without B × H gradients.
             sample_weight: (B,), not negative.
         """
         if logits.ndim != 2 or logits.shape[1] != self.n_labels:
@@ -224,9 +218,8 @@ class SeparationLoss(nn.Module):
             )
         if self.normalise and (features is None) == (head is None):
             raise InputError(
-                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor "
-                "h before it), "
-                "one of them; or build the loss with normalise=False."
+                "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
+                "before it), one of them; or build the loss with normalise=False."
             )
         _size(y, self.n_labels, "y", "n_labels")
         _size(z, self.n_groups, "z", "n_groups")
@@ -244,11 +237,8 @@ class SeparationLoss(nn.Module):
             if weight is not None:
                 gradient = gradient * weight[:, None].to(gradient.dtype)
             value = a * values[0] + b * values[1]
-            return attach(
-                lanes,
-                value if isinstance(value, Tensor) else task.value.new_full((1,), value),
-                gradient,
-            ).squeeze(0)
+            total = value if isinstance(value, Tensor) else task.value.new_full((1,), value)
+            return attach(lanes, total, gradient).squeeze(0)
 
     @property
     def last(self) -> Last | None:
@@ -256,7 +246,10 @@ class SeparationLoss(nn.Module):
         return None if self._last is None else Last(*(float(value) for value in self._last))
 
     def extra_repr(self) -> str:
-        return f"trade_off={self.trade_off}, utility={self.utility!r}, normalise={self.normalise}, running={self.running}"
+        return ", ".join(
+            f"{name}={getattr(self, name)!r}"
+            for name in ("trade_off", "utility", "normalise", "running")
+        )
 
     def _ranks(self) -> int:
         wanted = self.training if self.distributed is None else self.distributed
@@ -270,9 +263,8 @@ class SeparationLoss(nn.Module):
         log_p = torch.log_softmax(rows_last(logits), 1)
         p = log_p.exp()
         cell = torch.add(z, y, alpha=self.n_groups)
-        table = soft_table(p, cell, self.n_labels * self.n_groups, weight).unflatten(
-            2, (self.n_labels, self.n_groups)
-        )
+        shape = (self.n_labels, self.n_groups)
+        table = soft_table(p, cell, shape[0] * shape[1], weight).unflatten(2, shape)
         n: Tensor | float = float(max(p.shape[2], 1))
         if ranks > 1:
             distributed.all_reduce(table)
@@ -301,9 +293,7 @@ class SeparationLoss(nn.Module):
         features: Tensor | None,
         head: nn.Linear | None,
     ) -> tuple[Tensor | float, Tensor | float]:
-        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks; a row of weight w stands for
-        w rows.
-        """
+        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks, weighted."""
         if not self.normalise:
             return 1.0, 1.0
         if head is not None:
@@ -320,9 +310,7 @@ class SeparationLoss(nn.Module):
 
 
 def _number(tensor: Tensor) -> Tensor | float:
-    """A number: a float where reading one is free, so that the arithmetic on it is too; a tensor on
-    other devices.
-    """
+    """A float on the CPU, where reading it is free; a tensor on other devices."""
     return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
 
 
@@ -337,8 +325,7 @@ def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) ->
     )
     if h is None:
         raise InputError(
-            "The logits were not computed from `features`: pass the very tensor that went into "
-            "the head."
+            "The logits were not computed from `features`: pass the tensor that went into the head."
         )
     return h.detach().double().flatten(1).norm(dim=1)
 

@@ -1,6 +1,4 @@
-"""Tables and AUROC of many policies at once: posteriors (M, n, K) in, one answer per lane out.
-numpy only.
-"""
+"""Tables and AUROC of many policies at once, from posteriors (M, n, K), with numpy only."""
 
 from __future__ import annotations
 
@@ -16,8 +14,7 @@ _CHUNK = 1 << 16  # rows at a time
 
 
 def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int) -> Array:
-    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K): one matrix product for all
-    of them.
+    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K).
 
     Args:
         q: posteriors (M, n, K).
@@ -57,8 +54,9 @@ def hard(q: ArrayLike) -> NDArray[np.float32]:
 def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     r"""Exact area under the ROC curve of every lane, (M,): ties count one half.
 
-    Two labels: of the second label's posterior. More: the mean over labels of one against the rest
-    ("macro"); a label that does not occur, or alone occurs, takes no part. NaN for a lane with NaN.
+    For two labels the score is the second label's posterior. For more it is the mean over labels of
+    one against the rest ("macro"); a label in no row or in all rows takes no part. NaN for a lane
+    with NaN.
 
     >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
     array([0.75])
@@ -69,8 +67,7 @@ def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     labels = np.asarray(y)
     if labels.shape != posterior.shape[1:2]:
         raise InputError(
-            f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got shape "
-            f"{labels.shape}."
+            f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got {labels.shape}."
         )
     k = posterior.shape[2]
     areas = []

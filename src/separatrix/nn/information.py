@@ -5,7 +5,8 @@ softmax of the logits l. For :math:`v = I(U;Z \mid Y)` of the law T/n,
 
 .. math:: g[y,z,u] = \log T_{yzu} - \log T_{y\cdot u} - \log T_{yz\cdot} + \log T_{y\cdot\cdot}
 
-.. math:: \frac{\partial v}{\partial l_i} = \frac{w_i}{n}\, p_i \odot (g_i - \langle p_i, g_i \rangle),
+.. math:: \frac{\partial v}{\partial l_i}
+          = \frac{w_i}{n}\, p_i \odot (g_i - \langle p_i, g_i \rangle),
           \quad g_i = g[y_i, z_i, \cdot]
 
 Autograd through x log x gives NaN at an empty cell or a saturated logit; this form is finite there,
@@ -36,17 +37,15 @@ __all__ = [
     "soft_table",
 ]
 
-_TINY = torch.finfo(
-    torch.float64
-).tiny  # the least positive normal number: takes the place of 0 inside a log only
+# the least positive normal number: takes the place of 0 inside a log only
+_TINY = torch.finfo(torch.float64).tiny
 
 
 class Term(NamedTuple):
-    """A mean of each lane, (M,), and the derivative of each row's part of it at the logits, (M, K,
-    B).
+    """A mean of each lane, (M,), and its derivative at the logits row by row, (M, K, B).
 
-    ∂ value/∂ logits is the row's weight over n times `rows`. Rows come last: sums over few labels
-    and products with a thin head are many times faster so.
+    ∂ value/∂ logits is the row's weight over n times `rows`. Rows come last because sums over few
+    labels and products with a thin head are then many times faster.
     """
 
     value: Tensor
@@ -65,20 +64,18 @@ def soft_cmi(
 
     .. math:: v = I(U; Z \mid Y), \quad \text{read off the soft counts}
 
-    Differentiable once, with respect to the logits. Labels and groups that are absent from the
-    batch are fine.
+    Differentiable once, with respect to the logits. A batch may lack labels or groups.
 
     Args:
         logits: (B, K), or (M, B, K) for M lanes at once.
         y, z: integer codes (B,), or (M, B).
-        n_labels, n_groups: sizes of the table; by default one more than the largest code of the
-            batch.
+        n_labels, n_groups: sizes of the table; by default the largest code of the batch plus one.
         sample_weight: (B,) or (M, B), not negative.
 
     Returns:
         A scalar, or (M,): float64 for float64 logits, float32 otherwise.
 
-    >>> logits = torch.tensor([[9.0, -9.0], [-9.0, 9.0]], requires_grad=True)      # the prediction copies the group
+    >>> logits = torch.tensor([[9.0, -9.0], [-9.0, 9.0]], requires_grad=True)  # copies the group
     >>> v = soft_cmi(logits, torch.tensor([0, 0]), torch.tensor([0, 1]))
     >>> v.backward()
     >>> round(v.item(), 4), bool(logits.grad.isfinite().all())
@@ -120,11 +117,8 @@ def log_ratio(table: Tensor) -> Tensor:
     """g of the table (M, U, Y, Z); finite everywhere, without meaning where the table is zero."""
     of_group = table.sum(1, keepdim=True)
     independent = table.sum(3, keepdim=True) * of_group
-    return (
-        (table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY))
-        .clamp_min_(_TINY)
-        .log_()
-    )
+    ratio = table * of_group.sum(3, keepdim=True) / independent.clamp_min_(_TINY)
+    return ratio.clamp_min_(_TINY).log_()
 
 
 def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | None = None) -> Term:
@@ -139,9 +133,8 @@ def cmi_term(p: Tensor, cell: Tensor, table: Tensor, total: Tensor | float | Non
         total: the sum of the table, where it is known.
     """
     g = log_ratio(table)
-    value = (table * g).sum((1, 2, 3)) / (
-        table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total
-    )
+    n = table.sum((1, 2, 3)).clamp_min_(_TINY) if total is None else total
+    value = (table * g).sum((1, 2, 3)) / n
     rows = g.to(p.dtype).flatten(2).gather(2, cell.unsqueeze(1).expand_as(p))
     return Term(value, p * (rows - (p * rows).sum(1, keepdim=True)))
 
@@ -152,9 +145,7 @@ def mi_term(p: Tensor, y: Tensor, table: Tensor) -> Term:
 
 
 def cross_entropy_term(log_p: Tensor, p: Tensor, y: Tensor, share: Tensor | float) -> Term:
-    """Cross-entropy of log-posteriors (M, K, B); `share` is each row's weight over n, (M, B) or a
-    number.
-    """
+    """Cross-entropy of log-posteriors (M, K, B); `share` (M, B) or float is each weight over n."""
     label = y.unsqueeze(1)
     of_label = log_p.gather(1, label).squeeze(1)
     if isinstance(share, Tensor):
@@ -191,12 +182,11 @@ def rows_last(logits: Tensor) -> Tensor:
 
 
 def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Tensor:
-    share = (
-        1.0 / max(logits.shape[-2], 1)
-        if weight is None
-        else weight.unsqueeze(1).to(term.rows.dtype)
-    )
-    value = attach(lanes, term.value, term.rows * share)
+    if weight is None:
+        rows = term.rows * (1.0 / max(logits.shape[-2], 1))
+    else:
+        rows = term.rows * weight.unsqueeze(1).to(term.rows.dtype)
+    value = attach(lanes, term.value, rows)
     return value if logits.ndim == 3 else value.squeeze(0)
 
 
@@ -215,13 +205,12 @@ def _lanes(
     for name, column in (*zip("yz", codes, strict=False), ("sample_weight", weight)):
         if column is not None and column.shape not in (shape, shape[1:]):
             raise InputError(
-                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} "
-                f"or {tuple(shape)}, got {tuple(column.shape)}."
+                f"`{name}` must have one entry per row of `logits`, shape {tuple(shape[1:])} or "
+                f"{tuple(shape)}, got {tuple(column.shape)}."
             )
     if weight is not None:
-        if not torch.compiler.is_compiling() and not bool(
-            ((weight >= 0) & weight.isfinite()).all()
-        ):
+        valid = (weight >= 0) & weight.isfinite()
+        if not torch.compiler.is_compiling() and not bool(valid.all()):
             raise InputError("`sample_weight` must be finite and not negative.")
         weight = weight.detach().double().expand(shape)
         weight = weight / weight.sum(-1, keepdim=True).clamp_min(_TINY) if relative else weight
@@ -229,9 +218,7 @@ def _lanes(
 
 
 def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
-    """The number of levels. A code beyond it would be counted in a neighbour's cell, so the codes
-    are checked.
-    """
+    """The number of levels; codes are checked, as one beyond it would fall into another cell."""
     if codes.dtype.is_floating_point or codes.dtype.is_complex:
         raise InputError(f"`{name}` must hold integer codes, got {codes.dtype}.")
     if size is not None and torch.compiler.is_compiling():  # reading a value would break the graph
@@ -240,6 +227,6 @@ def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
     if low < 0 or (size is not None and high >= size):
         raise InputError(
             f"`{name}` holds the code {low if low < 0 else high}; codes run from 0 to {size_name} "
-            f"− 1" + (f" = {size - 1}." if size is not None else ".")
+            "− 1" + (f" = {size - 1}." if size is not None else ".")
         )
     return max(high + 1, 1) if size is None else size

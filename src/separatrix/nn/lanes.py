@@ -1,8 +1,6 @@
-"""What a stacked training run is asked: the rows, the lanes, the recipe; and what a loss is shown:
-the batch.
+"""The inputs of stacked training (rows, lanes, recipe) and of a loss (the batch).
 
-A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. Nothing here needs
-torch.
+A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix. No torch needed.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class Sample:
         )
         if features.ndim != 2:
             raise InputError(
-                f"`X` must have one row per person and one column per feature, got shape "
+                "`X` must have one row per person and one column per feature, got shape "
                 f"{features.shape}."
             )
         if not isinstance(X, np.memmap) and not np.isfinite(features).all():
@@ -88,14 +86,10 @@ class Sample:
         labels, k = _codes(y, "y", n_labels)
         groups, g = _codes(z, "z", n_groups)
         n = check_lengths({"X": features, "y": labels, "z": groups})
-        for name, value in (
-            ("X", features),
-            ("y", labels),
-            ("z", groups),
-            ("n_labels", max(k, 2)),
-            ("n_groups", g),
-            ("weight", None if weight is None else check_weight(weight, n)),
-        ):
+        fields: dict[str, Any] = {"X": features, "y": labels, "z": groups}
+        fields |= {"n_labels": max(k, 2), "n_groups": g}
+        fields["weight"] = None if weight is None else check_weight(weight, n)
+        for name, value in fields.items():
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -115,14 +109,11 @@ class Recipe:
         cosine: let the learning rate fall to zero along a half cosine.
         exact: where few distinct rows occur, take all of them, weighted, in every update: exact
             full batches. The number of updates stays that of `batch`.
-        running: decay of the running cell counts that the CMI gradient is read off; 0 for the batch
-            alone.
+        running: decay of the running cell counts of the CMI gradient; 0 for the batch alone.
         patience: hold out a tenth of each lane's rows, stop a lane when (1−λ) CE + λ CMI there has
-            not improved for so many epochs, and keep its best weights; None trains on all rows to
-            the end.
+            not improved for so many epochs, and keep its best weights; None trains on all rows.
         piecewise_linear: pieces that each column of more than two values is cut into, beside the
-            column itself (`nn.piecewise_linear`); 0 for the columns alone. Embeddings (more than 64
-            such columns) have none.
+            column itself; 0 for none. Embeddings (more than 64 such columns) have none.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -141,8 +132,8 @@ class Recipe:
             raise InputError(f"`hidden` needs at least one positive width, got {self.hidden}.")
         if self.epochs < 1 or self.min_steps < 0 or (self.batch is not None and self.batch < 2):
             raise InputError(
-                f"`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), "
-                f"got {self.epochs}, {self.min_steps}, {self.batch}."
+                "`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), got "
+                f"{self.epochs}, {self.min_steps}, {self.batch}."
             )
         if not 0.0 <= self.running < 1.0:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
@@ -150,7 +141,7 @@ class Recipe:
             raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
         if self.piecewise_linear < 0 or self.piecewise_linear == 1:
             raise InputError(
-                f"`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
+                "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
                 f"{self.piecewise_linear}."
             )
         if not self.learning_rate > 0:
@@ -159,7 +150,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Options:
-    """What every method is told besides the rows and the lanes.
+    """The arguments of every method besides the rows and the lanes.
 
     Args:
         recipe: how networks are trained.
@@ -178,12 +169,11 @@ class Options:
 
 @dataclass(eq=False)
 class Batch:
-    """What a lane loss is shown. Every tensor has the lane axis first; lanes never mix.
+    """The input of a lane loss. Every tensor has the lane axis first; lanes never mix.
 
     Args:
         logits: (M, B, K), the leaf that the loss is differentiated at.
-        make_features: makes `features`, the last hidden layer (M, B, H), when a loss first asks for
-            it.
+        make_features: makes `features`, the last hidden layer (M, B, H), on first use.
         head: (M, K, H) weights of the last layer, detached: ∂L/∂features = ∂L/∂logits · head.
         y, z: (M, B) codes.
         weight: (M, B), how often each row counts (zero for padding); None if each counts once.
@@ -191,10 +181,8 @@ class Batch:
         progress: share of the training done, 0 … 1.
         running: the recipe's decay of the running counts.
         memory: tensors that a loss keeps from step to step, lane axis first.
-        adversary: the discriminator of each lane, (M, B, in) → (M, B, out); None unless the method
-            has a `Adversary`.
-        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), each lane from its own
-            generator.
+        adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
+        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), one generator per lane.
     """
 
     logits: Tensor
@@ -212,9 +200,7 @@ class Batch:
 
     @cached_property
     def features(self) -> Tensor:
-        """The last hidden layer (M, B, H): a second leaf, for losses that look at
-        representations.
-        """
+        """The last hidden layer (M, B, H): a second leaf, for losses that use it."""
         return self.make_features().requires_grad_()
 
     @property
@@ -234,8 +220,7 @@ class Adversary:
     """A discriminator per lane that takes its own optimiser steps before each step of the network.
 
     Args:
-        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output; hidden
-            layers are ReLU.
+        widths: widths(n_features, n_labels, n_groups) → layer widths from input to output (ReLU).
         loss: what the discriminators minimise, (M,) from a batch whose `features` and `logits` are
             constants; it and the method's own loss call `batch.adversary`.
         steps: discriminator updates per network update (k_D).

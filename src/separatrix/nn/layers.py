@@ -27,8 +27,7 @@ class Layers:
         blind: leading inputs whose weights start at zero. For one-hot groups: the networks then
             start blind to the group, and renaming the groups changes nothing.
         zero_output: start the last layer at zero.
-        device: where the parameters live. They are drawn on the CPU, so that a seed means the same
-            everywhere.
+        device: of the parameters. They are drawn on the CPU: a seed means the same everywhere.
     """
 
     def __init__(
@@ -41,10 +40,8 @@ class Layers:
     ) -> None:
         m = len(seeds)
         shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
-        shapes += [
-            (m, widths[-1], widths[-2]),
-            (m, widths[-1], 1),
-        ]  # the head, as in torch.nn.Linear
+        # the head, as in torch.nn.Linear
+        shapes += [(m, widths[-1], widths[-2]), (m, widths[-1], 1)]
         self.flat = torch.empty(sum(a * b * c for a, b, c in shapes), device=device)
         self.gradient = torch.zeros_like(self.flat)
         parameters, gradients = _split(self.flat, shapes), _split(self.gradient, shapes)
@@ -57,18 +54,15 @@ class Layers:
                 inputs = weight.shape[2] if weight is self.weights[-1] else weight.shape[1]
                 bound = 1.0 / sqrt(inputs)  # torch.nn.Linear's own
                 for tensor in (weight, bias):
-                    tensor[lane] = (
-                        torch.rand(tensor.shape[1:], generator=generator) * 2 * bound - bound
-                    )
+                    uniform = torch.rand(tensor.shape[1:], generator=generator)
+                    tensor[lane] = uniform * 2 * bound - bound
         self.weights[0][:, :blind] = 0.0
         if zero_output:
             self.weights[-1].zero_()
             self.biases[-1].zero_()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); the activations are kept for
-        `backward`.
-        """
+        """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); keeps activations for `backward`."""
         h = x.expand(len(self.weights[0]), -1, -1)
         self._activations = [h]
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
@@ -82,9 +76,7 @@ class Layers:
         return self._activations[-1]
 
     def backward(self, logits: Tensor, features: Tensor | None = None) -> None:
-        """Fill `gradient` from ∂L/∂logits (M, K, B), and ∂L/∂features (M, B, H) where the loss used
-        them.
-        """
+        """Fill `gradient` from ∂L/∂logits (M, K, B) and ∂L/∂features (M, B, H) if used."""
         torch.bmm(logits, self.features, out=self._weight_gradients[-1])
         torch.sum(logits, 2, keepdim=True, out=self._bias_gradients[-1])
         down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
@@ -131,9 +123,8 @@ class Adam:
         # m̂ / (sqrt(v̂) + ε), with the corrections moved out of the tensors
         root = sqrt(1.0 - 0.999**self.count)
         denominator = self.second.sqrt().add_(1e-8 * root)
-        self.flat.addcdiv_(
-            self.first, denominator, value=-learning_rate * root / (1.0 - 0.9**self.count)
-        )
+        rate = learning_rate * root / (1.0 - 0.9**self.count)
+        self.flat.addcdiv_(self.first, denominator, value=-rate)
 
 
 def _split(flat: Tensor, shapes: Sequence[tuple[int, int, int]]) -> list[Tensor]:

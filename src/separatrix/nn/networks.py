@@ -1,7 +1,7 @@
 """Networks: M trained networks of one shape, as plain arrays. Prediction needs numpy only.
 
-Inputs are [Z|X] with Z one-hot, or X alone, X with its `piecewise_linear`; hidden layers are ReLU,
-the output a softmax.
+Inputs are [Z|X] with Z one-hot, or X alone; X may come with ramps (`piecewise_linear`). Hidden
+layers are ReLU, the output is a softmax.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Networks:
         n_groups: number of one-hot group columns in front of X; 0 if the networks see X alone.
         status: "ok" or "diverged", per lane.
         losses: (M, epochs) mean training loss, NaN after a lane stopped.
-        piecewise_linear: of the columns of X, inputs beside them.
+        piecewise_linear: the ramps, inputs beside the columns of X.
     """
 
     kind: ClassVar[str] = "networks"  # in a saved predictor: needs numpy only, no method's file
@@ -68,20 +68,17 @@ class Networks:
         groups = self._groups(z, len(features))
         m, out = len(self), self.weights[-1].shape[2]
         q = np.empty((m, len(features), out), dtype=np.float32)
-        step = max(
-            1, _CELLS // max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1])
-        )
+        widest = max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1])
+        step = max(1, _CELLS // widest)
         for start in range(0, len(features), step):
             rows = slice(start, start + step)
             q[:, rows] = self._forward(self.piecewise_linear.encode(features[rows]), groups[rows])
         return q
 
     def unscaled(self, mean: NDArray[np.float64], scale: NDArray[np.float64]) -> Networks:
-        """The same networks of x, where these are of (x − mean) / scale: the scaling moves into the
-        first layer and the piecewise_linear.
-        """
+        """The same networks for raw x, where these expect (x − mean) / scale."""
         first, g = self.weights[0].astype(np.float64), self.n_groups
-        end = g + len(scale)  # what follows are piecewise_linear
+        end = g + len(scale)  # the ramps follow
         own = first[:, g:end] / scale[None, :, None]
         weight = np.concatenate([first[:, :g], own, first[:, end:]], axis=1).astype(np.float32)
         bias = (self.biases[0] - np.einsum("d,mdh->mh", mean, own)).astype(np.float32)
@@ -96,13 +93,9 @@ class Networks:
         """Weights, biases and status as arrays with names, for a file format of your choice."""
         named: dict[str, NDArray[Any]] = {f"weight_{i}": w for i, w in enumerate(self.weights)}
         named |= {f"bias_{i}": b for i, b in enumerate(self.biases)}
-        codes = [_STATUS.index(s) for s in self.status]
-        named |= {f"piece_{name}": getattr(self.piecewise_linear, name) for name in _RAMPS}
-        return named | {
-            "n_groups": np.array(self.n_groups),
-            "status": np.array(codes),
-            "losses": self.losses,
-        }
+        named |= {f"piece_{name}": getattr(self.piecewise_linear, name) for name in _PIECES}
+        codes = np.array([_STATUS.index(s) for s in self.status])
+        return named | {"n_groups": np.array(self.n_groups), "status": codes, "losses": self.losses}
 
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> Networks:
@@ -114,8 +107,7 @@ class Networks:
             int(arrays["n_groups"]),
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
-            # networks that were saved before there were piecewise_linear have none
-            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _RAMPS))
+            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _PIECES))
             if "piece_column" in arrays
             else NO_PIECES,
         )
@@ -130,8 +122,7 @@ class Networks:
         groups = np.asarray(z)
         if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
             raise InputError(
-                f"`z` must be {n} integer group codes, got dtype {groups.dtype}, shape "
-                f"{groups.shape}."
+                f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}."
             )
         groups = groups.astype(np.int64)
         if n and not 0 <= groups.min() <= groups.max() < self.n_groups:
@@ -145,9 +136,8 @@ class Networks:
     def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
         h = np.matmul(x, self.weights[0][:, self.n_groups :]) + self.biases[0][:, None]
         if self.n_groups:
-            h += self.weights[0][
-                :, groups
-            ]  # a one-hot row times the weights is a row of the weights
+            # a one-hot row times the weights is a row of the weights
+            h += self.weights[0][:, groups]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             np.maximum(h, 0.0, out=h)
             h = np.matmul(h, weight) + bias[:, None]
@@ -158,4 +148,4 @@ class Networks:
 
 
 _STATUS = ("ok", "diverged")
-_RAMPS = ("column", "low", "width")
+_PIECES = ("column", "low", "width")

@@ -1,10 +1,10 @@
-r"""PiecewiseLinear: what a column says, piece by piece, beside the column itself.
+r"""Piecewise-linear inputs: ramps of a column beside the column itself.
 
-A network of a few thin layers bends slowly in any one input: age, or a capital gain that is zero
+A small network learns sharp bends in one input slowly: in age, or in a capital gain that is zero
 for nine people of ten. Ramp r of column c is :math:`\mathrm{clip}((x_c - a_r) / w_r, 0, 1)`, so a
-linear layer on a column's piecewise_linear is any curve that is linear between its knots. Knots are
-the quantiles of the training rows; a value that many people share has a knot of its own, and the
-values next to it have, which lets the curve jump there. No label is looked at.
+linear layer on a column's ramps is any curve that is linear between its knots. Knots are quantiles
+of the training rows. A value that many people share gets a knot, and so do its neighbours, so the
+curve may jump there. Labels are not used.
 """
 
 from __future__ import annotations
@@ -18,17 +18,13 @@ from numpy.typing import NDArray
 __all__ = ["NO_PIECES", "PiecewiseLinear"]
 
 _ROWS = 100_000  # rows that the quantiles are taken from, at most
-# standard deviations: the width of a piece at least, so that a column may be scaled in single
-# precision
-_JUMP = 1e-3
-# with more columns than that of many values the rows are embeddings: no column means anything by
-# itself
-_COLUMNS = 64
+_JUMP = 1e-3  # least width of a piece, in standard deviations: float32 resolves it
+_COLUMNS = 64  # more columns of many values than this are an embedding and get no ramps
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """R piecewise_linear; arrays of length R.
+    """R ramps, each rising from 0 to 1 over one piece of one column; arrays of length R.
 
     Args:
         column: the column that each looks at.
@@ -37,9 +33,8 @@ class PiecewiseLinear:
 
     >>> income = np.r_[np.zeros(90), 1:11][:, None]
     >>> r = PiecewiseLinear.of(income, np.arange(100), 2)
-    >>> r.low.tolist(), r.encode(np.array([[0.0], [0.5], [7.0]], dtype=np.float32)).tolist()
-    ([0.0, 1.0, 5.0], [[0.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [7.0, 1.0, 1.0,
-    0.4000000059604645]])
+    >>> r.low.tolist(), r.encode(np.array([[0.0], [0.5], [5.0]])).tolist()
+    ([0.0, 1.0, 5.0], [[0.0, 0.0, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0], [5.0, 1.0, 1.0, 0.0]])
     """
 
     column: NDArray[np.int64]
@@ -51,15 +46,15 @@ class PiecewiseLinear:
 
     @staticmethod
     def of(X: NDArray[Any], rows: NDArray[np.integer[Any]], pieces: int) -> PiecewiseLinear:
-        """About `pieces` piecewise_linear for each column of more than two values, from the
-        training rows alone; none for embeddings.
+        """About `pieces` ramps for each column of more than two values; none for embeddings.
+
+        The knots come from the training rows alone.
         """
         if not pieces:
             return NO_PIECES
         some = np.sort(rows)[np.linspace(0, len(rows) - 1, min(_ROWS, len(rows))).astype(np.intp)]
-        knots = [
-            _knots(np.asarray(X[some, c], dtype=np.float32), pieces) for c in range(X.shape[1])
-        ]
+        columns = (np.asarray(X[some, c], dtype=np.float32) for c in range(X.shape[1]))
+        knots = [_knots(column, pieces) for column in columns]
         if sum(len(own) > 0 for own in knots) > _COLUMNS:
             return NO_PIECES
         column = np.repeat(np.arange(len(knots)), [max(len(own) - 1, 0) for own in knots])
@@ -69,16 +64,15 @@ class PiecewiseLinear:
         return PiecewiseLinear(column, low, width.astype(np.float32))
 
     def encode(self, x: NDArray[Any]) -> NDArray[np.float32]:
-        """[x | piecewise_linear], (n, d + R)."""
+        """The columns, then the ramps, (n, d + R)."""
         plain = np.asarray(x, dtype=np.float32)
         if not len(self):
             return plain
-        return np.concatenate(
-            [plain, np.clip((plain[:, self.column] - self.low) / self.width, 0.0, 1.0)], axis=1
-        )
+        ramps = np.clip((plain[:, self.column] - self.low) / self.width, 0.0, 1.0)
+        return np.concatenate([plain, ramps], axis=1)
 
     def unscaled(self, mean: NDArray[Any], scale: NDArray[Any]) -> PiecewiseLinear:
-        """The same piecewise_linear of x, where these are of (x − mean) / scale."""
+        """The same ramps for raw x, where these expect (x − mean) / scale."""
         own = scale[self.column]
         low = (self.low * own + mean[self.column]).astype(np.float32)
         return PiecewiseLinear(self.column, low, (self.width * own).astype(np.float32))

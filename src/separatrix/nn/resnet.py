@@ -1,9 +1,8 @@
-"""ResNet18 up to its 512 pooled features, from a weight file with torchvision's names; torchvision
-is not needed.
+"""ResNet18 up to its 512 pooled features, from a weight file, without torchvision.
 
-The weights are always the caller's: there is no initialisation here, so no network can be random by
-accident. Batch normalisation at inference is an affine map per channel and is folded into the
-convolution before it.
+The file has torchvision's names. There is no initialisation here, so no network can be random by
+accident. Batch normalisation is an affine map at inference and is folded into the convolution
+before it.
 """
 
 from __future__ import annotations
@@ -16,9 +15,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 
-from separatrix.errors import DataError, MissingExtraError
+from separatrix.errors import DataError
 
 __all__ = ["ResNet18", "cached_weights", "embedder", "load_weights"]
 
@@ -28,13 +29,6 @@ _EPS = 1e-5  # torchvision's batch normalisation
 def load_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a .pth (read without running any code in it) or .safetensors file."""
     if path.suffix == ".safetensors":
-        try:
-            from safetensors import SafetensorError
-            from safetensors.torch import load_file
-        except ImportError as error:
-            raise MissingExtraError(
-                f"{path.name} needs safetensors: pip install safetensors."
-            ) from error
         try:
             return dict(load_file(path))
         except SafetensorError as error:
@@ -51,9 +45,8 @@ def load_weights(path: Path) -> dict[str, Tensor]:
         raise DataError(
             f"{path} is not a weight file that torch can read ({error}). Get it again."
         ) from error
-    if not isinstance(weights, Mapping) or not all(
-        isinstance(value, Tensor) for value in weights.values()
-    ):
+    named = isinstance(weights, Mapping)
+    if not named or not all(isinstance(value, Tensor) for value in weights.values()):
         raise DataError(
             f"{path} must hold a state_dict (name → tensor), it holds a {type(weights).__name__}."
         )
@@ -89,19 +82,16 @@ class ResNet18:
         del self._weights
 
     def _folded(self, convolution: str, norm: str) -> tuple[Tensor, Tensor]:
-        names = [
-            f"{convolution}.weight",
-            *(f"{norm}.{part}" for part in ("weight", "bias", "running_mean", "running_var")),
-        ]
+        parts = ("weight", "bias", "running_mean", "running_var")
+        names = [f"{convolution}.weight", *(f"{norm}.{part}" for part in parts)]
         absent = [name for name in names if name not in self._weights]
         if absent:
             raise DataError(
                 f"The weights lack {', '.join(absent)}: they are not those of a ResNet18."
             )
         kernel, scale, shift, mean, variance = (self._weights[name].double() for name in names)
-        if kernel.ndim != 4 or {scale.shape, shift.shape, mean.shape, variance.shape} != {
-            kernel.shape[:1]
-        }:
+        shapes = {scale.shape, shift.shape, mean.shape, variance.shape}
+        if kernel.ndim != 4 or shapes != {kernel.shape[:1]}:
             raise DataError(
                 f"The weights of {convolution} and {norm} do not fit: "
                 f"{[tuple(kernel.shape), tuple(scale.shape)]}."

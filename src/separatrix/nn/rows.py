@@ -22,9 +22,8 @@ from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
 
-_IN_MEMORY = (
-    1 << 28
-)  # bytes of X that are copied to the device; more stay where they are and are read batch by batch
+# bytes of X that are copied to the device; more stay where they are and are read batch by batch
+_IN_MEMORY = 1 << 28
 _PROBE = 4_096  # rows that are looked at before all rows are
 
 Index = NDArray[np.int64]
@@ -36,8 +35,7 @@ class Rows:
 
     Args:
         x: network inputs (G, R, d_in).
-        spread: where each row of the loss finds its input among the R; None if they are the same
-            rows.
+        spread: which of the R inputs each row of the loss has; None if they are the same rows.
         y, z: codes (G, B).
         weight: (G, B), or None for all ones.
     """
@@ -71,16 +69,11 @@ class Feed:
         self.rows = [rows.astype(np.int64) for rows, _ in groups]
         self.random = [np.random.default_rng([seed, 1]) for _, seed in groups]
         self.sizes = np.array([len(rows) for rows in self.rows])
-        self.weight = (
-            None
-            if sample.weight is None
-            else (sample.weight / sample.weight.mean()).astype(np.float32)
-        )
-        self.sample, self.piecewise_linear, self.blind = (
-            sample,
-            piecewise_linear,
-            sample.n_groups if options.use_sensitive else 0,
-        )
+        self.weight: NDArray[np.float32] | None = None
+        if sample.weight is not None:
+            self.weight = (sample.weight / sample.weight.mean()).astype(np.float32)
+        self.sample, self.piecewise_linear = sample, piecewise_linear
+        self.blind = sample.n_groups if options.use_sensitive else 0
         width = int(self.sizes.max()) if self.batch is None else self.batch
         self.steps = int(-(-self.sizes.max() // width))
         self.width = width
@@ -107,25 +100,20 @@ class Feed:
         shape = (self.sample.n_labels, self.sample.n_groups)
         tables = np.zeros((len(self.rows), *shape))
         for table, rows in zip(tables, self.rows, strict=True):
-            np.add.at(
-                table,
-                (self.sample.y[rows], self.sample.z[rows]),
-                1.0 if self.weight is None else self.weight[rows],
-            )
+            weight = 1.0 if self.weight is None else self.weight[rows]
+            np.add.at(table, (self.sample.y[rows], self.sample.z[rows]), weight)
         return self._tensor(tables.astype(np.float32))
 
     def uniform(self, rows: int, columns: int) -> Tensor:
         """Numbers in [0, 1), (G, rows, columns): each lane's from its own generator."""
-        return self._tensor(
-            np.stack([random.random((rows, columns), dtype=np.float32) for random in self.random])
-        )
+        draws = [random.random((rows, columns), dtype=np.float32) for random in self.random]
+        return self._tensor(np.stack(draws))
 
     def epoch(self) -> Iterator[Rows]:
         """One pass over each lane's rows, shuffled."""
         if self.exact:
-            weight = self._tensor(
-                np.stack([self._count(self.code[rows], rows, 1)[0] for rows in self.rows])
-            )
+            once = [self._count(self.code[rows], rows, 1)[0] for rows in self.rows]
+            weight = self._tensor(np.stack(once))
             for _ in range(self.steps):
                 yield Rows(self.x, self.index, self.y, self.z, weight)
             return
@@ -153,38 +141,28 @@ class Feed:
         if hasattr(self, "x"):
             index = self._tensor(picked).reshape(-1)
             shape = picked.shape
-            x = self.x.index_select(0, index).view(*shape, -1)
-            y, z = (
-                self.y.index_select(0, index).view(shape),
-                self.z.index_select(0, index).view(shape),
-            )
+            x = self.x.index_select(0, index)
+            y, z = (codes.index_select(0, index).view(shape) for codes in (self.y, self.z))
         else:
             flat = picked.reshape(-1)
-            x = self._inputs(np.asarray(self.sample.X[flat]), self.sample.z[flat]).view(
-                *picked.shape, -1
-            )
+            x = self._inputs(np.asarray(self.sample.X[flat]), self.sample.z[flat])
             y, z = self._tensor(self.sample.y[picked]), self._tensor(self.sample.z[picked])
-        return Rows(x, None, y, z, w)
+        return Rows(x.view(*picked.shape, -1), None, y, z, w)
 
     def _count(self, code: Index, rows: Index, steps: int) -> NDArray[np.float32]:
         """How often each distinct row occurs in each step, (steps, distinct)."""
         size = len(self.spread)
         step = np.arange(len(code)) // self.width if steps > 1 else 0
         weight = None if self.weight is None else self.weight[rows]
-        return (
-            np.bincount(step * size + code, weight, steps * size)
-            .reshape(steps, size)
-            .astype(np.float32)
-        )
+        counts = np.bincount(step * size + code, weight, steps * size)
+        return counts.reshape(steps, size).astype(np.float32)
 
     def _limit(self, options: Options) -> int:
-        """Merging pays while the distinct rows are fewer than a batch, or few beside n where
-        batches are full.
-        """
+        """The most distinct rows that are worth merging: a batch, or n/16 for full batches."""
         return max(self.width, len(self.sample) // 16) if options.recipe.exact else self.width
 
     def _inputs(self, X: NDArray[Any], z: NDArray[np.int64]) -> Tensor:
-        """[Z|X] with Z one-hot, or X alone; X with its piecewise_linear."""
+        """[Z|X] with Z one-hot, or X alone; X with its ramps."""
         inputs = np.zeros((len(X), self.inputs), dtype=np.float32)
         inputs[:, self.blind :] = self.piecewise_linear.encode(X)
         if self.blind:
@@ -210,8 +188,8 @@ def distinct_rows(sample: Sample, use_sensitive: bool, limit: int) -> Merged | N
         return None
     X = np.asarray(sample.X)
     direction = np.random.default_rng(0).normal(size=X.shape[1])
-    # equal rows have equal projections: a sum per row, not a matrix product, whose order of
-    # summation depends on the row's place. That equal projections are equal rows is checked below.
+    # Equal rows have equal projections. A matrix product would sum in an order that depends on the
+    # row's place. That equal projections are equal rows is checked below.
     parts = [(X[a : a + 65_536] * direction).sum(1) for a in range(0, len(X), 65_536)]
     _, first, same_x = np.unique(np.concatenate(parts), return_index=True, return_inverse=True)
     if len(first) > limit or not np.array_equal(X[first[same_x]], X):

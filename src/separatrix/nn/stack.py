@@ -1,9 +1,7 @@
-"""One training run for a whole frontier: M networks, one per (λ, training rows, seed), as batched
-tensors.
+"""Train M networks, one per (λ, training rows, seed), as batched tensors in one run.
 
-Lanes never mix, so each network ends where it would have ended alone. They are trained in chunks
-that fit the cache (more at once is slower), one thread each, and the chunks run in parallel
-processes.
+Lanes never mix, so each network ends where it would have ended alone. They train in chunks that fit
+the cache (more at once is slower), one thread each; the chunks run in parallel processes.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def train(
 
     Returns:
         The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights
-        are NaN; the others do not notice.
+        are NaN; the others are not affected.
     """
     for lane in lanes:
         if lane.rows is not None and not len(lane.rows):
@@ -77,21 +75,14 @@ def train(
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
     with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
-        for result in Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")(
-            calls
-        ):
+        workers = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
+        for result in workers(calls):
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))
     return Networks(
-        tuple(
-            np.concatenate([t.weights[i] for t in trained])[order]
-            for i in range(len(trained[0].weights))
-        ),
-        tuple(
-            np.concatenate([t.biases[i] for t in trained])[order]
-            for i in range(len(trained[0].biases))
-        ),
+        tuple(np.concatenate(w)[order] for w in zip(*(t.weights for t in trained), strict=True)),
+        tuple(np.concatenate(b)[order] for b in zip(*(t.biases for t in trained), strict=True)),
         trained[0].n_groups,
         tuple(np.concatenate([t.status for t in trained])[order].tolist()),
         _pad([t.losses for t in trained])[order],
@@ -110,11 +101,9 @@ def _rows(lanes: Sequence[Lane], n: int) -> NDArray[np.intp]:
 
 
 def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
-    """Lanes to train together: those that share rows and seed share their batches; the rest is
-    packed by epoch length.
+    """Lanes to train together: those with equal rows and seed, the rest by epoch length.
 
-    The answer depends on the lanes alone, never on the number of processes, so that a run gives the
-    same bits on any.
+    The answer does not depend on the number of processes, so that a run gives the same bits on any.
 
     Args:
         lanes: the lanes.
@@ -126,13 +115,10 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     """
     alike: dict[tuple[int, bytes], list[int]] = {}
     for i, lane in enumerate(lanes):
-        alike.setdefault(
-            (lane.seed, b"" if lane.rows is None else np.asarray(lane.rows).tobytes()), []
-        ).append(i)
+        rows_key = b"" if lane.rows is None else np.asarray(lane.rows).tobytes()
+        alike.setdefault((lane.seed, rows_key), []).append(i)
     parts: list[list[int]] = []
-    few: dict[
-        int, list[int]
-    ] = {}  # by updates per epoch: lanes that stand still would need their own clocks
+    few: dict[int, list[int]] = {}  # by updates per epoch: all lanes of a chunk step together
     for group in alike.values():
         rows = lanes[group[0]].rows
         size = n if rows is None else len(rows)
@@ -163,18 +149,14 @@ def _train_chunk(
         watch = _Watch(sample, held, options, piecewise_linear)
     feed = Feed(sample, lanes, options, not per_row, piecewise_linear)
     seeds = [lane.seed for lane in lanes]
-    layers = Layers(
-        (feed.inputs, *recipe.hidden, sample.n_labels), seeds, options.device, blind=feed.blind
-    )
+    widths = (feed.inputs, *recipe.hidden, sample.n_labels)
+    layers = Layers(widths, seeds, options.device, blind=feed.blind)
     adam = Adam(layers.flat)
-    against = (
-        None
-        if adversary is None
-        else _Against(adversary, recipe.hidden[-1], sample, seeds, options.device)
-    )
-    trade_off = torch.tensor(
-        [lane.trade_off for lane in lanes], dtype=torch.float64, device=options.device
-    )
+    against = None
+    if adversary is not None:
+        against = _Against(adversary, recipe.hidden[-1], sample, seeds, options.device)
+    trade_off = torch.tensor([lane.trade_off for lane in lanes], dtype=torch.float64)
+    trade_off = trade_off.to(options.device)
     cells = feed.cells().expand(m, -1, -1)
     memory: dict[str, Tensor] = {}
     epochs = _epochs(options, feed.steps)
@@ -244,11 +226,8 @@ def _backward(layers: Layers, batch: Batch, rows: Rows, value: Tensor) -> None:
         inputs = rows.x.shape[1]
         down[0] = down[0].new_zeros(*down[0].shape[:2], inputs).index_add_(2, rows.spread, down[0])
         if used:
-            down[1] = (
-                down[1]
-                .new_zeros(len(down[1]), inputs, down[1].shape[2])
-                .index_add_(1, rows.spread, down[1])
-            )
+            merged = down[1].new_zeros(len(down[1]), inputs, down[1].shape[2])
+            down[1] = merged.index_add_(1, rows.spread, down[1])
     layers.backward(*down)
 
 
@@ -272,19 +251,15 @@ class _Against:
             parameters = [p.detach().requires_grad_() for p in self.layers.parameters()]
             seen.adversary = partial(self.layers.call, parameters=parameters)
             gradients = torch.autograd.grad(self.adversary.loss(seen).sum(), parameters)
-            self.adam.step(
-                torch.cat([g.reshape(-1) for g in gradients]),
-                self.adversary.learning_rate * schedule,
-            )
+            flat = torch.cat([g.reshape(-1) for g in gradients])
+            self.adam.step(flat, self.adversary.learning_rate * schedule)
 
     def judge(self, x: Tensor) -> Tensor:
         return self.layers.call(x, self.layers.parameters())
 
 
 class _Watch:
-    """Early stopping: each lane's best weights, by its objective on rows that it is not trained
-    on.
-    """
+    """Early stopping: keeps each lane's best weights, judged on rows held out from training."""
 
     def __init__(
         self, sample: Sample, held: list[Lane], options: Options, piecewise_linear: PiecewiseLinear
@@ -295,15 +270,14 @@ class _Watch:
         (self.rows,) = feed.epoch()
         self.cells = feed.cells().expand(len(held), -1, -1)
         self.feed = feed
-        self.trade_off = torch.tensor(
-            [min(lane.trade_off, 1.0) for lane in held], device=options.device
-        )
+        shares = [min(lane.trade_off, 1.0) for lane in held]
+        self.trade_off = torch.tensor(shares, device=options.device)
         self.best = torch.full_like(self.trade_off, torch.inf)
         self.waited = torch.zeros_like(self.trade_off)
         self.kept: list[Tensor] = []
 
     def finished(self, layers: Layers) -> bool:
-        """Style at the held-out rows; True when every lane has waited long enough."""
+        """Evaluate the held-out rows; True when every lane has waited long enough."""
         view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
         cell, table = view.table()
         task, violation = view.cross_entropy().value, cmi_term(view.p, cell, table).value
@@ -313,9 +287,8 @@ class _Watch:
         self.waited = torch.where(better, 0.0, self.waited + 1)
         now = [p.clone() for p in layers.parameters()]
         mask = better.view(-1, 1, 1)
-        self.kept = [
-            torch.where(mask, new, old) for new, old in zip(now, self.kept or now, strict=True)
-        ]
+        pairs = zip(now, self.kept or now, strict=True)
+        self.kept = [torch.where(mask, new, old) for new, old in pairs]
         return bool((self.waited >= self.patience).all())
 
     def restore(self, layers: Layers) -> None:
@@ -327,9 +300,8 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
     """Nine tenths of each lane's rows to train on, one tenth to watch."""
     train, held = [], []
     for lane in lanes:
-        rows = np.random.default_rng([lane.seed, 2]).permutation(
-            np.arange(n) if lane.rows is None else lane.rows
-        )
+        own = np.arange(n) if lane.rows is None else lane.rows
+        rows = np.random.default_rng([lane.seed, 2]).permutation(own)
         cut = max(len(rows) // 10, 1)
         train.append(lane._replace(rows=np.sort(rows[cut:])))
         held.append(lane._replace(rows=np.sort(rows[:cut])))
@@ -337,27 +309,15 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
 
 
 def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networks:
-    finite = (
-        torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()])
-        .all(0)
-        .cpu()
-        .numpy()
-    )
-    finite &= ~np.isinf(losses).any(1)
-    weights = [
-        w.cpu().numpy()
-        for w in (*layers.weights[:-1], layers.weights[-1].transpose(1, 2).contiguous())
-    ]
+    whole = torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()])
+    finite = whole.all(0).cpu().numpy() & ~np.isinf(losses).any(1)
+    head = layers.weights[-1].transpose(1, 2).contiguous()
+    weights = [w.cpu().numpy() for w in (*layers.weights[:-1], head)]
     biases = [b.flatten(1).cpu().numpy() for b in layers.biases]
     for array in (*weights, *biases):
         array[~finite] = np.nan
-    return Networks(
-        tuple(weights),
-        tuple(biases),
-        blind,
-        tuple("ok" if f else "diverged" for f in finite),
-        losses,
-    )
+    status = tuple("ok" if f else "diverged" for f in finite)
+    return Networks(tuple(weights), tuple(biases), blind, status, losses)
 
 
 def _epochs(options: Options, steps: int) -> int:
@@ -373,7 +333,7 @@ def _one_thread(
     per_row: bool,
     piecewise_linear: PiecewiseLinear,
 ) -> Networks:
-    """Threads inside small products only contend: up to 50 times slower was seen."""
+    """Train with one thread: more of them inside small products are up to 50 times slower."""
     before = torch.get_num_threads()
     try:
         if options.device == "cpu":
@@ -386,18 +346,16 @@ def _one_thread(
 @contextmanager
 def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr: call what it gives once per chunk. Silent unless asked for."""
-    with Progress(
-        console=Console(stderr=True), disable=not options.progress, transient=True
-    ) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, disable=not options.progress, transient=True) as progress:
         task = progress.add_task("training", total=total)
         yield lambda: progress.advance(task)
 
 
 def _pad(losses: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     width = max(part.shape[1] for part in losses)
-    return np.concatenate(
-        [
-            np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan)
-            for part in losses
-        ]
-    )
+    padded = [
+        np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan)
+        for part in losses
+    ]
+    return np.concatenate(padded)

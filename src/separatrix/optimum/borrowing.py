@@ -2,7 +2,8 @@ r"""ROC curves of small groups that borrow from the pooled one, as strongly as t
 
 The rates of a threshold in a cell (y, z) of n_{yz} rows are pulled towards those of all groups,
 
-.. math:: \tilde r_{yz}(t) = \frac{n_{yz} \hat r_{yz}(t) + m_{yz} \bar r_y(t - δ_z)}{n_{yz} + m_{yz}},
+.. math:: \tilde r_{yz}(t) =
+          \frac{n_{yz} \hat r_{yz}(t) + m_{yz} \bar r_y(t - δ_z)}{n_{yz} + m_{yz}},
 
 which is the posterior mean if the groups' rates are Beta distributed around the pooled ones with m
 pseudo-rows. Groups of other base rates have other scores even if they are separated: the pooled
@@ -11,12 +12,12 @@ curve is shifted by δ_z, the log odds of the group's base rate, so that odds ra
 m is estimated by moments. With Q_z the mean over the pooled deciles t of
 :math:`n_{yz} (\hat r_{yz}(t) - \bar r_y(t))^2 / \bar r_y (1 - \bar r_y)`, G groups and N rows,
 
-.. math:: ρ_y = \frac{\max(\sum_z Q_z - (G-1), 0) + \sqrt{2 (G-1)}}{N - \sum_z n_{yz}^2 / N},
+.. math:: ρ_y = \frac{\max(\sum_z Q_z - (G-1), 0) + 2 \sqrt{2 (G-1)}}{N - \sum_z n_{yz}^2 / N},
           \qquad \frac{1}{m_{yz} + 1} = \max\Bigl(ρ_y, \frac{Q_z - 1}{n_{yz}}\Bigr).
 
-The root is one standard error of ΣQ: groups are taken to differ a little more than they seem to,
-since too much borrowing breaks a promise and too little only costs. The second term frees a group
-that is unlike the others.
+The last root is the standard error of ΣQ: groups are taken to differ more than they seem to, since
+too much borrowing breaks a promise and too little only costs. The second term frees a group that is
+unlike the others.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["GroupCurves", "group_curves_borrowing"]
 
 Array = NDArray[np.float64]
 _ATOMS = 200  # of the pooled curve
-_CAUTION = 1.0  # standard errors by which groups are taken to differ more than they seem to
+_CAUTION = 2.0  # standard errors by which groups are taken to differ more than they seem to
 _CLIP = 1e-9  # scores closer to 0 or 1 than this have no log odds of their own
 
 
@@ -81,7 +82,7 @@ def group_curves_borrowing(
     per_row = total.sum(1) / np.maximum(rows.sum(1), 1.0)  # weight of an effective row
     shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
-    whole = (rows > 0).all(1)  # a group that lacks a label has no curve to pull
+    whole = np.asarray((rows > 0).all(1))  # a group that lacks a label has no curve to pull
     borrowed = np.zeros((groups, 2))
     if borrow and whole.sum() > 1:
         for label in range(2):
@@ -116,7 +117,11 @@ def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) 
         q[here] += rows[here] * (own - pooled) ** 2 / max(pooled * (1.0 - pooled), 1e-9) / len(cuts)
     n, free = rows[here].sum(), here.sum() - 1
     spare = n - (rows[here] ** 2).sum() / n
-    rho = (max(q.sum() - free, 0.0) + _CAUTION * np.sqrt(2.0 * free)) / spare if free and spare > 0 else 1.0
+    rho = (
+        (max(q.sum() - free, 0.0) + _CAUTION * np.sqrt(2.0 * free)) / spare
+        if free and spare > 0
+        else 1.0
+    )
     each = np.clip(np.maximum(rho, (q - 1.0) / np.maximum(rows, 1.0)), 1e-9, 1.0)
     return np.where(here, 1.0 / each - 1.0, 0.0)
 

@@ -1,5 +1,4 @@
-"""Polygons around the sets C_v of `certified`: half-planes, the corners that are still too high,
-and how to cut them off.
+"""Polygons around the sets C_v of `certified`: half-planes, and how to cut off high corners.
 
 A new half-plane comes from a point of the frontier. The quick way takes it between the places of
 the corner's neighbours in the plane of ξ (explicit, see `geometry`); the sure way takes the point
@@ -28,36 +27,29 @@ _CLOSE = 1e-3  # in the logarithm of the price of v: the half-plane is off by th
 
 
 class Search:
-    """The half-planes found so far and the best point, per level of v."""
+    """The half-planes found so far and the best point, for each level of v."""
 
     def __init__(self, regions: Regions, levels: Array, tolerance: float) -> None:
         self.regions, self.levels, self.tolerance = regions, levels, tolerance
-        self.plane: list[list[Array]] = [
-            [] for _ in levels
-        ]  # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
+        # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
+        self.plane: list[list[Array]] = [[] for _ in levels]
         self.top: list[tuple[float, Array] | None] = [None] * len(levels)
-        self.tried: list[set[float]] = [
-            set() for _ in levels
-        ]  # angles that `_toward` was asked for
+        # angles that `_toward` was asked for
+        self.tried: list[set[float]] = [set() for _ in levels]
 
     def start(self, pending: NDArray[np.intp]) -> None:
-        """Walk along a few paths in the plane of ξ, and note where each level is first passed (or
-        the end of the path).
-        """
+        """Note where each level is first passed along a few paths in the plane of ξ."""
         tau, log_rho = np.meshgrid(_TAU, _LOG_RHO, indexing="ij")
-        profile = self._violation(np.stack([tau.ravel(), log_rho.ravel()], axis=1)).reshape(
-            tau.shape
-        )
+        places = np.stack([tau.ravel(), log_rho.ravel()], axis=1)
+        profile = self._violation(places).reshape(tau.shape)
         above = profile[:, :, None] > self.levels[pending]
         first = np.where(above.any(1), above.argmax(1), len(_LOG_RHO) - 1)  # (path, level)
         path, level = np.indices(first.shape).reshape(2, -1)
         step = np.maximum(first.ravel(), 1)
         inner = np.stack([_TAU[path], _LOG_RHO[step - 1]], axis=1)
         outer = np.stack([_TAU[path], _LOG_RHO[step]], axis=1)
-        v_inner, v_outer = profile[path, step - 1], profile[path, step]
-        self._add_places(
-            pending[level], self._cross(inner, outer, v_inner, v_outer, self.levels[pending[level]])
-        )
+        ends = inner, outer, profile[path, step - 1], profile[path, step]
+        self._add_places(pending[level], self._cross(*ends, self.levels[pending[level]]))
 
     def inherit(self, new: NDArray[np.intp], solved: NDArray[np.intp], rates: Array) -> None:
         """Begin new levels with what their solved neighbours know.
@@ -74,11 +66,8 @@ class Search:
                 shifted[:, 2] += self.levels[j] - self.levels[k]
                 self.plane[j] += list(shifted)
             if a < j:
-                weight = (
-                    (self.levels[j] - self.levels[a]) / (self.levels[b] - self.levels[a])
-                    if b > j
-                    else 0.0
-                )
+                v_a, v_j, v_b = self.levels[[a, j, b]]
+                weight = (v_j - v_a) / (v_b - v_a) if b > j else 0.0
                 x = (1.0 - weight) * rates[a] + weight * rates[b]
                 mean = (x * self.regions.share).sum(0)
                 if rates_violation(x, self.regions.mass) <= self.levels[j]:
@@ -95,10 +84,8 @@ class Search:
         data: tuple[list[Array], list[Array]] = ([], [])
         for j in pending.tolist():
             planes, lines, angle = self._polygon(j)
-            high = (
-                rates_utility(_corner(lines[:-1], lines[1:]), self.regions.prior)
-                > best[j] + self.tolerance
-            )
+            utility = rates_utility(_corner(lines[:-1], lines[1:]), self.regions.prior)
+            high = utility > best[j] + self.tolerance
             bounds = np.r_[0.0, angle, np.pi / 2]
             high &= np.diff(bounds) > 4 * _PARALLEL
             if not high.any():
@@ -116,15 +103,8 @@ class Search:
             if not (by_place | by_normal).any():
                 continue
             self.tried[j].update(halfway[by_normal].round(9).tolist())
-            gap = np.stack(
-                [
-                    np.column_stack(
-                        [ends[k : len(ends) - 1 + k, 3:], bounds[k : len(bounds) - 1 + k]]
-                    )
-                    for k in (0, 1)
-                ],
-                1,
-            )
+            with_angle = np.column_stack([ends[:, 3:], bounds])
+            gap = np.stack([with_angle[:-1], with_angle[1:]], 1)
             middle = np.column_stack([halfway, (ends[1:, :3] + ends[:-1, :3]) / 2])
             for which, rows, chosen in ((0, gap, by_place), (1, middle, by_normal)):
                 data[which].extend(rows[chosen])
@@ -153,22 +133,17 @@ class Search:
         plane = np.array(self.plane[j]).reshape(-1, 7)
         length = np.hypot(plane[:, 0], plane[:, 1])
         angle = np.arctan2(plane[:, 1], -plane[:, 0])
-        usable = np.flatnonzero(
-            (length > 0) & (angle > _PARALLEL) & (angle < np.pi / 2 - _PARALLEL)
-        )
+        inside = (angle > _PARALLEL) & (angle < np.pi / 2 - _PARALLEL)
+        usable = np.flatnonzero((length > 0) & inside)
         order = usable[np.argsort(angle[usable], kind="stable")]
         unit = plane[order, :3] / length[order, None]
         kept: list[int] = []
         sides: list[Line] = [(-1.0, 0.0, 0.0)]
-        for i, line in [
-            *zip(order.tolist(), map(tuple, unit.tolist()), strict=True),
-            (-1, (0.0, 1.0, 1.0)),
-        ]:
+        found = zip(order.tolist(), map(tuple, unit.tolist()), strict=True)
+        for i, line in [*found, (-1, (0.0, 1.0, 1.0))]:
             while kept:
                 if i >= 0 and angle[i] - angle[kept[-1]] < _PARALLEL:
-                    if line[2] - 0.5 * (line[0] + line[1]) >= sides[-1][2] - 0.5 * (
-                        sides[-1][0] + sides[-1][1]
-                    ):
+                    if _slack(line) >= _slack(sides[-1]):
                         break  # the one that is kept already is the tighter of the two
                 elif not _hidden(sides[-2], sides[-1], line):
                     break
@@ -180,8 +155,7 @@ class Search:
         return plane[kept], np.array([*sides, (0.0, 1.0, 1.0)]), angle[kept]
 
     def _toward(self, level: NDArray[np.intp], guess: Array) -> None:
-        """Add the point of each level whose normal has the given angle, from a guess (angle, log
-        length, logit x̄).
+        """Add each level's point with the normal's angle of a guess (angle, log length, logit x̄).
 
         Along a fixed direction the violation rises with the normal's length, since the length is
         the price of v: bracket, then regula falsi in log v. Where v jumps across the level, the
@@ -189,9 +163,8 @@ class Search:
         convexity has no more than the level.
         """
         n = len(level)
-        direction = (
-            np.stack([-np.cos(guess[:, 0]), np.sin(guess[:, 0])], axis=1) / self.regions.prior
-        )
+        direction = np.stack([-np.cos(guess[:, 0]), np.sin(guess[:, 0])], axis=1)
+        direction = direction / self.regions.prior
         want = np.log(self.levels[level])
         at, mean = guess[:, 1].copy(), expit(guess[:, 2:4])
         low, high = np.full(n, -np.inf), np.full(n, np.inf)
@@ -211,13 +184,8 @@ class Search:
             f_low[b] = np.where(side[b] == 1, f_low[b] / 2, f_low[b])
             low[a], f_low[a], under_x[a], side[a] = at[a], f[under], x[under], -1
             high[b], f_high[b], over_x[b], side[b] = at[b], f[~under], x[~under], 1
-            done = (
-                (under & (f > -2e-3))
-                | (high[todo] - low[todo] < _CLOSE)
-                | (low[todo] > 14.0)
-                | (high[todo] < -25.0)
-            )
-            todo = todo[~done]
+            done = (under & (f > -2e-3)) | (high[todo] - low[todo] < _CLOSE)
+            todo = todo[~(done | (low[todo] > 14.0) | (high[todo] < -25.0))]
             if not len(todo):
                 break
             lo, h = low[todo], high[todo]
@@ -225,22 +193,17 @@ class Search:
             with np.errstate(invalid="ignore"):
                 falsi = (lo * f_high[todo] - h * f_low[todo]) / (f_high[todo] - f_low[todo])
                 falsi = np.clip(falsi, lo + 0.02 * (h - lo), h - 0.02 * (h - lo))
-                falsi = (
-                    (lo + h) / 2 if turn % 3 == 2 else falsi
-                )  # v may jump: then halving is what converges
-            at[todo] = np.where(
-                both, falsi, np.where(np.isfinite(lo), lo + step[todo], h - step[todo])
-            )
+                # v may jump, and then only halving converges
+                falsi = (lo + h) / 2 if turn % 3 == 2 else falsi
+            stepped = np.where(np.isfinite(lo), lo + step[todo], h - step[todo])
+            at[todo] = np.where(both, falsi, stepped)
             step[todo] *= 2.0
         found = np.flatnonzero(np.isfinite(low))
         v_low, v_high = (rates_violation(x[found], self.regions.mass) for x in (under_x, over_x))
         level_v = self.levels[level[found]]
-        share = np.divide(
-            level_v - v_low,
-            v_high - v_low,
-            out=np.zeros(len(found)),
-            where=np.isfinite(high[found]) & (v_high > level_v),
-        )
+        jump = np.isfinite(high[found]) & (v_high > level_v)
+        share = np.zeros(len(found))
+        np.divide(level_v - v_low, v_high - v_low, out=share, where=jump)
         mixed = under_x[found] + share[:, None, None] * (over_x[found] - under_x[found])
         kappa = np.exp(low[found])[:, None] * direction[found]
         self._add(level[found], kappa, under_x[found], mixed)
@@ -262,12 +225,14 @@ class Search:
         return np.arctan2(normal[:, 1], -normal[:, 0])
 
     def _between(self, ends: Array, level: Array) -> tuple[NDArray[np.intp], Array]:
-        """Places of the given violation whose normals lie between those of the two ends (n, 2, [τ,
-        log ρ, angle]).
+        """Places of the given violation with normals between those of the two `ends`.
 
-        The curve of constant violation that joins the ends crosses the perpendicular bisector; it
-        may do so more than once, so look where the normal is right. Where the level is not passed
-        there, a place with the right normal will do: its half-plane is as valid, only less tight.
+        The curve of constant violation that joins the ends crosses their perpendicular bisector,
+        maybe more than once: take crossings with a right normal. Where the level is not passed,
+        take a place with the right normal: its half-plane is valid, only less tight.
+
+        Args:
+            ends: (n, 2, [τ, log ρ, angle]).
 
         Returns:
             which of the n gaps each place is for, and the places.
@@ -281,29 +246,25 @@ class Search:
         here, k = np.nonzero(over[:, 1:] != over[:, :-1])
         flip = over[here, k]  # the inner end is the one with the smaller violation
         inner, outer = k + flip, k + 1 - flip
-        found = self._cross(
-            places[here, inner], places[here, outer], v[here, inner], v[here, outer], level[here]
-        )
+        ends_v = v[here, inner], v[here, outer]
+        found = self._cross(places[here, inner], places[here, outer], *ends_v, level[here])
         angle = self._angle(found)
         right = (angle > ends[here, 0, 2] + _PARALLEL) & (angle < ends[here, 1, 2] - _PARALLEL)
         here, found = here[right], found[right]
         other = np.setdiff1d(np.arange(len(a)), here)
         spare = places[other]
-        off = (
-            self._angle(spare.reshape(-1, 2)).reshape(len(other), len(_OFFSETS))
-            - ends[other, :, 2].mean(1)[:, None]
-        )
+        off = self._angle(spare.reshape(-1, 2)).reshape(len(other), len(_OFFSETS))
+        off = off - ends[other, :, 2].mean(1)[:, None]
         spare = spare[np.arange(len(other)), np.abs(off).argmin(1)]
         return np.r_[here, other], np.concatenate([found, spare])
 
     def _cross(
         self, inner: Array, outer: Array, v_inner: Array, v_outer: Array, level: Array
     ) -> Array:
-        """Where the segment from `inner` to `outer` passes the level, from below: regula falsi
-        (Illinois) in √v.
+        """Where the segment from `inner` to `outer` passes the level, from below.
 
-        √v is close to linear. Where the segment does not pass the level, the end that is closer to
-        it.
+        Regula falsi (Illinois) in √v, which is close to linear. Where the segment does not pass the
+        level, the end that is closer to it.
         """
         root = np.sqrt(level)
         low, high = np.zeros(len(level)), np.ones(len(level))
@@ -316,10 +277,8 @@ class Search:
                 break
             a, b, fa, fb = low[todo], high[todo], f_low[todo], f_high[todo]
             at = np.clip((a * fb - b * fa) / (fb - fa), a + 1e-3 * (b - a), b - 1e-3 * (b - a))
-            f = (
-                np.sqrt(self._violation(inner[todo] + at[:, None] * (outer - inner)[todo]))
-                - root[todo]
-            )
+            place = inner[todo] + at[:, None] * (outer - inner)[todo]
+            f = np.sqrt(self._violation(place)) - root[todo]
             under = f <= 0
             f_low[todo] = np.where(under, f, np.where(side[todo] == 1, fa / 2, fa))
             f_high[todo] = np.where(under, np.where(side[todo] == -1, fb / 2, fb), f)
@@ -345,9 +304,8 @@ class Search:
         v = rates_violation(feasible, self.regions.mass)
         utility = rates_utility(self.regions.mean(feasible), self.regions.prior)
         for i, j in enumerate(level.tolist()):
-            self.plane[j].append(
-                np.array([*normals[i], offsets[i] + self.levels[j], *eta[i], *where[i]])
-            )
+            offset = offsets[i] + self.levels[j]
+            self.plane[j].append(np.array([*normals[i], offset, *eta[i], *where[i]]))
             top = self.top[j]
             if v[i] <= self.levels[j] and (top is None or utility[i] > top[0]):
                 self.top[j] = (float(utility[i]), feasible[i])
@@ -356,8 +314,8 @@ class Search:
 def _xi(place: Array) -> Array:
     """ξ = (τ − ρ e^{−τ/2}, τ + ρ e^{τ/2}) of the place (τ, log ρ).
 
-    For fixed τ a path from the diagonal, where U ignores everything, to a linear objective; the
-    paths fan out without crossing and fill the half-plane ξ₁ > ξ₀.
+    For fixed τ this is a path from the diagonal, where U is constant, to a linear objective. The
+    paths do not cross and fill the half-plane ξ₁ > ξ₀.
     """
     tau, rho = place[:, 0], np.exp(place[:, 1])
     return np.stack([tau - rho * np.exp(-tau / 2), tau + rho * np.exp(tau / 2)], axis=1)
@@ -372,10 +330,13 @@ def _meet(first: Array, second: Array) -> Array:
     return np.stack([s, t], axis=1)
 
 
+def _slack(line: Line) -> float:
+    """How far the line is from the centre (½, ½) of the square."""
+    return line[2] - 0.5 * (line[0] + line[1])
+
+
 def _hidden(first: Line, middle: Line, last: Line) -> bool:
-    """Whether `middle` does not cut the corner of its neighbours (their normals in order, less than
-    π apart).
-    """
+    """Whether `middle` does not cut the corner of its neighbours (normals less than π apart)."""
     det = first[0] * last[1] - first[1] * last[0]
     s = (first[2] * last[1] - first[1] * last[2]) / det
     t = (first[0] * last[2] - first[2] * last[0]) / det
@@ -383,9 +344,7 @@ def _hidden(first: Line, middle: Line, last: Line) -> bool:
 
 
 def _corner(first: Array, second: Array) -> Array:
-    """Where neighbouring sides of the polygon meet, brought into the unit square; below the
-    diagonal u counts as 0.
-    """
+    """Where neighbouring sides of the polygon meet, in the unit square; 0 below the diagonal."""
     corner = np.clip(_meet(first, second), 0.0, 1.0)
     corner[corner[:, 1] < corner[:, 0]] = 0.0
     return corner

@@ -1,5 +1,4 @@
-r"""Noise-aware channels: of all channels of a given utility, the one that will show the least
-violation on unseen rows.
+r"""Noise-aware channels: the least expected violation on unseen rows at a given utility.
 
 An audit of n unseen rows sees v plus the sampling error of the rates r[y,z,u] = E[q_u | y, z]. A
 second-order expansion of v in the rates gives its mean,
@@ -7,18 +6,16 @@ second-order expansion of v in the rates gives its mean,
 .. math:: v + \frac{1}{2} \Big(\frac{1}{n_{fit}} + \frac{1}{n}\Big)
           \sum_{y,z,u} (1 - p(z|y)) \frac{\mathrm{Var}(q_u | y, z)}{p(u|y)},
 
-the first share for the channel that was fitted to n_fit rows, the second for the rows that audit
-it. A hard rule has the largest variance that its rates allow, a posterior has less: what exact
-separation on the fitted rows cannot reach on unseen ones, softer decisions can. Both are
-softmax(W_z p + b_z).
+one share for the n_fit rows that the channel is fitted to, one for the rows of the audit. A hard
+rule has the largest variance that its rates allow; softer decisions have less, and so a smaller
+violation on unseen rows. Both are softmax(W_z p + b_z).
 
-Of two labels, p is here the posterior that the same likelihoods have where both are equally common
-in the group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, and the error
-counts the variance of h within each label alike, however rare the label: the best h is linear in
-f_1 / (f_0 + f_1), which is that posterior, while the plain one hardly moves where a label is rare
-(on Bank it has half the utility at a small violation). Of many labels the same holds, but
-posteriors of rare labels are too inexact to be divided by their frequency (on ACS 1 to 5 % is
-lost): there p stays as it is.
+For two labels, p is here the posterior that the same likelihoods have if both labels are equally
+common in the group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, and the
+error counts the variance of h within each label alike, also of a rare one. So the best h is linear
+in f_1 / (f_0 + f_1), which is that posterior; the plain one hardly moves where a label is rare (on
+Bank it has half the utility at a small violation). For more labels p stays as it is: posteriors of
+rare labels are too inexact to be divided by their frequency (on ACS this loses 1 to 5 %).
 """
 
 from __future__ import annotations
@@ -39,11 +36,10 @@ __all__ = ["noise_aware_channels"]
 Array = NDArray[np.float64]
 _HARDEST = 512.0
 _FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most
-_BINS = 2048  # of the score of two labels: a quarter of the width of the hardest channel's step
+_BINS = 2048  # of the score for two labels: a quarter of the width of the hardest channel's step
 _SAME = 1e-9  # between two shares
 _NOTHING = 1e-9  # nats
-# soft to sharp, each the start of the next; always these, so that a channel does not depend on
-# which others are asked for
+# soft to sharp, each the start of the next; fixed, so that no channel depends on the others asked
 _LADDER = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 
 
@@ -59,16 +55,14 @@ def noise_aware_channels(
     shrinkage: float = 300.0,
     steps: int = 200,
 ) -> list[SoftmaxChannel]:
-    """One channel per share: utility share · `reference`, least violation expected of as many
-    unseen rows.
+    """One channel per share: utility share · `reference`, least violation on as many new rows.
 
     Args:
         p: posteriors (n, K).
         y, z: codes of labels and groups, each from 0.
         shares: of the reference; 0 is a constant, the law of the labels.
         groups: the groups, in the order of their codes.
-        reference: a utility in nats; by default that of the rule "the label whose posterior exceeds
-            its mean the most".
+        reference: a utility in nats; by default that of the label with the most p − mean of p.
         sample_weight: weight per row.
         shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows
             where (W, b) has the size of its start: sharp and soft channels are pulled alike. Each
@@ -103,9 +97,7 @@ def noise_aware_channels(
 def _prior(
     y: NDArray[Any], z: NDArray[Any], w: Array | None, shape: tuple[int, int], rows: float
 ) -> Array:
-    """P(y | z) as if each group had so many more rows of the law of all; no label is without
-    mass.
-    """
+    """P(y | z) with so many more rows of the overall law in each group; no label has mass 0."""
     counts = np.zeros(shape)
     np.add.at(counts, (z, y), 1.0 if w is None else w * w.sum() / (w**2).sum())
     law = (counts.sum(0) + 1.0) / (counts.sum() + shape[1])
@@ -122,11 +114,9 @@ def _binned(p: Array, w: Array, cell: NDArray[np.intp]) -> tuple[Array, Array, N
 
 
 class _Problem:
-    """The rows sorted by (group, label); u, v and the sampling error of a channel on them, with
-    gradients.
+    """The rows sorted by (group, label); u, v and sampling error of a channel, with gradients.
 
-    Of two labels, rows of one group and label whose scores fall into one of many bins are one row
-    with their weight.
+    For two labels, the rows of one group, label and bin of the score are merged into one.
     """
 
     def __init__(
@@ -134,7 +124,7 @@ class _Problem:
     ) -> None:
         self.k, self.groups = p.shape[1], int(z.max()) + 1
         weight = np.ones(len(p)) if w is None else w
-        if not weight.all():  # a row that weighs nothing is no row
+        if not weight.all():  # rows of weight 0 are left out
             p, y, z, weight = (column[weight > 0] for column in (p, y, z, weight))
         self.n = float(weight.sum() ** 2 / (weight**2).sum())  # Kish: as many rows of equal weight
         cell = z.astype(np.intp) * self.k + y
@@ -147,16 +137,13 @@ class _Problem:
         cells = cell[self.first]
         self.of_row = np.repeat(np.arange(len(cells)), np.diff(self.first, append=len(p)))
         self.y, self.z = cells % self.k, cells // self.k
-        self.mass = np.add.reduceat(
-            self.w, self.first, axis=0
-        )  # (cells, 1), as many in all as there are rows
+        self.mass = np.add.reduceat(self.w, self.first, axis=0)  # (cells, 1), sums to n
         self.of_label = self._per_label(self.mass)
         self.rest = 1.0 - self.mass / self.of_label[self.y]  # 1 − p(z|y)
         self.scale, self.shrinkage = 2.0 / self.n, shrinkage / self.n
         ends = np.searchsorted(cell // self.k, np.arange(self.groups + 1))
-        self.slices = [
-            (g, slice(ends[g], ends[g + 1])) for g in range(self.groups) if ends[g] < ends[g + 1]
-        ]
+        slices = [(g, slice(ends[g], ends[g + 1])) for g in range(self.groups)]
+        self.slices = [(g, rows) for g, rows in slices if rows.start < rows.stop]
         self.mean = (self.w * self.p).sum(0) / self.n
 
     def _per_label(self, values: Array) -> Array:
@@ -194,7 +181,7 @@ class _Problem:
         return q
 
     def measure(self, theta: Array) -> tuple[float, float, float]:
-        """u, v and the mean of the sampling error that comes on top of v."""
+        """u, v and the mean of the sampling error, which adds to v."""
         return self._moments(theta)[:3]
 
     def _moments(self, theta: Array) -> tuple[float, float, float, Array, Array, Array, Array]:
@@ -202,21 +189,12 @@ class _Problem:
         sums = np.add.reduceat(self.w * q, self.first, axis=0)
         rate = sums / self.mass
         common = np.maximum(self._per_label(sums) / np.maximum(self.of_label, 1e-300), 1e-9)
-        spread = (
-            np.add.reduceat(self.w * q * q, self.first, axis=0) / self.mass - rate**2
-        ) * self.rest
-        spread = self._per_label(np.maximum(spread, 0.0))
+        squares = np.add.reduceat(self.w * q * q, self.first, axis=0) / self.mass
+        spread = self._per_label(np.maximum((squares - rate**2) * self.rest, 0.0))
         law = self._law(sums)
         error = 0.5 * self.scale * float((spread / common).sum())
-        return (
-            float(mutual_information(law)),
-            float(conditional_mutual_information(law)),
-            error,
-            q,
-            rate,
-            common,
-            spread,
-        )
+        u, v = float(mutual_information(law)), float(conditional_mutual_information(law))
+        return u, v, error, q, rate, common, spread
 
     def path(self, shares: Sequence[float], reference: float, steps: int) -> list[Array]:
         """The channel of each share of the reference; a constant where that is nothing."""
@@ -233,33 +211,25 @@ class _Problem:
             elif below is not None and share - below <= _SAME:
                 found.append(solved[below])
             else:
-                found.append(
-                    self.solve(share * reference, None if below is None else solved[below], steps)
-                )
+                softer = None if below is None else solved[below]
+                found.append(self.solve(share * reference, softer, steps))
         return found
 
     def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
-        """Least log of the expected violation at a utility, from a softer channel or from the
-        sharpened posterior.
+        """The channel of a utility with the least log of the expected violation.
 
-        Of two labels the softer channel is the better start: a sharp one is flat almost everywhere,
-        and stays where it is. Of many labels it is the worse one.
+        It starts at a softer channel or at the sharpened posterior. For two labels the softer
+        channel is the better start, as a sharp one has almost no gradient. For more it is worse.
         """
         low, high = -8.0, float(np.log2(_HARDEST))
         while high - low > 0.05:
             middle = 0.5 * (low + high)
-            low, high = (
-                (middle, high)
-                if self.measure(self.start(2.0**middle))[0] < utility
-                else (low, middle)
-            )
+            reached = self.measure(self.start(2.0**middle))[0] >= utility
+            low, high = (low, middle) if reached else (middle, high)
         hold = self.shrinkage / 4.0**high  # a pull that is the same at any sharpness
         start = self.start(2.0**high) if softer is None else softer
-        options = {"maxiter": steps}
-        result = minimize(
-            self._loss, start, args=(utility, hold), jac=True, method="L-BFGS-B", options=options
-        )
-        return np.asarray(result.x)
+        how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": steps}}
+        return np.asarray(minimize(self._loss, start, args=(utility, hold), **how).x)
 
     def _loss(self, theta: Array, utility: float, hold: float) -> tuple[float, Array]:
         u, v, error, q, rate, common, spread = self._moments(theta)
@@ -268,13 +238,11 @@ class _Problem:
         of_u, of_v = -2.0 * _FIRM * distance / u, 1.0 / expected
         joint = common[self.y]
         marginal = np.log(np.maximum(self.of_label[:, 0] @ common / self.n, 1e-12))
-        cell = of_u * (np.log(joint) - marginal) - of_v * (
-            np.log(np.maximum(rate, 1e-12)) - np.log(joint)
-        )
+        log_ratio = np.log(np.maximum(rate, 1e-12)) - np.log(joint)
+        cell = of_u * (np.log(joint) - marginal) - of_v * log_ratio
         per_row = self.rest / (self.mass * joint)
-        cell = cell / self.n + of_v * self.scale * (
-            per_row * rate + 0.5 * (spread / common**2)[self.y] / self.of_label[self.y]
-        )
+        of_error = per_row * rate + 0.5 * (spread / common**2)[self.y] / self.of_label[self.y]
+        cell = cell / self.n + of_v * self.scale * of_error
         up = cell[self.of_row] - (of_v * self.scale * per_row)[self.of_row] * q
         up = self.w * q * (up - (q * up).sum(1, keepdims=True))
         both = theta.reshape(self.groups, self.k, self.k + 1)

@@ -1,5 +1,4 @@
-r"""A known finite law p[x, y, z]: its exact frontier, its budgets, and what the theorems of section
-2 conclude for it.
+r"""A known finite law p[x, y, z]: exact frontier, budgets, and the theorems of section 2.
 
 Nothing here is estimated. `exact_frontier` tries every deterministic predictor f: X×Z → U where
 there are at most 2²² of them; for two labels the best *randomised* predictor is computed too, for
@@ -42,9 +41,7 @@ _ZERO = 1e-12  # nats: below this a quantity that is zero in theory counts as ze
 
 
 class Budgets(NamedTuple):
-    """Lemma "Budget identity and universal bounds": u ≤ `utility`, v ≤ `separation`, u + v ≤
-    `total`, in nats.
-    """
+    """Lemma "Budget identity and universal bounds": u ≤ `utility`, v ≤ `separation`, in nats."""
 
     utility: float
     separation: float
@@ -77,39 +74,34 @@ class ExactFrontier:
 
     @cached_property
     def private(self) -> CertifiedCurve | None:
-        """Two labels: the certified best of the predictors that may use a coin that nobody sees;
-        None for more labels.
+        """The certified best with a coin that nobody sees; None for more than two labels.
 
-        These need not be below U*_rand: at v = 0 a coin can equalise the groups where no mixture of
+        It may be above U*_rand: at v = 0 a coin can equalise the groups where no mixture of
         deterministic rules can.
         """
         return _private(self.law, self.points) if self.law.shape[1] == self.n_outputs == 2 else None
 
     def envelope(self) -> Envelope:
-        """U*_rand: the concave closure, what revealed mixtures reach (Theorem "Randomized frontier
-        …").
-        """
+        """U*_rand: the concave closure, which revealed mixtures reach."""
         return concave_envelope(self.violation, self.utility)
 
     def at(self, violation: ArrayLike) -> Array:
-        """U*_det(v): the best utility of a single point of the frontier with at most this
-        violation.
-        """
+        """U*_det(v): the best utility of a single point with at most this violation."""
         return staircase(self.violation, self.utility, violation)
 
 
 def exact_frontier(
     p_xyz: ArrayLike, n_outputs: int | None = None, points: int = 200
 ) -> ExactFrontier:
-    r"""All deterministic predictors f: X×Z → U of a law, and the frontier that they and their
-    mixtures form.
+    r"""The exact frontier of all deterministic predictors f: X×Z → U of a law.
 
     Args:
         p_xyz: array (x, y, z) of probabilities (or counts).
         n_outputs: |U|; by default the number of labels.
         points: levels of the certified private curve (two labels, two outputs).
 
-    >>> p = np.zeros((2, 2, 2)); p[0, 0, 0] = p[1, 1, 0] = 0.25; p[:, :, 1] = 0.125   # X = Y in group 0, noise in group 1
+    >>> p = np.zeros((2, 2, 2))
+    >>> p[0, 0, 0] = p[1, 1, 0] = 0.25; p[:, :, 1] = 0.125    # X = Y in group 0, noise in group 1
     >>> f = exact_frontier(p)
     >>> [round(float(x), 4) for x in (f.u_x, f.u_xz, f.violation[0], f.utility[-1])]
     [0.1308, 0.2158, 0.0, 0.2158]
@@ -123,22 +115,18 @@ def exact_frontier(
         if p.shape[1] != 2 or k != 2:
             raise InputError(
                 f"{k}^({x}·{z}) predictors are more than {MAX_PREDICTORS:,} and the labels are "
-                f"more than two. "
-                "Merge values of x, or use `separatrix.limit` on rows drawn from the law."
+                "more than two. Merge values of x, or use `separatrix.limit` on drawn rows."
             )
-        private = _private(p, points)
-        best = float(private.utility[-1])
-        return ExactFrontier(
-            private.level, private.utility, None, u_x(p, k), best, False, p, points, k
-        )
+        curve = _private(p, points)
+        v, u = curve.level, curve.utility
+        return ExactFrontier(v, u, None, u_x(p, k), float(u[-1]), False, p, points, k)
     v, u = _all_points(p.transpose(1, 2, 0).reshape(p.shape[1], z, x), k)
     v = np.where(v < _ZERO, 0.0, v)
     front = pareto(v, u)
     powers = k ** np.arange(x * z - 1, -1, -1)
     maps = (front[:, None] // powers % k).reshape(-1, z, x).transpose(0, 2, 1)
-    return ExactFrontier(
-        v[front], u[front], maps, u_x(p, k), float(u[front[-1]]), True, p, points, k
-    )
+    v, u = v[front], u[front]
+    return ExactFrontier(v, u, maps, u_x(p, k), float(u[-1]), True, p, points, k)
 
 
 def predictor_point(
@@ -146,7 +134,7 @@ def predictor_point(
 ) -> tuple[float, float]:
     """(v, u) of one predictor: f[x, z] values, or f[x, z, u] probabilities.
 
-    >>> v, u = predictor_point(np.full((2, 2, 2), 0.125), [[0, 1], [0, 1]])       # the prediction copies the group
+    >>> v, u = predictor_point(np.full((2, 2, 2), 0.125), [[0, 1], [0, 1]])  # copies the group
     >>> round(v, 4), round(u, 4)
     (0.6931, 0.0)
     """
@@ -156,15 +144,12 @@ def predictor_point(
 
 
 def frozen(p_xyz: ArrayLike, f: ArrayLike, z0: int) -> NDArray[np.float64]:
-    """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u) that do not depend on
-    z.
-    """
+    """The frozen predictor U_{z0} = f(X, z0), as probabilities (x, z, u), equal for all z."""
     p = _law(p_xyz)
     q = _channel(p, f, None)
     if not 0 <= z0 < p.shape[2]:
-        raise InputError(
-            f"`z0` must be one of the {p.shape[2]} groups 0 … {p.shape[2] - 1}, got {z0}."
-        )
+        n = p.shape[2]
+        raise InputError(f"`z0` must be one of the {n} groups 0 … {n - 1}, got {z0}.")
     return np.repeat(q[:, z0 : z0 + 1], p.shape[2], axis=1)
 
 
@@ -193,20 +178,17 @@ def separated_features(p_xyz: ArrayLike) -> float:
 
 
 def overlap_gap(p_xyz: ArrayLike) -> float:
-    """P_Y ⊗ P_Z of the cells (y, z) that never occur: zero exactly if P_Y ⊗ P_Z ≪ P_YZ, the second
-    assumption.
-    """
+    """P_Y ⊗ P_Z of the cells (y, z) that never occur: zero exactly if P_Y ⊗ P_Z ≪ P_YZ."""
     of_yz = _law(p_xyz).sum(0)
     product = of_yz.sum(1)[:, None] * of_yz.sum(0)
     return float(product[of_yz <= 0].sum())
 
 
 def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
-    """u*_X: the best utility of a predictor of X alone; revealed randomness cannot improve on the
-    best deterministic one.
+    """u*_X: the best utility of a predictor of X alone, deterministic or with a revealed coin.
 
-    Two labels, two outputs: a threshold of P(Y=1|x). Otherwise every map is tried, at most 2²² of
-    them.
+    For two labels and outputs it is a threshold of P(Y=1|x). Otherwise every map is tried, at most
+    2²² of them.
     """
     p = _law(p_xyz)
     k = p.shape[1] if n_outputs is None else n_outputs
@@ -220,7 +202,7 @@ def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
 
 
 class TradeOff(NamedTuple):
-    """What Theorem "Necessary trade-off beyond u*_X" concludes for a law.
+    """The conclusion of Theorem "Necessary trade-off beyond u*_X" for a law.
 
     Args:
         applies: both assumptions hold.
@@ -245,7 +227,7 @@ def necessary_trade_off(
 ) -> TradeOff:
     """Check the assumptions, and say what follows or which of them fails.
 
-    >>> p = np.zeros((1, 2, 2)); p[0, 0, 0] = p[0, 1, 1] = 0.5            # the paper's counter-example Y = Z
+    >>> p = np.zeros((1, 2, 2)); p[0, 0, 0] = p[0, 1, 1] = 0.5    # the paper's example Y = Z
     >>> necessary_trade_off(p).conclusion
     'no conclusion: overlap fails (cells of product mass 0.5 never occur)'
     """
@@ -258,20 +240,16 @@ def necessary_trade_off(
     if missing > 0.0:
         fails.append(f"overlap fails (cells of product mass {missing:.3g} never occur)")
     if fails:
-        return TradeOff(
-            False,
-            dependence,
-            missing,
-            x_only,
-            both,
-            float("nan"),
-            "no conclusion: " + " and ".join(fails),
-        )
+        words = "no conclusion: " + " and ".join(fails)
+        return TradeOff(False, dependence, missing, x_only, both, float("nan"), words)
     price = max(both - x_only, 0.0)
     if price <= tolerance:
         words = f"no trade-off: u*_XZ = u*_X = {x_only:.4g} is reached at v = 0"
     else:
-        words = f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; the last {price:.4g} nats up to u*_XZ cost v > 0"
+        words = (
+            f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; "
+            f"the last {price:.4g} nats up to u*_XZ cost v > 0"
+        )
     return TradeOff(True, dependence, missing, x_only, both, price, words)
 
 
@@ -282,9 +260,7 @@ def _u_xz(p: Array, n_outputs: int | None) -> float:
 
 
 def _private(p: Array, points: int) -> CertifiedCurve:
-    """The certified frontier of all randomised predictors of (X, Z): the score is the posterior
-    P(Y=1|x,z).
-    """
+    """The certified frontier of all randomised predictors of (X, Z), from P(Y=1|x,z)."""
     mass = p.sum(0).T
     used = np.flatnonzero(mass.sum(1) > 0)
     if mass.sum(0).min() <= 0:
@@ -302,21 +278,17 @@ def _private(p: Array, points: int) -> CertifiedCurve:
 
 
 def _threshold_utility(p_xy: Array) -> float:
-    """Best I(f(X);Y) for two labels and outputs: u is convex in the rates, so a vertex of the ROC
-    region.
-    """
-    order = np.argsort(
-        -np.divide(p_xy[:, 1], p_xy.sum(1), out=np.zeros(len(p_xy)), where=p_xy.sum(1) > 0),
-        kind="stable",
-    )
+    """Best I(f(X);Y) for two labels and outputs: convex in the rates, so a threshold."""
+    total = p_xy.sum(1)
+    score = np.divide(p_xy[:, 1], total, out=np.zeros(len(p_xy)), where=total > 0)
+    order = np.argsort(-score, kind="stable")
     ones = np.cumsum(p_xy[order], axis=0)
     tables = np.stack([p_xy.sum(0) - ones, ones], axis=-1)[:, :, None, :]  # prefix, y, (z), u
     return float(mutual_information(np.maximum(tables, 0.0)).max())
 
 
 def _all_points(p: Array, k: int) -> tuple[Array, Array]:
-    """(v, u) of all maps from the atoms (z, x) of p[y, z, x] to k outputs, in the order of their
-    base-k number.
+    """(v, u) of all maps from atoms (z, x) of p[y, z, x] to k outputs, by base-k number.
 
     The tables of the first half of the atoms and of the second half are built once; a predictor's
     table is the sum of one of each.
@@ -352,8 +324,7 @@ def _channel(p: Array, f: ArrayLike, n_outputs: int | None) -> Array:
         return q.astype(np.float64)
     raise InputError(
         f"`f` must hold an output per (x, z), shape {(x, z)} of integers, or probabilities "
-        f"{(x, z)} + (outputs,), "
-        f"got shape {q.shape} of {q.dtype}."
+        f"{(x, z)} + (outputs,), got shape {q.shape} of {q.dtype}."
     )
 
 

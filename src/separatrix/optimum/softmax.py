@@ -1,17 +1,16 @@
-r"""The path of softmax channels: for each β the channel softmax(W_z p + b_z) C_z of a posterior p
-that maximises u − βv.
+r"""The path of channels softmax(W_z p + b_z) C_z of a posterior p that maximise u − βv.
 
-The best rules are mixtures of rules argmax_k Σ_y W[z,k,y] p_y(x): softmax(W_z p + b_z) contains
-these (W → ∞). Separation needs randomness on top that does not depend on how sure the rule is,
-which a softmax alone cannot give: the stochastic matrix C_z says P(U=u | the rule says k). With
-S[y,z,k] the counts of the rule, N = S C and the derivative of u − βv is
+The best rules are mixtures of rules argmax_k Σ_y W[z,k,y] p_y(x), which softmax(W_z p + b_z)
+contains (W → ∞). Separation also needs randomness that does not depend on how sure the rule is: the
+stochastic matrix C_z says P(U=u | the rule says k). With S[y,z,k] the counts of the rule, N = S C
+and the derivative of u − βv is
 
 .. math:: G[y,z,u] = \log\frac{p(u|y)}{p(u)} - β \log\frac{p(u|y,z)}{p(u|y)},
 
 so an evaluation is two passes over the rows, in chunks that stay in the cache, on `threads`
-threads; C costs nothing, since it only meets the small tables. The last channel of the path
-separates exactly: with the rules fixed, v = 0 is a linear constraint on C, and a linear programme
-gives the best C for the utility's tangent.
+threads; C is cheap, since it needs only the small tables. The last channel of the path separates
+exactly: with the rules fixed, v = 0 is a linear constraint on C, and a linear programme gives the
+best C for the utility's tangent.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ _COARSE = 40_000  # rows of the sample on which each β is first solved
 
 
 class SoftmaxPath(NamedTuple):
-    """A channel per β: weights (β, groups, U, labels), biases (β, groups, U), C (β, groups, U, U);
-    (v, u) on the rows.
+    """A channel per β, and its (v, u) on the rows.
+
+    Args:
+        weight, bias, mix: W (β, groups, U, labels), b (β, groups, U), C (β, groups, U, U).
     """
 
     beta: Array
@@ -72,8 +73,7 @@ def softmax_path(
         y, z: codes of labels and groups, each from 0.
         betas: increasing; infinity stands for v = 0.
         sample_weight: weight per row.
-        steps: L-BFGS steps per β on all rows; each β starts at the previous one, and first on a
-            sample of the rows.
+        steps: L-BFGS steps per β on all rows, after the previous β and a sample of the rows.
         shrinkage: pull of each group's (W_z, b_z) to the mean over the groups, in units of rows; it
             keeps groups of a few rows from fitting noise.
         threads: evaluations run on this many threads.
@@ -81,28 +81,23 @@ def softmax_path(
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 3, 3000), rng.integers(0, 2, 3000)
-    >>> p = rng.dirichlet(np.ones(3), 3000) * 0.5 + 0.5 * np.eye(3)[(y + (rng.random(3000) < 0.2 * z)) % 3]
+    >>> seen = (y + (rng.random(3000) < 0.2 * z)) % 3
+    >>> p = rng.dirichlet(np.ones(3), 3000) * 0.5 + 0.5 * np.eye(3)[seen]
     >>> path = softmax_path(p, y, z, betas=(0.0, 1.0, float("inf")))
     >>> bool(path.violation[-1] < 1e-6), bool(path.utility[0] > path.utility[-1] > 0.1)
     (True, True)
     """
     beta = np.asarray(betas, dtype=np.float64)
-    if (
-        beta.ndim != 1
-        or not len(beta)
-        or not (beta >= 0).all()
-        or not (np.diff(beta[np.isfinite(beta)]) > 0).all()
-    ):
-        raise InputError(f"`betas` must be increasing and not negative, got {list(betas)[:5]}.")
     finite = beta[np.isfinite(beta)]
+    rising = beta.ndim == 1 and len(beta) and (beta >= 0).all() and (np.diff(finite) > 0).all()
+    if not rising:
+        raise InputError(f"`betas` must be increasing and not negative, got {list(betas)[:5]}.")
     with ThreadPoolExecutor(threads) as pool:
         rows = _Rows(p, y, z, sample_weight, shrinkage, pool)
-        sample = _sample(rows, random_state)
-        coarse = (
-            rows
-            if sample is None
-            else _Rows(p[sample[0]], y[sample[0]], z[sample[0]], sample[1], shrinkage, pool)
-        )
+        coarse, sample = rows, _sample(rows, random_state)
+        if sample is not None:
+            some, weights = sample
+            coarse = _Rows(p[some], y[some], z[some], weights, shrinkage, pool)
         start = rows.climb(coarse.climb(coarse.tempered(coarse.identity()), 0.0, 80), 0.0, steps)
         separated = rows.separate(start)
         found: list[Array] = []
@@ -119,14 +114,9 @@ def softmax_path(
         found += [separated] * int(np.isinf(beta).sum())
         tables = [rows.table(t) for t in found]
     weight, bias, mix = zip(*(rows.split(t) for t in found), strict=True)
-    return SoftmaxPath(
-        beta,
-        np.array(weight),
-        np.array(bias),
-        np.array(mix),
-        np.array([float(conditional_mutual_information(t)) for t in tables]),
-        np.array([float(mutual_information(t)) for t in tables]),
-    )
+    v = np.array([float(conditional_mutual_information(t)) for t in tables])
+    u = np.array([float(mutual_information(t)) for t in tables])
+    return SoftmaxPath(beta, np.array(weight), np.array(bias), np.array(mix), v, u)
 
 
 class _Rows:
@@ -145,18 +135,15 @@ class _Rows:
         cell = z.astype(np.intp) * self.k + y
         order = np.argsort(cell, kind="stable")
         self.p: Single = np.ascontiguousarray(p[order], dtype=np.float32)
-        self.w: Single | None = (
-            None if w is None else np.ascontiguousarray(w[order], dtype=np.float32)
-        )
+        self.w: Single | None = None if w is None else w[order].astype(np.float32)
         self.order = order
-        cells = np.bincount(cell, minlength=self.groups * self.k)
-        self.mass = np.bincount(cell, weights=w, minlength=self.groups * self.k).reshape(
-            self.groups, self.k
-        )
+        shape, size = (self.groups, self.k), self.groups * self.k
+        cells = np.bincount(cell, minlength=size)
+        self.mass = np.bincount(cell, weights=w, minlength=size).reshape(shape)
         self.total = float(self.mass.sum())
         self.shrinkage = shrinkage / self.total
         self.cell = cell[order]
-        ends = np.cumsum(cells.reshape(self.groups, self.k).sum(1))
+        ends = np.cumsum(cells.reshape(shape).sum(1))
         starts = np.r_[0, ends[:-1]]
         self.chunks = [
             (g, a, min(a + _CHUNK, int(stop)))
@@ -175,12 +162,9 @@ class _Rows:
     def split(self, theta: Array) -> tuple[Array, Array, Array]:
         """W, b and C of a parameter vector."""
         parts = theta.reshape(self.groups, self.k, 2 * self.k + 1)
+        weight, bias = parts[:, :, : self.k].copy(), parts[:, :, self.k].copy()
         mix = np.exp(parts[:, :, self.k + 1 :] - parts[:, :, self.k + 1 :].max(2, keepdims=True))
-        return (
-            parts[:, :, : self.k].copy(),
-            parts[:, :, self.k].copy(),
-            mix / mix.sum(2, keepdims=True),
-        )
+        return weight, bias, mix / mix.sum(2, keepdims=True)
 
     def counts(self, theta: Array) -> Array:
         """Counts S[z, y, k] of the rule before C, in double precision."""
@@ -205,14 +189,11 @@ class _Rows:
         return float(mutual_information(law) - beta * conditional_mutual_information(law))
 
     def mixed(self, theta: Array, beta: float, steps: int = 200) -> Array:
-        """The same rules with the best C that L-BFGS finds for β; it sees only the tables, so many
-        steps are cheap.
-        """
+        """The same rules with the best C that L-BFGS finds for β, from the tables alone."""
         counts = self.counts(theta) / self.total
         parts = theta.reshape(self.groups, self.k, -1).copy()
-        soft = (
-            0.98 * self.split(theta)[2] + 0.02 / self.k
-        )  # away from the corners, where a softmax has no gradient
+        # away from the corners, where a softmax has no gradient
+        soft = 0.98 * self.split(theta)[2] + 0.02 / self.k
 
         def loss(free: Array) -> tuple[float, Array]:
             mix = _softmax(free.reshape(-1, self.k)).reshape(soft.shape)
@@ -228,33 +209,24 @@ class _Rows:
         return parts.ravel()
 
     def tempered(self, theta: Array, certainty: float = 0.9) -> Array:
-        """The same channel, cooled down until the mean of max_u q is at most `certainty`: hard
-        rules have no gradient.
-        """
-        for _ in range(40):
+        """The same channel, softened until the mean of max_u q is at most `certainty`."""
+        softer = np.r_[np.full(self.k + 1, 0.8), np.ones(self.k)]  # of W and b, not of C
+        for _ in range(40):  # hard rules have no gradient
             self._loss(theta, 0.0)
             if float(self.q.max(1).mean(dtype=np.float64)) <= certainty:
                 break
-            theta = (
-                theta.reshape(self.groups, self.k, -1)
-                * np.r_[np.full(self.k + 1, 0.8), np.ones(self.k)]
-            )
+            theta = theta.reshape(self.groups, self.k, -1) * softer
         return theta.ravel()
 
     def climb(self, theta: Array, beta: float, steps: int) -> Array:
         """L-BFGS on (u − βv)/(1 + β)."""
-        result = minimize(
-            self._loss, theta, args=(beta,), jac=True, method="L-BFGS-B", options={"maxiter": steps}
-        )
-        return np.asarray(result.x)
+        how: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": {"maxiter": steps}}
+        return np.asarray(minimize(self._loss, theta, args=(beta,), **how).x)
 
     def _loss(self, theta: Array, beta: float) -> tuple[float, Array]:
         weight, bias, mix = self.split(theta)
-        weight, bias, ones = (
-            weight.astype(np.float32),
-            bias.astype(np.float32),
-            np.ones(self.k, dtype=np.float32),
-        )
+        weight, bias = weight.astype(np.float32), bias.astype(np.float32)
+        ones = np.ones(self.k, dtype=np.float32)
 
         def forward(chunk: tuple[int, int, int]) -> Array:
             g, a, b = chunk
@@ -263,9 +235,7 @@ class _Rows:
             q += bias[g]
             q -= q.max(1, keepdims=True)
             np.exp(q, out=q)
-            q /= (q @ ones)[
-                :, None
-            ]  # numpy's own sums along so short an axis are several times slower
+            q /= (q @ ones)[:, None]  # numpy's sums along so short an axis are much slower
             return self._cell_sums(q if self.w is None else q * self.w[a:b, None], a, b)
 
         counts = np.zeros((self.groups, self.k, self.k))  # z, y, u
@@ -285,9 +255,8 @@ class _Rows:
             up *= q
             if self.w is not None:
                 up *= self.w[a:b, None]
-            return np.concatenate([up.T @ self.p[a:b], up.sum(0)[:, None]], axis=1).astype(
-                np.float64
-            )
+            both = np.concatenate([up.T @ self.p[a:b], up.sum(0)[:, None]], axis=1)
+            return both.astype(np.float64)
 
         gradient = np.concatenate([np.zeros((self.groups, self.k, self.k + 1)), of_mix], axis=2)
         for (g, _, _), part in zip(self.chunks, self.pool.map(backward, self.chunks), strict=True):
@@ -306,27 +275,22 @@ class _Rows:
         return out
 
     def separate(self, theta: Array) -> Array:
-        r"""The rules of θ with the matrices C that make v = 0 and the most of u.
+        r"""The rules of θ with the matrices C that give v = 0 and a large u.
 
         M[y,u] = Σ_k P(k|y,z) C_z[k,u] for all z and all cells that occur, C_z stochastic: linear in
-        (C, M). u is convex in M, so the maximum of its tangent (a linear programme) is a way up:
+        (C, M). u is convex in M, so maximising its tangent (a linear programme) increases u:
         repeat from the result.
         """
         counts = self.counts(theta)
         rate = counts / np.maximum(self.mass, 1e-300)[:, :, None]
-        rate[rate < 1e-9] = (
-            0.0  # coefficients of 1e-12 beside 1 stop the solver, and are far below what v can show
-        )
+        # coefficients of 1e-12 beside 1 stop the solver, and are far below what v can show
+        rate[rate < 1e-9] = 0.0
         rate /= np.maximum(rate.sum(2, keepdims=True), 1e-300)
         prior = self.mass.sum(0) / self.total
         mix = self.split(theta)[2]
         common = (counts @ mix).sum(0) / np.maximum(self.mass.sum(0), 1e-300)[:, None]
-        best, best_utility = (
-            np.broadcast_to(prior, mix.shape),
-            0.0,
-        )  # a constant is exactly separated, and always there
-        # the first tangent near independence: at M₀ itself −log 0 says more about empty predictions
-        # than about u
+        best, best_utility = np.broadcast_to(prior, mix.shape), 0.0  # a constant has v = 0
+        # the first tangent is taken near independence: at M₀ itself log 0 would dominate
         for kept in (0.1, 0.95):
             of_u = prior @ common
             near = kept * common + (1.0 - kept) * of_u
@@ -346,11 +310,10 @@ class _Rows:
 def _best_mix(
     rate: Array, present: NDArray[np.bool_], tangent: Array
 ) -> tuple[Array, Array] | None:
-    """max Σ tangent·M subject to rate_z C_z = M in the cells present, C_z stochastic: C (groups, K,
-    K) and M (K, K).
+    """max Σ tangent·M with rate_z C_z = M in the cells present: C (groups, K, K) and M (K, K).
 
-    None where the solver failed or did not finish in time: degenerate programmes of 4,000 variables
-    can hold it for many minutes.
+    C_z is stochastic. None where the solver failed or did not finish in time: degenerate programmes
+    of 4,000 variables can take many minutes.
     """
     groups, k, _ = rate.shape
     n_mix = groups * k * k
@@ -358,17 +321,11 @@ def _best_mix(
     rows = np.arange(len(cell_z) * k)  # one equation per cell (z, y) and prediction u
     z, y, u = np.repeat(cell_z, k), np.repeat(cell_y, k), np.tile(np.arange(k), len(cell_z))
     columns = z[:, None] * k * k + np.arange(k) * k + u[:, None]
-    match = coo_array(
-        (
-            np.r_[rate[z, y].ravel(), -np.ones(len(rows))],
-            (np.r_[np.repeat(rows, k), rows], np.r_[columns.ravel(), n_mix + y * k + u]),
-        ),
-        shape=(len(rows), n_mix + k * k),
-    )
-    simplex = coo_array(
-        (np.ones(n_mix), (np.repeat(np.arange(groups * k), k), np.arange(n_mix))),
-        shape=(groups * k, n_mix + k * k),
-    )
+    values = np.r_[rate[z, y].ravel(), -np.ones(len(rows))]
+    places = np.r_[np.repeat(rows, k), rows], np.r_[columns.ravel(), n_mix + y * k + u]
+    match = coo_array((values, places), shape=(len(rows), n_mix + k * k))
+    places = np.repeat(np.arange(groups * k), k), np.arange(n_mix)
+    simplex = coo_array((np.ones(n_mix), places), shape=(groups * k, n_mix + k * k))
     result = linprog(
         np.r_[np.zeros(n_mix), -tangent.ravel()],
         A_eq=vstack([match, simplex]).tocsr(),
@@ -379,15 +336,11 @@ def _best_mix(
         options={"time_limit": _PATIENCE},
     )
     if result.x is None:
-        reason = (
-            f"took longer than {_PATIENCE:.0f} s"
-            if result.status == 1
-            else f"failed, {result.message.strip()}"
-        )
+        late = f"took longer than {_PATIENCE:.0f} s"
+        reason = late if result.status == 1 else f"failed, {result.message.strip()}"
         warnings.warn(
             f"The linear programme of exact separation for {k} labels and {groups} groups "
-            f"{reason}: "
-            "the channel of v = 0 is the best found before, or a constant.",
+            f"{reason}: the channel of v = 0 is the best found before, or a constant.",
             stacklevel=2,
         )
         return None
@@ -398,9 +351,7 @@ def _best_mix(
 
 
 def _gradient(law: Array, beta: float) -> Array:
-    """Derivative of u − βv with respect to the law p[y,z,u]; empty cells (y,z) get 0, empty
-    predictions a finite value.
-    """
+    """Derivative of u − βv at the law p[y,z,u]: 0 in empty cells, finite for empty predictions."""
     tiny = 1e-12
     of_yz, of_yu = law.sum(2, keepdims=True), law.sum(1, keepdims=True)
     of_y, of_u = law.sum((1, 2), keepdims=True), law.sum((0, 1), keepdims=True)
@@ -411,9 +362,7 @@ def _gradient(law: Array, beta: float) -> Array:
 
 
 def _sample(rows: _Rows, random_state: int) -> tuple[NDArray[np.intp], Array] | None:
-    """Rows of the coarse problem and their weights, the same share of every large cell and all of
-    the small ones.
-    """
+    """Rows and weights of the coarse problem: a share of each large cell, all of the small ones."""
     n = len(rows.order)
     if n < 2 * _COARSE:
         return None

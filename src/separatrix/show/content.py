@@ -1,8 +1,7 @@
-"""What the page shows, as plain data: points, envelopes, rates, audits, cards, and what is not
-estimable.
+"""The content of the report's page as plain data: points, envelopes, rates, audits, notes.
 
-All numbers are made here, from the records; the page's script only mixes two points, which is
-linear, and puts an interval around a rate.
+All numbers are computed here from the records; the page's script only mixes two points and puts an
+interval around a rate.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ def content(
     information.check_confidence(confidence)
     if posterior_audit is not None and len(results.datasets) > 1:
         raise InputError(
-            f"`posterior_audit` is of one dataset; {folder!r} holds "
-            f"{', '.join(results.datasets)}. Leave it out."
+            f"`posterior_audit` is of one dataset; {folder!r} holds {', '.join(results.datasets)}."
         )
     return {
         "version": __version__,
@@ -73,10 +71,8 @@ def _dataset(
     labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
-    hulls = {
-        name: _hulls(listed, [s in main for s in series])
-        for name, listed in {**points, BOTH: both}.items()
-    }
+    scopes = {**points, BOTH: both}
+    hulls = {name: _hulls(listed, len(series)) for name, listed in scopes.items()}
     certain = {id(both[i]) for i in _listed(hulls[BOTH])}
     for policy in POLICIES:
         certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
@@ -85,10 +81,8 @@ def _dataset(
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
     audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
     if posterior_audit is not None:
-        audits["randomized"] = {
-            "measures": measures(posterior_audit),
-            "notes": list(posterior_audit.notes),
-        }
+        own = {"measures": measures(posterior_audit), "notes": list(posterior_audit.notes)}
+        audits["randomized"] = own
     return {
         "name": name,
         "about": about,
@@ -111,9 +105,7 @@ def _dataset(
 def _points(
     results: Results, dataset: str, series: list[Series], policy: str
 ) -> list[dict[str, Any]]:
-    """Every trained point: means, standard deviations and the single runs, in the order of the
-    runs' folds and seeds.
-    """
+    """Every trained point: means, standard deviations and single runs by fold and seed."""
     found = []
     for place, s in enumerate(series):
         mean = select(results.mean, dataset=dataset, policy=policy, **s._asdict())
@@ -138,26 +130,20 @@ def _points(
     return found
 
 
-def _hulls(points: list[dict[str, Any]], main: list[bool]) -> dict[str, Any]:
-    """For each pair of axes and each scope (all main series, or one) the points along it, strictest
-    first.
+def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
+    """The points on each envelope, strictest first: by pair of axes, for all series and for one.
 
-    Utility and accuracy of a revealed mixture are the weighted means of its parts, and its
-    violation too, while its EO gap is at most that: the concave envelope is reached. The AUROC of a
-    mixture is not a mean, so there only the Pareto points are listed. Points that lost a fold take
-    no part.
+    Utility, accuracy and violation of a revealed mixture are the weighted means of its parts, and
+    its EO gap is at most that: the concave envelope is reached. The AUROC of a mixture is not a
+    mean, so only its Pareto points are listed. Points that lost a fold take no part.
     """
     out: dict[str, Any] = {}
     for x in budgets():
         for y in objectives():
-            for scope in (EVERYTHING, *range(len(main))):
-                place = [
-                    i
-                    for i, p in enumerate(points)
-                    if scope in (EVERYTHING, p["series"])
-                    and not p["lost"]
-                    and None not in (p["mean"][x], p["mean"][y])
-                ]
+            whole = [not p["lost"] and None not in (p["mean"][x], p["mean"][y]) for p in points]
+            for scope in (EVERYTHING, *range(series)):
+                wanted = [scope in (EVERYTHING, p["series"]) for p in points]
+                place = np.flatnonzero(np.array(whole) & np.array(wanted)).tolist()
                 a, b = (np.array([points[i]["mean"][m] for i in place]) for m in (x, y))
                 index = concave_envelope(a, b).index if place and METRICS[y].mixes else pareto(a, b)
                 out.setdefault(x, {}).setdefault(y, {})[str(scope)] = [place[i] for i in index]
@@ -173,14 +159,11 @@ def _measure(
     certain: set[int],
     confidence: float,
 ) -> None:
-    """Add to each point its rates per group, and to those on an envelope the certified bound on
-    v.
-    """
+    """Add to each point its rates, and to those on an envelope the certified bound on v."""
     for point in points:
         table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
-        point["rates"] = (
-            None if table is None else [[_plain(r) for r in row] for row in shown_rates(table)]
-        )
+        rates = () if table is None else shown_rates(table)
+        point["rates"] = [[_plain(r) for r in row] for row in rates] or None
         if point["lost"] and table is not None:  # fewer rows than the data have
             point["cells"] = table.counts.sum(2).round().tolist()
         # half the error each, so that the bounds of the two parts of a mixture hold at once
@@ -196,37 +179,26 @@ def _certified(table: CountTable, confidence: float) -> float | None:
 
 def _listed(hulls: dict[str, Any]) -> set[int]:
     """The points on any of the envelopes."""
-    return {
-        i
-        for by_y in hulls.values()
-        for by_scope in by_y.values()
-        for scope in by_scope.values()
-        for i in scope
-    }
+    scopes = [by_scope.values() for by_y in hulls.values() for by_scope in by_y.values()]
+    return {i for lists in scopes for points in lists for i in points}
 
 
 def pooled(
     results: Results, dataset: str, series: Series, policy: str, trade_off: float | None
 ) -> CountTable | None:
-    """The out-of-fold predictions of every row as one table: the folds' tables added, for the first
-    seed.
+    """The out-of-fold predictions of all rows as one table, for the first seed.
 
     The records of the randomised policy hold sums of posteriors but not of their squares. The
-    second moments are taken as large as they can be, those of decisions drawn from the posteriors,
-    so that every bound errs on the wide side.
+    second moments are taken as large as possible, those of drawn decisions, so that every bound
+    errs on the wide side.
     """
     runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **series._asdict())
     runs = select(runs, trade_off=trade_off)
     if not len(runs["seed"]):
         return None
-    counts = np.sum(
-        [
-            c
-            for c, seed in zip(runs["counts"], runs["seed"], strict=True)
-            if seed == runs["seed"].min()
-        ],
-        0,
-    )
+    seeds = runs["seed"]
+    tables = [c for c, seed in zip(runs["counts"], seeds, strict=True) if seed == seeds.min()]
+    counts = np.sum(tables, 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
@@ -234,9 +206,7 @@ def pooled(
 
 
 def shown_rates(table: CountTable) -> np.ndarray:
-    """Per label and group: P(U = the second label) of two labels, else P(U = the right label). NaN
-    without rows.
-    """
+    """P(U = 2nd label | y, z) for two labels, else P(U = y | y, z); NaN without rows."""
     rates = information.conditional_rates(table.counts)
     return rates[:, :, 1] if rates.shape[2] == 2 else np.einsum("yzy->yz", rates)
 
@@ -255,9 +225,7 @@ def _audit(
     table = _erm_table(results, dataset, series[erm], policy)
     try:
         audit = None if table is None else Audit.of(table, confidence)
-    except (
-        InputError
-    ) as error:  # a single group or a single label: there is nothing to audit, and this says why
+    except InputError as error:  # a single group or label: nothing to audit, and this says why
         return {"measures": [], "notes": [str(error)]}
     if audit is None:
         return None
@@ -268,10 +236,8 @@ def _audit(
         rows[0] = rows[0] | {"note": "nats; plug-in"}
         notes.append(
             "The records keep sums of posteriors, not of their squares: for the randomised policy "
-            "the bound holds but is "
-            "wider than it need be, and no bias correction, interval or test is given. "
-            "`separatrix audit` on the held-out "
-            "posteriors gives them."
+            "the bound holds but is wider than it need be, and no bias correction, interval or "
+            "test is given. `separatrix audit` on the held-out posteriors gives them."
         )
     return {"measures": rows, "notes": notes}
 
@@ -284,25 +250,19 @@ def _erm_table(results: Results, dataset: str, series: Series, policy: str) -> C
 def _notes(
     results: Results, dataset: str, series: list[Series], labels: list[str], erm: int | None
 ) -> list[str]:
-    """What cannot be said from these records, one sentence each."""
+    """What these records cannot tell, one sentence each."""
     about = results.about[dataset]
     notes = []
     table = None if erm is None else _erm_table(results, dataset, series[erm], "deterministic")
     if erm is None:
-        notes.append(
-            "ERM ([Z|X]) was not run, so there is no audit of an unconstrained model beside the "
-            "chosen point."
-        )
+        notes.append("ERM ([Z|X]) was not run, so there is no audit of an unconstrained model.")
     elif table is not None:
         try:
             notes += Audit.of(table).notes
         except InputError as error:
             notes.append(str(error))
         if _certified(table, 0.95) is None:
-            notes.append(
-                "No bound on v below H(Z|Y), which holds for every model, can be certified with "
-                "so few rows."
-            )
+            notes.append("So few rows certify no bound on v below H(Z|Y), which always holds.")
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
@@ -310,58 +270,48 @@ def _notes(
     smallest = cells[y, z] / max(folds, 1)
     notes.append(
         f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has "
-        f"{cells[y, z]:,}, about "
-        f"{smallest:.3g} in one test fold: a rate there has a standard error of up to "
-        f"{0.5 / np.sqrt(max(smallest, 1)):.2g}, "
-        "and an EO gap of hard decisions smaller than that is mostly luck."
+        f"{cells[y, z]:,}, about {smallest:.3g} in one test fold: a rate there has a standard "
+        f"error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard "
+        "decisions is mostly luck."
     )
     for s, label in zip(series, labels, strict=True):
         lost = select(runs, status=["diverged", "error", "timeout"], **s._asdict())
         if len(lost["status"]):
-            kinds = ", ".join(
-                f"{n} {kind}" for kind, n in sorted(Counter(lost["status"].tolist()).items())
-            )
+            counted = sorted(Counter(lost["status"].tolist()).items())
+            kinds = ", ".join(f"{n} {kind}" for kind, n in counted)
             total = len(select(runs, **s._asdict())["status"])
             notes.append(
                 f"{label}: {len(lost['status'])} of {total} runs were lost ({kinds}; "
-                f"{lost['message'][0]}). Points that "
-                "lost a fold are on no envelope."
+                f"{lost['message'][0]}). Points that lost a fold are on no envelope."
             )
     line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
     if line is not None:
         notes.append(
             f"Between ERM without and with the group, each nat of violation buys {line.slope:.3g} "
-            "nats of utility: by concavity, going below the violation of the former costs at least "
-            "as much per nat."
+            "nats of utility. By concavity, less violation than the former's costs at least that."
         )
     if results.limit(dataset) is None:
         notes.append("The limit of post-processing was not computed for these records.")
     if len(about["labels"]) > 2:
         notes.append(
-            "AUROC is the macro average over the labels, one against the rest; rates are those of "
-            "the right label."
+            "AUROC is the macro average over the labels, one against the rest; rates are those "
+            "of the right label."
         )
     return notes
 
 
 def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
-    """The description without folders: a page travels, and where its files lay is nobody's
-    business.
-    """
+    """The description without folders: a page must not tell where files lay."""
     card = about["card"]
     read_from = {PurePath(file).name: digest for file, digest in card["read_from"].items()}
-    source = (
-        PurePath(card["source"]).name if PurePath(card["source"]).is_absolute() else card["source"]
-    )
+    path = PurePath(card["source"])
+    source = path.name if path.is_absolute() else card["source"]
     return about | {"card": card | {"read_from": read_from, "source": source}}
 
 
 def _curve(violation: Any, utility: Any) -> dict[str, list[Any]]:
     hull = concave_envelope(violation, utility)
-    return {
-        "violation": [_plain(x) for x in hull.violation],
-        "utility": [_plain(x) for x in hull.utility],
-    }
+    return {"violation": hull.violation.tolist(), "utility": hull.utility.tolist()}
 
 
 def _plain(x: Any) -> float | None:

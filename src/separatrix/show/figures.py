@@ -1,4 +1,4 @@
-"""The figures themselves, on matplotlib."""
+"""The figures of a folder of records, with matplotlib."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_sizes", "draw", "finish", "frontier", "gradient_norms", "six_panels"]
 
-# the order of batch sizes is shown by lightness, which every eye can tell apart
+# lightness shows the order of batch sizes, also to colour-blind readers
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 
 
@@ -51,17 +51,16 @@ def draw(
         progress: a bar on stderr; by default if that is a terminal.
 
     Returns:
-        The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, and
-        so on.
+        The files: `<dataset>.png`, `<dataset>-batch-size.png`, `<dataset>-gradient-norm.png`, ….
     """
     from rich.console import Console
     from rich.progress import track
 
     results = records if isinstance(records, Results) else Results.read(records)
     show = sys.stderr.isatty() if progress is None else progress
-    written = []
+    written, console = [], Console(stderr=True)
     for dataset in track(
-        results.datasets, "Drawing", console=Console(stderr=True), transient=True, disable=not show
+        results.datasets, "Drawing", console=console, transient=True, disable=not show
     ):
         for name, figure in _figures(results, dataset):
             for ending in formats:
@@ -96,12 +95,11 @@ def frontier(
 
 
 def six_panels(results: Results, dataset: str) -> Figure:
-    """The paper's figure of a dataset: raw plane, envelopes (randomised left, deterministic right),
-    operating metrics.
+    """The paper's figure of a dataset: planes, envelopes, operating metrics for both policies.
 
-    Two labels: accuracy of the decisions and AUROC of the posterior against the EO gap of each.
-    More labels: expected accuracy and macro-AUROC of the posterior against v, as the paper has it
-    for ACSOccupation.
+    For two labels the last row has the accuracy of the decisions and the AUROC of the posterior
+    against their EO gaps; for more labels, as in the paper's ACSOccupation, expected accuracy and
+    macro-AUROC of the posterior against v.
     """
     figure = _figure(11.0, 13.0)
     axes = figure.subplots(3, 2)
@@ -130,9 +128,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
 
 
 def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
-    """The batch-size ablation: one path per batch size in the plane. None where fewer than two
-    sizes were run.
-    """
+    """The batch-size ablation: one path per size in the plane; None for fewer than two sizes."""
     runs = batch_series(results.mean, dataset)
     if not runs:
         return None
@@ -141,12 +137,8 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     for i, series in enumerate(runs):
         points = results.points(dataset, *series, policy)
         size = "all rows" if series.batch is None else f"{series.batch:,}"
-        style = {
-            "color": _SHADES[i % len(_SHADES)],
-            "marker": MARKERS[i % len(MARKERS)],
-            "label": f"batch {size}",
-        }
-        _bars(ax, points, "violation", "utility", ls="-", **style)
+        style = {"color": _SHADES[i % len(_SHADES)], "marker": MARKERS[i % len(MARKERS)]}
+        _bars(ax, points, "violation", "utility", ls="-", label=f"batch {size}", **style)
     _limit(ax, results, dataset)
     finish(ax, f"{dataset}: {runs[0].name} by batch size, {policy} policy", "violation", "utility")
     ax.legend(frameon=False)
@@ -154,9 +146,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
 
 
 def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
-    """The gradient-normalisation ablation: `cmi` and `raw_cmi`, plane and AUROC. None where one of
-    them was not run.
-    """
+    """The gradient-norm ablation: `cmi` and `raw_cmi`; None where one of them was not run."""
     main = main_series(results.mean, dataset)
     runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
@@ -167,20 +157,7 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
         for series, name in zip(runs, legend_names(runs), strict=True):
             points = results.points(dataset, *series, policy)
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
-            style = {
-                "color": series.colour,
-                "marker": series.marker,
-                "ls": _line(series),
-                "label": label,
-            }
-            _bars(
-                ax,
-                points,
-                "violation",
-                metric,
-                mfc=series.colour if _usual(series) else "white",
-                **style,
-            )
+            _bars(ax, points, "violation", metric, label=label, **_look(series))
         many = metric == "auroc" and results.labels(dataset) > 2
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
         finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
@@ -239,18 +216,22 @@ def _usual(series: Series) -> bool:
 
 
 def _line(series: Series) -> str:
-    """Another recipe has its method's colour and marker, but dots for the line and white inside the
-    marker.
-    """
+    """A line, or dots for another recipe than the default."""
     return "-" if _usual(series) else ":"
+
+
+def _look(series: Series) -> dict[str, Any]:
+    """Colour, marker and line; another recipe than the default has white inside its markers."""
+    inside = series.colour if _usual(series) else "white"
+    look = {"color": series.colour, "marker": series.marker}
+    return look | {"ls": _line(series), "mfc": inside}
 
 
 def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
     """A path with error bars in both directions; a single fold has none."""
     dy, dx = (np.nan_to_num(points[f"{name}_sd"]) for name in (y, x))
-    _, _, bars = ax.errorbar(
-        points[x], points[y], dy, dx, lw=1.3, elinewidth=0.8, **({"ms": 5} | style)
-    )
+    style = {"ms": 5, "lw": 1.3, "elinewidth": 0.8} | style
+    _, _, bars = ax.errorbar(points[x], points[y], dy, dx, **style)
     for bar in bars:
         bar.set_alpha(0.35)
 
@@ -261,66 +242,40 @@ def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
         if series.method in REFERENCES or np.isnan(points["violation"]).all():
             continue
         hull = concave_envelope(points["violation"], points["utility"])
-        style: dict[str, Any] = {
-            "color": series.colour,
-            "marker": series.marker,
-            "ms": 5,
-            "lw": 1.8,
-            "zorder": 3,
-        }
-        filling = series.colour if _usual(series) else "white"
-        ax.plot(hull.violation, hull.utility, ls=_line(series), mfc=filling, **style)
+        ax.plot(hull.violation, hull.utility, ms=5, lw=1.8, zorder=3, **_look(series))
 
 
 def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
-    """Show the plane as far right as an envelope goes: one lost path would squeeze all the others
-    into a line.
-    """
+    """Show the plane as far right as an envelope goes, so that a lost path does not squeeze it."""
     main = main_series(results.mean, dataset)
     paths = [results.points(dataset, *series, policy) for series in main]
     every = np.concatenate([points["violation"] for points in paths])
     ends = []
     for points in paths:
         if not np.isnan(points["violation"]).all():
-            ends.append(
-                float(concave_envelope(points["violation"], points["utility"]).violation[-1])
-            )
+            hull = concave_envelope(points["violation"], points["utility"])
+            ends.append(float(hull.violation[-1]))
     right = 1.1 * max(ends, default=0.0)
     if right <= 0.0:
         return
     ax.set_xlim(-0.04 * right, right)
     beyond = int((every > right).sum())
     if beyond:
-        ax.text(
-            0.99,
-            0.02,
-            f"{beyond} point{'s' * (beyond > 1)} further right",
-            transform=ax.transAxes,
-            ha="right",
-            fontsize=8,
-            color="0.4",
-        )
+        text = f"{beyond} point{'s' * (beyond > 1)} further right"
+        look: dict[str, Any] = {"ha": "right", "fontsize": 8, "color": "0.4"}
+        ax.text(0.99, 0.02, text, transform=ax.transAxes, **look)
 
 
 def _limit(ax: Axes, results: Results, dataset: str) -> None:
-    """The limit of post-processing, as far right as there are points: beyond them it only shrinks
-    the rest.
-    """
+    """The limit of post-processing, as far right as there are points."""
     curve = results.limit(dataset)
     if curve is None:
         return
     right = max(ax.get_xlim()[1], 1e-6)
     hull = concave_envelope(curve.violation, curve.utility)
     x = np.append(hull.violation[hull.violation < right], right)
-    ax.plot(
-        x,
-        hull.at(x),
-        color="0.25",
-        ls=(0, (5, 2)),
-        lw=1.6,
-        zorder=2,
-        label="limit of post-processing",
-    )
+    look: dict[str, Any] = {"color": "0.25", "ls": (0, (5, 2)), "lw": 1.6, "zorder": 2}
+    ax.plot(x, hull.at(x), label="limit of post-processing", **look)
     ax.set_xlim(right=right)
 
 
@@ -340,22 +295,16 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
             entries.setdefault(label, handle)
     lengths = sorted((len(label) + 6 for label in entries), reverse=True)
     room = 13 * figure.get_figwidth()  # letters in a line
-    columns = max([n for n in range(1, 6) if sum(lengths[:n]) <= room], default=1)
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside lower center",
-        ncols=min(columns, len(entries)),
-        frameon=False,
-    )
+    fitting = max([n for n in range(1, 6) if sum(lengths[:n]) <= room], default=1)
+    look: dict[str, Any] = {"ncols": min(fitting, len(entries)), "frameon": False}
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", **look)
 
 
 def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure as Made
 
-    return Made(
-        figsize=(width, height), layout="constrained", dpi=150
-    )  # not pyplot's: nothing to close, no window
+    # a figure of its own, not pyplot's: nothing to close, no window
+    return Made(figsize=(width, height), layout="constrained", dpi=150)
 
 
 def _bytes(figure: Figure, ending: str) -> bytes:
@@ -366,22 +315,20 @@ def _bytes(figure: Figure, ending: str) -> bytes:
         raise InputError(
             f"Figures cannot be written as {ending!r}; matplotlib knows {', '.join(sorted(known))}."
         )
-    if (
-        figure.get_layout_engine() is not None
-    ):  # once: each further pass would move things by a hair
+    # once: each further pass would move things a little
+    if figure.get_layout_engine() is not None:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     out = io.BytesIO()
     # the same records give the same bytes: no date, no random ids
+    metadata = {"Date": None} if ending in ("svg", "svgz") else None
     with rc_context({"svg.hashsalt": "separatrix", "svg.fonttype": "none"}):
-        figure.savefig(
-            out, format=ending, metadata={"Date": None} if ending in ("svg", "svgz") else None
-        )
+        figure.savefig(out, format=ending, metadata=metadata)
     return out.getvalue()
 
 
 def _file_name(name: str) -> str:
-    """A dataset's name as a file's: a user may call it anything."""
+    """A file name from a dataset's name, which may hold any character."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".") or "_"
 
 

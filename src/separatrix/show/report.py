@@ -1,12 +1,10 @@
-"""Report: a folder of records as one HTML page that opens offline, to look at a frontier and to
-choose a point on it.
+"""Report: a folder of records as one offline HTML page to choose a point of the frontier.
 
-`write(folder, path)` is what `Frontier.report` and `separatrix report` call. `content` turns the
-records into plain data; `page.html.jinja`, `page.css` and the scripts show them (choice, chart,
-panels, events: joined into one). The page loads nothing: no network, no fonts, no libraries, and
-its content security policy forbids it. Names of columns, labels and groups are the user's: the
-template escapes them, the data are JSON in which no character can end a script, and the script
-writes text, never HTML.
+`Frontier.report` and `separatrix report` call `write(folder, path)`. `content` turns the records
+into plain data; `page.html.jinja`, `page.css` and the scripts (choice, chart, panels, events) show
+them. The page loads nothing, and its content security policy forbids it. Names of columns, labels
+and groups may hold any text: the template escapes them, the data are JSON in which no character can
+end a script, and the script writes text, never HTML.
 """
 
 from __future__ import annotations
@@ -37,9 +35,8 @@ def write(
         folder: that `trace` or `benchmark` wrote.
         path: of the HTML file; written whole or not at all.
         confidence: of the intervals and bounds.
-        posterior_audit: the audit of ERM's held-out posteriors, where they are at hand. The records
-            keep their sums but not their squares, so without it the audit of the randomised policy
-            has neither interval nor test.
+        posterior_audit: the audit of ERM's held-out posteriors. The records keep their sums but not
+            their squares; without it the randomised policy has neither interval nor test.
 
     Returns:
         The path.
@@ -61,9 +58,8 @@ def page(
     script = "\n".join(['"use strict";', "(() => {", *scripts, "})();"])
     data = content(Results.read(folder), str(folder), confidence, posterior_audit)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(
-        css=css, script=script, data=data, json=_embedded(data)
-    )
+    made = environment.from_string(template)
+    return made.render(css=css, script=script, data=data, json=_embedded(data))
 
 
 def _embedded(data: Any) -> str:

@@ -1,8 +1,8 @@
-"""Summary: records as tables for the terminal, CSV, Markdown and LaTeX.
+"""Records as tables for the terminal, CSV, Markdown and LaTeX.
 
-`paths` lists the fold means of every trained point; `operating_points` the best of them under a
-budget, as the paper's "Compact Numerical Summary of Low-separation-violation Operating Points";
-`envelopes` what revealed mixtures reach.
+`paths` lists the fold means of every trained point, `operating_points` the best of them under a
+budget (the paper's "Compact Numerical Summary of Low-separation-violation Operating Points"),
+`envelopes` the utility that revealed mixtures reach.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Table:
         head: the names of the columns.
         rows: cells; a pair (mean, sd) is written mean ± sd, None as "–".
 
-    >>> print(Table("Fruit", ("name", "grams"), (("apple", (150.0, 12.0)), ("a|b", None))).markdown())
+    >>> rows = (("apple", (150.0, 12.0)), ("a|b", None))
+    >>> print(Table("Fruit", ("name", "grams"), rows).markdown())
     **Fruit**
     <BLANKLINE>
     | name | grams |
@@ -76,51 +77,39 @@ class Table:
         pairs = [any(isinstance(row[i], tuple) for row in self.rows) for i in range(len(self.head))]
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(
-            [
-                name
-                for i, column in enumerate(self.head)
-                for name in ([column, f"{column} sd"] if pairs[i] else [column])
-            ]
-        )
-        for row in self.rows:
+        head = [
+            (name, f"{name} sd") if pair else name
+            for name, pair in zip(self.head, pairs, strict=True)
+        ]
+        for row in (head, *self.rows):
             cells: list[Any] = []
             for cell, pair in zip(row, pairs, strict=True):
-                known = "" if cell is None else cell
-                cells += (
-                    (list(known) if isinstance(known, tuple) else [known, ""]) if pair else [known]
-                )
+                single = [cell, None] if pair else [cell]
+                cells += list(cell) if isinstance(cell, tuple) else single
             writer.writerow(["" if isinstance(c, float) and np.isnan(c) else c for c in cells])
         return out.getvalue()
 
     def markdown(self) -> str:
         """As GitHub renders it."""
         line = "|" + "|".join("--:" if right else ":--" for right in self._numeric()) + "|"
-        rows = [
-            "| " + " | ".join(_escape_markdown(c) for c in row) + " |"
-            for row in [list(self.head), *self.cells()]
-        ]
+        texts = [list(self.head), *self.cells()]
+        rows = ["| " + " | ".join(map(_escape_markdown, row)) + " |" for row in texts]
         return "\n".join([f"**{_escape_markdown(self.title)}**", "", rows[0], line, *rows[1:], ""])
 
     def latex(self) -> str:
         """A booktabs table."""
         places = "".join("r" if right else "l" for right in self._numeric())
-        rows = [
-            " & ".join(_escape_latex(c) for c in row) + r" \\"
-            for row in [list(self.head), *self.cells()]
-        ]
+        texts = [list(self.head), *self.cells()]
+        rows = [" & ".join(map(_escape_latex, row)) + r" \\" for row in texts]
         body = [r"\toprule", rows[0], r"\midrule", *rows[1:], r"\bottomrule"]
         start = [r"\begin{table}", r"\centering", rf"\caption{{{_escape_latex(self.title)}}}"]
-        return "\n".join(
-            [*start, rf"\begin{{tabular}}{{{places}}}", *body, r"\end{tabular}", r"\end{table}", ""]
-        )
+        start.append(rf"\begin{{tabular}}{{{places}}}")
+        return "\n".join([*start, *body, r"\end{tabular}", r"\end{table}", ""])
 
     def _numeric(self) -> list[bool]:
-        return [
-            bool(self.rows)
-            and all(cell is None or isinstance(cell, tuple | int | float) for cell in column)
-            for column in ([row[i] for row in self.rows] for i in range(len(self.head)))
-        ]
+        kinds = tuple | int | float | None
+        columns = ([row[i] for row in self.rows] for i in range(len(self.head)))
+        return [bool(own) and all(isinstance(cell, kinds) for cell in own) for own in columns]
 
 
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
@@ -147,21 +136,18 @@ def operating_points(
     targets: Sequence[str] = ("accuracy", "auroc"),
     policies: Sequence[str] | None = None,
 ) -> Table:
-    """The paper's compact operating points: for each budget and target, each method's best mean
-    that keeps the budget.
+    """The paper's compact operating points: each method's best mean under each budget.
 
     Args:
         columns: of `runs.tidy`.
         dataset: its name.
-        constraint: "eo_gap" or "violation"; by default the paper's: the EO gap for two labels, v
-            for more.
+        constraint: by default the paper's: "eo_gap" for two labels, "violation" for more.
         budgets: upper bounds on the constraint's mean over folds; by default the paper's.
         targets: metrics to maximise.
         policies: by default both for two labels, the randomised one for more, as in the paper.
 
     Returns:
-        One row per budget, target, policy and method that has a point within the budget, best
-        first. A method that has none is not in the table.
+        One row per budget, target, policy and method with a point within the budget, best first.
     """
     many = _many_labels(columns, dataset)
     constraint = constraint or ("violation" if many else "eo_gap")
@@ -177,32 +163,20 @@ def operating_points(
                     own = select(mean, policy=policy, **s._asdict())
                     i = best(own, constraint, budget, target)
                     if i is not None:
-                        part.append(
-                            (
-                                own[target][i],
-                                (name, *_operating_row(own, i, constraint, budget, target)),
-                            )
-                        )
+                        row = _operating_row(own, i, constraint, budget, target)
+                        part.append((own[target][i], (name, *row)))
                 rows += [row for _, row in sorted(part, key=lambda pair: -pair[0])]
     head = (
-        "Method",
-        "Policy",
-        "λ",
-        "Constraint",
-        "Budget",
-        "Constraint value",
-        "Metric",
-        "Target value",
-        "Folds",
-    )
+        "Method", "Policy", "λ", "Constraint", "Budget", "Constraint value", "Metric",
+        "Target value", "Folds",
+    )  # fmt: skip
     return Table(f"{dataset}: best mean under a budget", head, tuple(rows))
 
 
 def best(mean: Columns, constraint: str, budget: float, target: str) -> int | None:
-    """The row with the largest mean `target` among those whose mean `constraint` is within the
-    budget, or None.
+    """The row with the largest mean `target` whose mean `constraint` is in the budget, or None.
 
-    Points that lost a fold take no part: the mean of the rest is of other rows.
+    Points that lost a fold take no part, since their means are over fewer rows.
     """
     fits = (mean[constraint] <= budget) & (mean["lost"] == 0) & ~np.isnan(mean[target])
     return int(np.flatnonzero(fits)[np.argmax(mean[target][fits])]) if fits.any() else None
@@ -216,24 +190,18 @@ def envelopes(
     levels: Sequence[float] | None = None,
     limit: ReferenceCurve | None = None,
 ) -> Table:
-    """Each method's upper concave envelope at some violations: what a revealed mixture of its
-    points reaches.
+    """Each method's upper concave envelope (revealed mixtures) at some violations.
 
     Args:
         levels: violations v; by default a few between the strictest point and the least strict one.
-        limit: curve to put above them, and each method's share of its hypervolume beside them.
+        limit: a curve for the first row; each method's share of its hypervolume is the last column.
     """
     mean = means(select(columns, dataset=dataset, policy=policy))
     hulls = {name: method_envelope(select(mean, **s._asdict())) for s, name in _named(mean)}
-    top = max(
-        (float(hull.violation[-1]) for hull in hulls.values() if hull is not None), default=0.0
-    )
-    wanted = (
-        tuple(levels)
-        if levels is not None
-        else tuple(float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1))
-    )
     found = {name: hull for name, hull in hulls.items() if hull is not None}
+    top = max((float(hull.violation[-1]) for hull in found.values()), default=0.0)
+    usual = [float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1)]
+    wanted = tuple(usual if levels is None else levels)
     rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in found.items()]
     line = secant_price(mean)
     if line is not None:
@@ -242,15 +210,8 @@ def envelopes(
     head = ("Method", *(f"{v:g}" for v in wanted))
     if limit is not None:
         best_possible = concave_envelope(limit.violation, limit.utility)
-        rows = [
-            (
-                *row,
-                None
-                if hull is None
-                else utility_fraction(hull.violation, hull.utility, best_possible),
-            )
-            for row, hull in zip_longest(rows, found.values())
-        ]
+        shares = [utility_fraction(h.violation, h.utility, best_possible) for h in found.values()]
+        rows = [(*row, share) for row, share in zip_longest(rows, shares)]
         rows.insert(0, ("limit of post-processing", *_at(best_possible, wanted), 1.0))
         head = (*head, "Share of the limit")
     return Table(f"{dataset}: u of the {policy} envelope at v ≤", head, tuple(rows))
@@ -290,17 +251,9 @@ def _operating_row(
 ) -> tuple[Any, ...]:
     trade_off = None if mean["method"][i] in REFERENCES else float(mean["trade_off"][i])
     pairs = [(float(mean[m][i]), float(mean[f"{m}_sd"][i])) for m in (constraint, target)]
-    folds = int(mean["folds"][i])
-    return (
-        str(mean["policy"][i]),
-        trade_off,
-        METRICS[constraint].head,
-        budget,
-        pairs[0],
-        METRICS[target].head,
-        pairs[1],
-        folds,
-    )
+    constrained = METRICS[constraint].head, budget, pairs[0]
+    maximised = METRICS[target].head, pairs[1], int(mean["folds"][i])
+    return str(mean["policy"][i]), trade_off, *constrained, *maximised
 
 
 def _many_labels(columns: Columns, dataset: str) -> bool:
@@ -325,8 +278,9 @@ def _escape_markdown(text: str) -> str:
 
 
 _LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "λ": r"$\lambda$", "–": "--", "≤": r"$\leq$",
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "±": r"$\pm$", "λ": r"$\lambda$", "–": "--", "≤": r"$\leq$",
 }  # fmt: skip
 
 

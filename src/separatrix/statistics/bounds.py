@@ -1,7 +1,6 @@
-r"""A finite-sample upper bound on v: no asymptotics, no smoothness, no cell too small.
+r"""Finite-sample upper bounds on v: they hold for any number of rows and any size of the cells.
 
-Simultaneous intervals for all rates P(u | y, z), and then the largest v that any rates inside them
-can have.
+Simultaneous intervals hold all rates P(u | y, z); the bound is the largest v of any rates in them.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ def upper_bound(table: CountTable, confidence: float = 0.95) -> float:
     With simultaneous intervals :math:`[l_u, h_u] \ni P(u \mid y, z)` and any reference
     :math:`Q_y > 0`,
 
-    .. math:: v \le \sum_{y,z} p(y,z) \sum_u \max_{p \in \{l_u, h_u\}} \bigl[ p \log(p / Q_y(u)) - p + Q_y(u) \bigr]
+    .. math:: v \le \sum_{y,z} p(y,z) \sum_u \max_{p \in \{l_u, h_u\}}
+              \bigl[ p \log(p / Q_y(u)) - p + Q_y(u) \bigr]
 
     since v is the least mean divergence to a common reference and the bracket is convex in p. The
     bound is convex in each Q_y(u), so the best reference is found exactly. It is capped by H(Z | Y)
@@ -75,9 +75,7 @@ def concentration_radius(n: int, confidence: float = 0.95) -> float:
 
 
 def worst_violation(counts: Array, low: Array, high: Array) -> float:
-    """The bound of `upper_bound` for any intervals [low, high] that hold all rates P(u | y, z) at
-    once.
-    """
+    """The bound of `upper_bound` for intervals [low, high] that together hold all P(u | y, z)."""
     share = counts.sum(2)
     share = np.where((share > 0).sum(1, keepdims=True) > 1, share, 0.0) / counts.sum()
     best = _best_reference(low, high, share)
@@ -86,15 +84,13 @@ def worst_violation(counts: Array, low: Array, high: Array) -> float:
 
 
 def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
-    r"""A tighter `upper_bound` for two predictions: all rates share one budget of divergence
-    instead of an interval each.
+    r"""A tighter `upper_bound` for two predictions: all rates share one budget of divergence.
 
     With probability at least the confidence :math:`\sum_{yz} N_{yz} D(\hat p_{yz} \| p_{yz}) \le r`
     (`ball_radius`), and v is at most the largest :math:`\sum p(y,z) D(p_{yz} \| Q_y)` there, for
     any reference Q. A cell that spends κ of the budget reaches at most :math:`φ(κ)`, an end of the
     interval :math:`D(\hat p \| p) \le κ`; the best way to share r among the cells is bounded by
-    duality. φ rises with κ, so a grid of κ, each point taken with its successor's φ, errs upwards
-    only.
+    duality. φ rises with κ, so a grid of κ with the φ of the next point errs upwards only.
 
     The conditions are those of `upper_bound`, and rows weigh one. Posteriors are as good as labels:
     the exponential of a divergence is convex in the mean, and a draw from a posterior is more
@@ -110,8 +106,7 @@ def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
     counts = table.counts
     if counts.shape[2] != 2 or not np.allclose(table.weight_squares, counts.sum(2)):
         raise InputError(
-            "`ball_bound` needs two predictions and rows of weight one; `upper_bound` takes any "
-            "table."
+            "`ball_bound` needs two predictions and rows of weight one; use `upper_bound` instead."
         )
     mass = counts.sum(2)
     shared = (mass > 0).sum(1) > 1  # a label seen with one group only has no violation
@@ -124,9 +119,8 @@ def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
     radius = ball_radius(len(n), 1.0 - confidence)
     steps = np.linspace(0.0, 1.0, _GRID + 1) ** 2
     spent = radius * steps / n[:, None]  # κ of a cell, from nothing to all of the budget
-    ends = _chernoff(
-        np.broadcast_to((counts[:, :, 1][cells] / n)[:, None], spent.shape).copy(), spent, steps=30
-    )
+    rate = np.broadcast_to((counts[:, :, 1][cells] / n)[:, None], spent.shape)
+    ends = _chernoff(rate, spent, steps=30)
     reach = np.maximum(*(kl_div(p, q) + kl_div(1.0 - p, 1.0 - q) for p in ends))
     price = np.geomspace(1e-1, 1e3, 2 * _GRID)[:, None, None]
     most = (reach[None, :, 1:] - price * spent[None, :, :-1]).max(-1)
@@ -135,15 +129,14 @@ def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
 
 
 def ball_radius(freedom: int, error: float) -> float:
-    r"""How much divergence Σ N D(p̂‖p) the samples of d free rates have, at most, but for the error
-    δ.
+    r"""The divergence Σ N D(p̂‖p) of samples of d free rates is at most this, up to the error δ.
 
     The smaller of two bounds. The r with :math:`e^{-r} (e r / d)^d = δ`: the moment generating
     function of N D(p̂‖p) is at most that of a gamma law of shape K − 1 for K predictions, at any N
     (Agrawal, 2020, "Finite-sample concentration of the multinomial in relative entropy"), and
-    independent cells add up. And, for one rate per cell, where Chernoff's bound
-    :math:`P(N D \ge x) \le 2 e^{-x}` puts N D below log 2 plus an exponential variable: d log 2
-    plus a gamma quantile.
+    independent cells add up. And, for one rate per cell, d log 2 plus a gamma quantile: by
+    Chernoff's bound :math:`P(N D \ge x) \le 2 e^{-x}` each N D is at most log 2 plus an exponential
+    variable.
 
     >>> round(ball_radius(4, 0.05), 2), round(ball_radius(20, 0.05), 2)
     (10.53, 33.03)
@@ -151,17 +144,16 @@ def ball_radius(freedom: int, error: float) -> float:
     low, high = float(freedom), freedom + 10.0 * (freedom - np.log(error))
     for _ in range(_STEPS):
         r = 0.5 * (low + high)
-        low, high = (
-            (r, high) if freedom * (1.0 + np.log(r / freedom)) - r > np.log(error) else (low, r)
-        )
+        inside = freedom * (1.0 + np.log(r / freedom)) - r > np.log(error)
+        low, high = (r, high) if inside else (low, r)
     return float(min(high, freedom * np.log(2.0) + gammainccinv(freedom, error)))
 
 
 def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
-    r"""Bound on the equalized-odds gap, from the same simultaneous intervals as `upper_bound`: both
-    hold at once.
+    r"""Bound on the equalized-odds gap. It holds together with `upper_bound` (same intervals).
 
-    .. math:: \frac{1}{K_Y} \sum_y \max_{z,z'} \tfrac12 \sum_u \max\bigl(h_{yzu} - l_{yz'u},\, h_{yz'u} - l_{yzu}\bigr)
+    .. math:: \frac{1}{K_Y} \sum_y \max_{z,z'}
+              \tfrac12 \sum_u \max\bigl(h_{yzu} - l_{yz'u},\, h_{yz'u} - l_{yzu}\bigr)
 
     Cells (y, z) without rows take no part, as in `information.eo_gap`.
 
@@ -172,9 +164,7 @@ def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
     True
     """
     low, high = rate_intervals(table, confidence)
-    apart = np.maximum(
-        high[:, :, None] - low[:, None], high[:, None] - low[:, :, None]
-    )  # (y, z, z', u)
+    apart = np.maximum(high[:, :, None] - low[:, None], high[:, None] - low[:, :, None])
     distance = np.minimum(0.5 * apart.sum(-1), 1.0)
     same = np.eye(low.shape[1], dtype=bool)
     per_label = np.where(np.isnan(distance) | same, 0.0, distance).max((1, 2))
@@ -195,9 +185,8 @@ def rate_intervals(
     check_confidence(confidence)
     counts = table.counts
     mass = counts.sum(2, keepdims=True)
-    free = (
-        1 if counts.shape[2] == 2 else counts.shape[2]
-    )  # two rates that sum to one share one interval
+    # two rates that sum to one share one interval
+    free = 1 if counts.shape[2] == 2 else counts.shape[2]
     shared = max(int((mass > 0).sum()) * free, 1) if simultaneous else 1
     error = (1.0 - confidence) / (2.0 * shared)  # one side of one rate
     seen = np.broadcast_to(mass > 0, counts.shape)
@@ -213,9 +202,8 @@ def rate_intervals(
     elif np.allclose(table.weight_squares, counts.sum(2)):
         squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
         variance = np.maximum(squares - counts * mean, 0.0) / np.maximum(n - 1.0, 1.0)
-        log = np.log(2.0 / error) + np.log(
-            2.0
-        )  # half the error for Bernstein, whose two events share it
+        # half the error for Bernstein, whose two events share it
+        log = np.log(2.0 / error) + np.log(2.0)
         wide = np.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * np.maximum(n - 1.0, 1.0))
         wide = np.where(n > 1, wide, 1.0)
         chernoff = _chernoff(mean, np.log(2.0 / error) / n)
@@ -241,16 +229,12 @@ def _chernoff(mean: Array, budget: Array, steps: int = _STEPS) -> tuple[Array, A
     for _ in range(steps):
         middle = 0.5 * (inside_low + outside_low)
         good = divergence(middle) <= budget
-        inside_low, outside_low = (
-            np.where(good, middle, inside_low),
-            np.where(good, outside_low, middle),
-        )
+        inside_low = np.where(good, middle, inside_low)
+        outside_low = np.where(good, outside_low, middle)
         middle = 0.5 * (inside_high + outside_high)
         good = divergence(middle) <= budget
-        inside_high, outside_high = (
-            np.where(good, middle, inside_high),
-            np.where(good, outside_high, middle),
-        )
+        inside_high = np.where(good, middle, inside_high)
+        outside_high = np.where(good, outside_high, middle)
     return outside_low, outside_high  # the outer ends: rounding may only widen
 
 
@@ -258,10 +242,8 @@ def _best_reference(low: Array, high: Array, share: Array) -> Array:
     """The Q[y, u] that minimises the bound: bisection on its derivative, which increases in Q."""
     weight = share[:, :, None]
     total = weight.sum(1)
-    a, b = (
-        np.full(total.shape[:1] + low.shape[2:], 1e-300),
-        np.ones(total.shape[:1] + low.shape[2:]),
-    )
+    shape = total.shape[:1] + low.shape[2:]
+    a, b = np.full(shape, 1e-300), np.ones(shape)
     for _ in range(_STEPS):
         q = 0.5 * (a + b)
         worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)

@@ -1,4 +1,4 @@
-r"""Evidence against "v ≤ budget" that may be looked at after every row, for ever.
+r"""Evidence against "v ≤ budget" that may be checked after every row without correction.
 
 For independent rows given (y, z), with N the counts and Dir(½) a mixing law per cell (y, z),
 
@@ -6,9 +6,9 @@ For independent rows given (y, z), with N the counts and Dir(½) a mixing law pe
               {\sup_{p \,:\, v(p) \le b} \prod_{yzu} p_{yzu}^{N_{yzu}}}
 
 is below a martingale that starts at one whenever the true rates obey v ≤ b, so that P(E ever
-reaches 1/δ) ≤ δ (Ville). Soft counts are as good: by the weighted mean inequality
-:math:`\prod_u (q_u/p_u)^{x_u} \le \sum_u x_u q_u/p_u` for a posterior x, whose mean is one. The
-composition p(y, z) in v is that of the rows seen.
+reaches 1/δ) ≤ δ (Ville). This holds for soft counts too: by the weighted mean inequality
+:math:`\prod_u (q_u/p_u)^{x_u} \le \sum_u x_u q_u/p_u` for a posterior x, and the right side has
+mean one. The composition p(y, z) in v is that of the rows seen.
 """
 
 from __future__ import annotations
@@ -31,14 +31,12 @@ _HALVINGS = 50
 
 
 def log_e_process(counts: ArrayLike, budget: float, enough: float = np.inf) -> float:
-    """log E against v ≤ budget: −regret where the rows obey the budget, and never above its true
-    value from `enough` on.
+    """log E against v ≤ budget; inexact (too large) only where it is below `enough`.
 
     Args:
         counts: N[y, z, u] of rows of weight one.
         budget: in nats.
-        enough: values below it need not be exact; the costly optimum is only sought where it
-            matters.
+        enough: values below it need not be exact, which saves the costly optimum.
 
     >>> N = np.array([[[80.0, 20], [20, 80]], [[50, 50], [50, 50]]])
     >>> bool(log_e_process(N, 0.01) > 5), bool(log_e_process(N, 0.2) < 0)
@@ -56,8 +54,7 @@ def log_e_process(counts: ArrayLike, budget: float, enough: float = np.inf) -> f
 
 
 def lower_bound(counts: ArrayLike, confidence: float = 0.95) -> float:
-    """The largest budget against which the evidence is 1/(1 − confidence): v is above it, at all
-    times at once.
+    """The largest budget that the evidence refutes: v is above it, at all times at once.
 
     >>> N = np.array([[[800.0, 200], [200, 800]], [[500, 500], [500, 500]]])
     >>> 0.05 < lower_bound(N) < float(conditional_mutual_information(N))
@@ -75,8 +72,7 @@ def lower_bound(counts: ArrayLike, confidence: float = 0.95) -> float:
 
 
 def rate_sequences(counts: ArrayLike, confidence: float = 0.95) -> tuple[Array, Array]:
-    """Intervals for all P(u | y, z) that hold together and at all times: the set where each rate's
-    own E is small.
+    """Intervals for all P(u | y, z) that hold together and at all times.
 
     Returns:
         Two arrays (y, z, u); [0, 1] in cells without rows.
@@ -142,9 +138,7 @@ class _Dual(NamedTuple):
 
 
 def _dual(n: Array, mu: float, budget: float, reference: Array) -> _Dual:
-    """min over p and Q of Σ N [D(p̂‖p) + μ (D(p‖Q) − b)], less its certified error; v at the
-    optimum; Q there.
-    """
+    """Lower bound on min over p, Q of Σ N [D(p̂‖p) + μ (D(p‖Q) − b)], with v and Q there."""
     mass = n.sum(-1)
     observed = n / np.where(mass > 0, mass, 1.0)[..., None]
     q = reference
@@ -155,20 +149,20 @@ def _dual(n: Array, mu: float, budget: float, reference: Array) -> _Dual:
         gap = mu * float((ratio.max(-1) - mass.sum(-1)).sum())
         value = mass * (rel_entr(observed, p).sum(-1) + mu * rel_entr(p, q[:, None]).sum(-1))
         bound = float(value.sum()) - mu * budget * n.sum() - gap
-        q = np.divide(
-            weighted, mass.sum(-1)[:, None], out=q.copy(), where=mass.sum(-1)[:, None] > 0
-        )
+        of_label = mass.sum(-1)[:, None]
+        q = np.divide(weighted, of_label, out=q.copy(), where=of_label > 0)
         if gap <= 1e-7 * max(float(value.sum()), 1.0):
             break
     return _Dual(bound, float(conditional_mutual_information(mass[..., None] * p)), q)
 
 
 def _nearest(observed: Array, q: Array, mu: float) -> Array:
-    r"""The p that minimises D(p̂‖p) + μ D(p‖Q) in each cell:
-    :math:`p = \hat p / (μ ω(\log(\hat p / μ Q) + c))`.
+    r"""The p that minimises D(p̂‖p) + μ D(p‖Q) in each cell.
+
+    .. math:: p = \hat p / (μ ω(\log(\hat p / μ Q) + c))
 
     ω is Wright's omega and c makes p sum to one. log Σ p is convex and falling in c, so Newton's
-    method cannot miss.
+    method converges.
     """
     seen = observed > 0
     q = np.broadcast_to(q[:, None], observed.shape)
@@ -189,9 +183,7 @@ def _nearest(observed: Array, q: Array, mu: float) -> Array:
 
 
 def _divergence_of_shrunk(n: Array, budget: float) -> float:
-    """An upper bound of `least_divergence`: the rates shrunk towards their label's until v =
-    budget.
-    """
+    """Upper bound on `least_divergence`: rates shrunk towards their label's until v = budget."""
     mass = n.sum(-1, keepdims=True)
     observed = n / np.where(mass > 0, mass, 1.0)
     pooled = _pooled(n)[:, None]
@@ -200,9 +192,8 @@ def _divergence_of_shrunk(n: Array, budget: float) -> float:
         v = float(conditional_mutual_information(mass * p))
         if v <= budget:
             break
-        away *= 0.9999 * np.sqrt(
-            budget / v
-        )  # v is close to quadratic in the distance from separation
+        # v is close to quadratic in the distance from separation
+        away *= 0.9999 * np.sqrt(budget / v)
         p = pooled + away * (observed - pooled)
     else:
         return np.inf
@@ -212,15 +203,12 @@ def _divergence_of_shrunk(n: Array, budget: float) -> float:
 def _pooled(n: Array) -> Array:
     """P(u | y), uniform for a label without rows."""
     of_label = n.sum((1, 2))[:, None]
-    return np.where(
-        of_label > 0, n.sum(1) / np.where(of_label > 0, of_label, 1.0), 1.0 / n.shape[-1]
-    )
+    rates = n.sum(1) / np.where(of_label > 0, of_label, 1.0)
+    return np.where(of_label > 0, rates, 1.0 / n.shape[-1])
 
 
 def _regret(n: Array) -> float:
-    """What mixing over all rates costs against the best ones, summed over the cells; not
-    negative.
-    """
+    """Cost of mixing over all rates against the best ones, summed over cells; not negative."""
     mass = n.sum(-1, keepdims=True)
     best = xlogy(n, n / np.where(mass > 0, mass, 1.0)).sum(-1)
     return float((best - _log_mixture(n)).sum())

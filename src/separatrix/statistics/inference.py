@@ -1,11 +1,11 @@
-r"""What a sample says about v and u: bias, interval and test, from large-sample theory made right
-near v = 0.
+r"""What a sample says about v and u: bias, interval and test, valid at and near v = 0 too.
 
 Everything is read off one `CountTable` (its counts and second moments), never off the rows. Write W
 for the total weight. The plug-in v̂ behaves like a quadratic form: with H the Hessian of n·v and Σ
 the covariance of the counts,
 
-.. math:: 2 W \hat v \;\approx\; \text{mean } 2 W v + 2 W b, \quad \text{variance } 4 W \sigma^2(v) + 2\, \mathrm{tr}((HΣ)^2)
+.. math:: 2 W \hat v \;\approx\; \text{mean } 2 W v + 2 W b,
+          \quad \text{variance } 4 W \sigma^2(v) + 2\, \mathrm{tr}((HΣ)^2)
 
 where b is the bias and σ² the variance of the pointwise information g. At v = 0 the first-order
 term σ² vanishes and the quadratic term rules; far from 0 it is the other way round. A scaled
@@ -46,10 +46,8 @@ class Noise:
     Args:
         violation: the plug-in v̂ itself.
         bias: expected excess of the plug-in v̂ over v, in nats.
-        null_bias: the same if v were 0; larger where the data show that some predictions never meet
-            some groups.
-        freedom: degrees of freedom of the quadratic form under v = 0 (Satterthwaite); 0 where
-            nothing can vary.
+        null_bias: the same if v were 0; larger where some predictions never occur with some groups.
+        freedom: degrees of freedom of the quadratic form under v = 0; 0 where nothing can vary.
         variance: variance of the pointwise information of one row, σ².
         weight: effective number of rows, (Σ w)² / Σ w².
         expected: mean effective number of rows per cell (y, z, u) of the observed support.
@@ -70,9 +68,7 @@ class Noise:
 
     @property
     def estimable(self) -> bool:
-        """Whether the cells are filled well enough for the bias, the interval and the corrected v
-        to mean anything.
-        """
+        """Whether the cells are filled well enough for bias, interval and corrected v."""
         return self.varies and self.expected >= MIN_EXPECTED
 
 
@@ -90,9 +86,8 @@ def noise(table: CountTable) -> Noise:
     v = float(conditional_mutual_information(p))
     null_bias, expected = _bias(table, 0.0)
     bias = null_bias
-    for _ in range(
-        3
-    ):  # the cell means are shrunk towards separation by the share of v̂ that is bias
+    # the cell means are shrunk towards separation by the share of v̂ that is bias
+    for _ in range(3):
         signal = max(v - bias, 0.0) / v if v > 0 else 0.0
         bias, _ = _bias(table, signal)
     g = violation_gradient(p)
@@ -122,17 +117,12 @@ def corrected(table: CountTable, error: Noise | None = None) -> tuple[float, flo
     True
     """
     error = error or noise(table)
-    merged = CountTable(  # u is the violation of a table in which the label plays the group's part
-        table.counts.sum(1)[None],
-        ("any",),
-        table.labels,
-        table.predictions,
-        table.rows,
-        None if table.moments is None else table.moments.sum(1)[None],
-    )
-    return error.violation - error.bias, float(mutual_information(table.counts)) - noise(
-        merged
-    ).bias
+    # u is the violation of a table in which the label takes the place of the group
+    counts = table.counts.sum(1)[None]
+    moments = None if table.moments is None else table.moments.sum(1)[None]
+    merged = CountTable(counts, ("any",), table.labels, table.predictions, table.rows, moments)
+    u = float(mutual_information(table.counts)) - noise(merged).bias
+    return error.violation - error.bias, u
 
 
 def standard_error(table: CountTable) -> float:
@@ -140,21 +130,19 @@ def standard_error(table: CountTable) -> float:
     error = noise(table)
     if not error.varies:
         return 0.0
-    return float(
-        np.sqrt(_moments(max(error.violation - error.bias, 0.0), error)[1]) / (2.0 * error.weight)
-    )
+    _, variance = _moments(max(error.violation - error.bias, 0.0), error)
+    return float(np.sqrt(variance) / (2.0 * error.weight))
 
 
 def interval(
     table: CountTable, confidence: float = 0.95, error: Noise | None = None
 ) -> tuple[float, float]:
-    """Interval for v by inverting the test of every value of v; asymptotic, holds its level also at
-    and near v = 0.
+    """Asymptotic interval for v by inverting tests; it holds its level at and near v = 0 too.
 
     The level is split between the two sides so that at v = 0, where no value can lie below, all of
     it guards the lower end: the interval excludes 0 just when the test rejects v = 0. Coverage is
-    measured in `benchmarks/coverage.py`. It means nothing where the cells are too small: ask
-    `Noise.estimable`, and use `bounds.upper_bound` there.
+    measured in `benchmarks/coverage.py`. Do not use it where the cells are too small
+    (`Noise.estimable` is False): use `bounds.upper_bound` there.
     """
     from scipy.optimize import brentq  # importing it takes longer than an audit
 
@@ -175,13 +163,12 @@ def interval(
     start = max(error.violation - error.bias, 0.0)
     if excess_above(top) > 0:
         return low, top
-    while (
-        excess_above(start) < 0 and start > low
-    ):  # the share moves with v: step back inside the interval
+    # the share moves with v: step back inside the interval
+    while excess_above(start) < 0 and start > low:
         start = low + (start - low) / 2 if start - low > 1e-15 else low
-    return low, max(low, float(brentq(excess_above, start, top))) if excess_above(
-        start
-    ) > 0 else start
+    if excess_above(start) <= 0:
+        return low, start
+    return low, max(low, float(brentq(excess_above, start, top)))
 
 
 def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
@@ -189,8 +176,7 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
 
     Hard labels of weight one: Monte Carlo over tables with the observed margins in each label
     (Patefield's algorithm), so exact up to the number of draws and never below 1/(draws + 1).
-    Posteriors, weights, and labels with more than a million rows: the quadratic form's large-sample
-    law.
+    Posteriors, weights, and labels with over a million rows: the quadratic form's asymptotic law.
     """
     biggest = table.counts.sum((1, 2)).max()
     if table.moments is not None or biggest > _EXACT_ROWS:
@@ -207,9 +193,8 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
             sampled = random_table(counts.sum(1), counts.sum(0)).rvs(
                 draws, method="patefield", random_state=rng
             )
-            statistic += xlogy(sampled, sampled).sum(
-                (1, 2)
-            )  # the other terms of n·v depend on the margins only
+            # the other terms of n·v depend on the margins only
+            statistic += xlogy(sampled, sampled).sum((1, 2))
             observed += xlogy(counts, counts).sum()
     at_least = (statistic >= observed - 1e-9 * max(abs(observed), 1.0)).sum()
     return float((1 + at_least) / (1 + draws))
@@ -217,13 +202,11 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
 
 def _moments(x: float, error: Noise) -> tuple[float, float]:
     """Mean and variance of 2 n v̂ when the true violation is x."""
-    # σ² is proportional to v near 0, where it equals 2 v for hard counts; the observed ratio
-    # carries over.
+    # near 0, σ² is proportional to v (2 v for hard counts); the observed ratio carries over
     ratio = error.variance / (2.0 * error.violation) if error.violation > 0 else 1.0
     estimate = max(error.violation - error.bias, 0.0)
-    nearer = (
-        min(x / estimate, 1.0) if estimate > 0 else 0.0
-    )  # the bias moves from its value at 0 to that at the estimate
+    # the bias moves from its value at 0 to that at the estimate
+    nearer = min(x / estimate, 1.0) if estimate > 0 else 0.0
     bias = error.null_bias + nearer * (error.bias - error.null_bias)
     quadratic = 2.0 * (2.0 * error.weight * error.null_bias) ** 2 / error.freedom
     return 2.0 * error.weight * (x + bias), 8.0 * error.weight * ratio * x + quadratic
@@ -238,26 +221,20 @@ def _tails(x: float, error: Noise) -> tuple[float, float]:
     if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
         below = float(chndtr(observed / scale, d, offset))
         return 1.0 - below, below
-    shape, scale = (
-        mean**2 / variance,
-        variance / mean,
-    )  # no offset, or so large that a gamma law is as good and stabler
+    # no offset, or so large that a gamma law is as good and stabler
+    shape, scale = mean**2 / variance, variance / mean
     return float(gammaincc(shape, observed / scale)), float(gammainc(shape, observed / scale))
 
 
 def _lower_share(x: float, error: Noise, level: float) -> float:
-    """The part of the level that guards the upper end: none at x = 0, half once x stands clear of
-    the noise.
-    """
+    """The part of the level for the upper end: 0 at x = 0, half once x is clear of the noise."""
     _, variance = _moments(x, error)
     clear = (2.0 * error.weight * x) ** 2 / variance
     return float(0.5 * level * -np.expm1(-0.5 * clear))
 
 
 def _bias(table: CountTable, signal: float) -> tuple[float, float]:
-    """Bias of v̂, and the mean effective rows per cell, at cell means between separation (0) and
-    the data (1).
-    """
+    """Bias of v̂ and mean effective rows per cell; `signal` 0 is separation, 1 the data."""
     counts, total = table.counts, table.counts.sum()
     squares = np.diagonal(table.second_moments, axis1=-2, axis2=-1)  # Σ w² q_u²
     weights = table.weight_squares
@@ -289,17 +266,12 @@ def _ratio(a: Array, b: Array) -> Array:
 
 
 def _poisson_excess(mean: Array) -> Array:
-    """E[N log N] − λ log λ of a Poisson count: 0 at λ = 0, at most 0.56 in between, ½ + 1/(12 λ) +
-    … far out.
-    """
+    """E[N log N] − λ log λ of a Poisson count: 0 at λ = 0, at most 0.56, ½ + 1/(12 λ) far out."""
     at, value = _poisson_grid()
     inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), at, value)
     far = np.maximum(mean, 50.0)
-    return np.where(
-        mean > 50.0,
-        0.5 + 1.0 / (12.0 * far) + 1.0 / (12.0 * far**2),
-        np.where(mean > 0, inside, 0.0),
-    )
+    beyond = 0.5 + 1.0 / (12.0 * far) + 1.0 / (12.0 * far**2)
+    return np.where(mean > 50.0, beyond, np.where(mean > 0, inside, 0.0))
 
 
 @lru_cache(maxsize=1)
@@ -311,12 +283,16 @@ def _poisson_grid() -> tuple[Array, Array]:
 
 
 def _freedom(table: CountTable) -> float:
-    r"""Degrees of freedom tr(HΣ)² / tr((HΣ)²) under v = 0; Σ_y (groups − 1)(predictions − 1) for
-    hard counts.
+    r"""Degrees of freedom tr(HΣ)² / tr((HΣ)²) under v = 0.
+
+    For hard counts this is Σ_y (groups − 1)(predictions − 1).
 
     With :math:`A_z = D^{-1/2} C_z D^{-1/2}`, C_z the covariance of group z's counts and D those of
-    the whole label, :math:`\mathrm{tr}(HΣ) = \sum_z (1/π_z - 1)\, \mathrm{tr} A_z` and
-    :math:`\mathrm{tr}((HΣ)^2) = \sum_z (1/π_z - 1)^2 \|A_z\|^2 + \sum_{z \ne z'} \langle A_z, A_{z'} \rangle`.
+    the whole label,
+
+    .. math:: \mathrm{tr}(HΣ) = \sum_z (1/π_z - 1)\, \mathrm{tr} A_z, \quad
+              \mathrm{tr}((HΣ)^2) = \sum_z (1/π_z - 1)^2 \|A_z\|^2
+              + \sum_{z \ne z'} \langle A_z, A_{z'} \rangle
     """
     first = second = 0.0
     for counts, moments in zip(table.counts, table.second_moments, strict=True):

@@ -1,0 +1,60 @@
+"""Values that an audit may not exceed, for a pipeline that must stop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from separatrix.auditing.result import Audit
+from separatrix.auditing.scores import ScoreAudit
+from separatrix.errors import InputError
+
+__all__ = ["DECISION_NAMES", "SCORE_NAMES", "exceeded", "parse_ceilings"]
+
+_VIOLATION = "violation", "violation_corrected", "violation_upper"
+DECISION_NAMES = (*_VIOLATION, "eo_gap", "auditor_bound")
+SCORE_NAMES = (*_VIOLATION, "gap", "gap_upper")
+
+
+def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
+    """`NAME=VALUE` texts as a mapping; of one name the smallest value counts.
+
+    >>> parse_ceilings(["eo_gap=0.05", "violation=1e-3"], DECISION_NAMES)
+    {'eo_gap': 0.05, 'violation': 0.001}
+    """
+    ceilings: dict[str, float] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        name = name.strip()
+        if name not in names:
+            raise InputError(
+                f"--fail-above knows no value {name!r}; there are {', '.join(names)}. "
+                f"Write NAME=VALUE, such as {names[-2]}=0.05."
+            )
+        try:
+            value = float(number)
+        except ValueError:
+            value = float("nan")
+        if not np.isfinite(value):
+            raise InputError(
+                f"--fail-above {text!r} needs a number after '=', such as {name}=0.05."
+            )
+        ceilings[name] = min(value, ceilings.get(name, value))
+    return ceilings
+
+
+def exceeded(audit: Audit | ScoreAudit, ceilings: dict[str, float]) -> str:
+    """One sentence that names what is too large; empty where nothing is.
+
+    >>> from separatrix import audit
+    >>> a = audit([0, 1] * 50, [0, 0] * 50, sensitive_features=[0, 0, 1, 1] * 25)
+    >>> exceeded(a, {"eo_gap": 0.1})
+    ''
+    """
+    above = [
+        f"{name} is {getattr(audit, name):.6g}, above {value:g}"
+        for name, value in ceilings.items()
+        if getattr(audit, name) > value
+    ]
+    return "; ".join(above) + "." if above else ""

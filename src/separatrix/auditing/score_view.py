@@ -1,0 +1,199 @@
+"""The audit of a score for the eye: text for the terminal, HTML for a notebook, ROC curves."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from separatrix.auditing.view import PALETTE, _nats
+from separatrix.columns.groups import group_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from separatrix.auditing.scores import ScoreAudit
+
+__all__ = ["html", "plot", "text"]
+
+_POINTS = 120  # of each ROC curve in a page
+_MOST_GROUPS = 24
+
+
+def text(a: ScoreAudit) -> str:
+    """The audit as a table that a person understands."""
+    rows = measures(a)
+    width = max(len(row["name"]) for row in rows)
+    lines = [headline(a), ""]
+    lines += [
+        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in rows
+    ]
+    lines += ["", f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"]
+    table = [list(row.values()) for row in groups(a)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
+    lines += [
+        "  " + "  ".join(f"{part:<{w}}" for part, w in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
+    if a.notes:
+        lines += ["", *(f"! {note}" for note in a.notes)]
+    return "\n".join(lines)
+
+
+def html(a: ScoreAudit, page: bool = False) -> str:
+    """The audit as HTML: a fragment for a notebook, or a whole page that opens offline."""
+    from jinja2 import Environment
+
+    source = files("separatrix.auditing").joinpath("score.html.jinja").read_text(encoding="utf-8")
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )  # names are the user's: escape all
+    curves = [
+        {
+            "group": group_name(group),
+            "colour": PALETTE[i % len(PALETTE)],
+            "points": _path(curve.fpr, curve.tpr),
+            "at": _dot(a.rates[group]),
+        }
+        for i, (group, curve) in enumerate(a.curves.items())
+        if not np.isnan([*curve.fpr, *curve.tpr]).any()
+    ]
+    return environment.from_string(source).render(
+        page=page,
+        headline=headline(a),
+        measures=measures(a),
+        threshold=f"{a.gap_at:.4g}",
+        groups=groups(a),
+        curves=curves[:_MOST_GROUPS],
+        notes=a.notes,
+    )
+
+
+def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
+    """Each group's ROC curve; the dots are the groups at the threshold of the largest gap."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        _, ax = plt.subplots(figsize=(5.0, 4.6), layout="constrained")
+    ax.plot([0, 1], [0, 1], "--", color="0.7", lw=1, zorder=1)
+    for i, (group, curve) in enumerate(a.curves.items()):
+        if np.isnan([*curve.fpr, *curve.tpr]).any():
+            continue
+        colour = PALETTE[i % len(PALETTE)]
+        area = a.auroc_by_group[group]
+        ax.plot(
+            curve.fpr, curve.tpr, color=colour, lw=1.6, label=f"{group_name(group)} ({area:.3f})"
+        )
+        ax.plot(*a.rates[group], "o", ms=5, color=colour, mec="white", zorder=3)
+    negative, positive = a.table.labels
+    ax.set_xlabel(f"false-positive rate: P(S > t | Y = {negative})")
+    ax.set_ylabel(f"true-positive rate: P(S > t | Y = {positive})")
+    ax.set_title(
+        f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {_nats(a.violation)} nats",
+        loc="left",
+        fontsize=10,
+    )
+    ax.set_aspect("equal")
+    ax.legend(title="AUROC", frameon=False, fontsize=8, loc="lower right")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def headline(a: ScoreAudit) -> str:
+    """One line: what was audited."""
+    negative, positive = a.table.labels
+    names = a.table.groups
+    who = (
+        f"{len(names)} groups" if len(names) > 4 else f"groups {', '.join(map(group_name, names))}"
+    )
+    weighted = "" if a.table.moments is None else "; weighted rows"
+    kind = "distinct scores" if a.exact else "bins of scores"
+    return (
+        f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; {who}; "
+        f"{a.distinct:,} {kind}{weighted}"
+    )
+
+
+def measures(a: ScoreAudit) -> list[dict[str, str]]:
+    """The measured values, each with what to make of it."""
+    low, high = a.violation_interval
+    sure = f"{a.confidence:.0%}".replace("%", " %")
+    interval = f"{sure} interval {_nats(low)} … {_nats(high)}" if a.estimable else "not estimable"
+    least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
+    return [
+        {
+            "name": "largest equalized-odds gap",
+            "value": f"{a.gap:.4f}",
+            "note": f"over all thresholds; deciding S > {a.gap_at:.4g}",
+        },
+        {
+            "name": "certified",
+            "value": f"≤ {a.gap_upper:.4f}",
+            "note": f"finite-sample bound at {sure}, at every threshold at once",
+        },
+        {
+            "name": "shuffled groups show",
+            "value": f"{a.gap_floor:.4f}",
+            "note": "a gap of this size is noise",
+        },
+        {"name": "AUROC", "value": f"{a.auroc:.4f}", "note": _areas(a)},
+        {
+            "name": "violation v = I(S;Z|Y)",
+            "value": _nats(a.violation),
+            "note": f"nats, score in {a.bins} quantile bins; {interval}",
+        },
+        {
+            "name": "shuffled groups show",
+            "value": _nats(a.violation_floor),
+            "note": f"nats; bias-corrected v {_nats(a.violation_corrected)}",
+        },
+        {
+            "name": "test of v = 0",
+            "value": f"p {'≤' if least else '='} {a.p_value:.2g}",
+            "note": "" if a.p_value < 0.05 else "separation is not rejected",
+        },
+    ]
+
+
+def groups(a: ScoreAudit) -> list[dict[str, str]]:
+    """Each group's rates at the threshold of the largest gap, and its AUROC."""
+    rows = a.table.counts.sum((0, 2))
+    return [
+        {
+            "group": group_name(group),
+            "rows": f"{weight:,.0f} rows",
+            "fpr": f"FPR {_rate(a.rates[group][0])}",
+            "tpr": f"TPR {_rate(a.rates[group][1])}",
+            "auroc": f"AUROC {_rate(a.auroc_by_group[group])}",
+        }
+        for group, weight in zip(a.table.groups, rows, strict=True)
+    ]
+
+
+def _areas(a: ScoreAudit) -> str:
+    known = {g: x for g, x in a.auroc_by_group.items() if x == x}
+    if len(known) < 2:
+        return ""
+    least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    return (
+        f"of groups from {known[least]:.4f} ({group_name(least)}) to {known[most]:.4f} "
+        f"({group_name(most)})"
+    )
+
+
+def _rate(x: float) -> str:
+    return f"{x:.3f}" if x == x else "not defined"
+
+
+def _path(fpr: list[float], tpr: list[float]) -> str:
+    """Points of an SVG polyline in a square of 200, at even steps along the curve."""
+    x, y = np.asarray(fpr), np.asarray(tpr)
+    along = np.r_[0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y)))]
+    kept = np.unique(np.searchsorted(along, np.linspace(0.0, along[-1], _POINTS)))
+    kept = np.unique(np.r_[0, np.minimum(kept, len(x) - 1), len(x) - 1])
+    return " ".join(f"{10 + 200 * x[i]:.1f},{210 - 200 * y[i]:.1f}" for i in kept)
+
+
+def _dot(rates: tuple[float, float]) -> dict[str, Any]:
+    return {"x": f"{10 + 200 * rates[0]:.1f}", "y": f"{210 - 200 * rates[1]:.1f}"}

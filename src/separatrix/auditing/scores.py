@@ -1,0 +1,309 @@
+"""Audit of a score: how far from separation at every threshold, not at one decision only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.auditing.result import refuse_degenerate, sparse_notes
+from separatrix.columns.counting import count_scores
+from separatrix.columns.groups import group_name
+from separatrix.columns.values import listed
+from separatrix.core import information
+from separatrix.core.counts import CountTable
+from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
+from separatrix.core.score_tables import Binned, ScoreTable
+from separatrix.errors import InputError
+from separatrix.statistics import bounds, inference
+from separatrix.statistics.score_bounds import gap_bound
+from separatrix.statistics.shuffling import shuffled_tables
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["RocCurve", "ScoreAudit", "audit_score"]
+
+Array = NDArray[np.float64]
+_FINE = 1_024  # quantile bins of the ROC curves and of the shuffled gap
+_DRAWS = 400  # shuffles behind the floor of v
+
+
+class RocCurve(NamedTuple):
+    """One group's false- and true-positive rates of the decision S > threshold, from all to none.
+
+    The first threshold is None: everybody is accepted.
+    """
+
+    threshold: list[float | None]
+    fpr: list[float]
+    tpr: list[float]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreAudit:
+    """How far a score is from separation, over all thresholds, and how sure we are.
+
+    Made by `audit_score`, `audit_score_frame` or `audit_score_files`; from a table of scores
+    directly with `ScoreAudit.of(table)`. The second label is the positive one.
+
+    Attributes:
+        gap: largest equalized-odds gap over all thresholds: mean over the two labels of the largest
+            group difference of P(S > t | y, z).
+        gap_at: the threshold t where it is; the decision is S > t.
+        gap_upper: finite-sample bound on the gap at every threshold at once, at `confidence`.
+        gap_floor: the largest gap that groups shuffled within labels show on average.
+        violation: plug-in v = I(S; Z | Y) in nats, of the score in quantile bins.
+        violation_floor: the same with groups shuffled within labels, on average.
+        violation_corrected, violation_interval, violation_upper, p_value: as in `Audit`, of the
+            score in bins.
+        auroc: area under the ROC curve of all rows.
+        auroc_by_group: the same of each group; NaN for a group without one of the labels.
+        curves: each group's ROC curve (`RocCurve`), at quantiles of the score.
+        rates: each group's (false-positive rate, true-positive rate) at `gap_at`.
+        distinct: how many different scores there are, or bins of a histogram with rows.
+        exact: whether every score was told apart; False where an engine counted a histogram.
+        notes: what the reader must know about these numbers, one sentence each.
+        table: the counts N[y, z, bin] behind the violation.
+    """
+
+    table: CountTable = field(repr=False)
+    confidence: float
+    bins: int
+    gap: float
+    gap_at: float
+    gap_upper: float
+    gap_floor: float
+    violation: float
+    violation_floor: float
+    violation_corrected: float
+    violation_interval: tuple[float, float]
+    violation_upper: float
+    p_value: float
+    auroc: float
+    auroc_by_group: dict[Hashable, float]
+    curves: dict[Hashable, RocCurve] = field(repr=False)
+    rates: dict[Hashable, tuple[float, float]] = field(repr=False)
+    distinct: int
+    exact: bool
+    estimable: bool
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, scores: ScoreTable, bins: int = 20, confidence: float = 0.95, random_state: int = 0
+    ) -> ScoreAudit:
+        """Measure a table of scores."""
+        information.check_confidence(confidence)
+        _check(scores, bins)
+        coarse = scores.binned(bins)
+        table = _count_table(scores, coarse)
+        refuse_degenerate(table)
+        noise = inference.noise(table)
+        violation = float(information.conditional_mutual_information(table.counts))
+        upper = max(bounds.upper_bound(table, confidence), violation)
+        gap, at = largest_gap(scores)
+        fine = scores.binned(_FINE)
+        effective = None if scores.squares is None else _effective(coarse)
+        auroc, by_group = scores.auroc()
+        null = shuffled_tables(coarse.counts, _DRAWS, random_state, effective)
+        draws = int(np.clip(2_000_000 // fine.counts.size, 20, 200))
+        null_gap = gap_curve(shuffled_tables(fine.counts, draws, random_state, effective)).max(-1)
+        return cls(
+            table=table,
+            confidence=confidence,
+            bins=coarse.counts.shape[2],
+            gap=gap,
+            gap_at=at,
+            gap_upper=max(gap_bound(scores, confidence), gap),
+            gap_floor=float(null_gap.mean()),
+            violation=violation,
+            violation_floor=float(information.conditional_mutual_information(null).mean()),
+            violation_corrected=noise.violation - noise.bias,
+            violation_interval=inference.interval(table, confidence, noise)
+            if noise.estimable
+            else (0.0, upper),
+            violation_upper=upper,
+            p_value=inference.p_value(table, random_state, noise),
+            auroc=auroc,
+            auroc_by_group=by_group,
+            curves=_curves(scores, fine),
+            rates=_rates(scores, at),
+            distinct=len(scores.values),
+            exact=scores.exact,
+            estimable=noise.estimable,
+            notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values; a rate or an area that is not defined is None."""
+        left_out = "table", "notes", "violation_interval", "auroc_by_group", "curves", "rates"
+        plain = {
+            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
+        }
+        return {
+            "rows": self.table.rows,
+            "labels": list(self.table.labels),
+            "groups": list(self.table.groups),
+            **plain,
+            "violation_interval": list(self.violation_interval),
+            "auroc_by_group": {
+                group_name(group): _or_none(area) for group, area in self.auroc_by_group.items()
+            },
+            "rates": {
+                group_name(group): {"fpr": _or_none(fpr), "tpr": _or_none(tpr)}
+                for group, (fpr, tpr) in self.rates.items()
+            },
+            "curves": {
+                group_name(group): {
+                    "threshold": curve.threshold,
+                    "fpr": [_or_none(x) for x in curve.fpr],
+                    "tpr": [_or_none(x) for x in curve.tpr],
+                }
+                for group, curve in self.curves.items()
+            },
+            "notes": list(self.notes),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        """`to_dict` as JSON; never NaN or Infinity."""
+        return json.dumps(
+            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
+        )
+
+    def to_html(self) -> str:
+        """A whole page that opens offline."""
+        from separatrix.auditing.score_view import html
+
+        return html(self, page=True)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw each group's ROC curve, with its point at the threshold of the largest gap."""
+        from separatrix.auditing.score_view import plot
+
+        return plot(self, ax)
+
+    def __str__(self) -> str:
+        from separatrix.auditing.score_view import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        from separatrix.auditing.score_view import html
+
+        return html(self)
+
+
+def audit_score(
+    y_true: ArrayLike,
+    score: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    bins: int = 20,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> ScoreAudit:
+    """How far from separation is this score, at every threshold, and how sure are we?
+
+    Only the order of the scores matters: probabilities, logits and ranks give the same audit.
+
+    Args:
+        y_true: true labels, two of them; the second in sorted order is the positive one.
+        score: one number per row; larger speaks for the second label.
+        sensitive_features: groups; several columns (a frame or a 2-d array) make their
+            intersection.
+        sample_weight: a weight per row. Weighted rows get wider bounds.
+        bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
+            together, so a score with few values gets fewer bins.
+        confidence: of the interval and of the bounds.
+        random_state: seed of the shuffles.
+
+    Returns:
+        A `ScoreAudit`: print it, or read `gap`, `gap_upper`, `violation`, `violation_floor`,
+        `auroc_by_group`, …
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, (2, 4_000))
+    >>> s = audit_score(y, rng.normal(size=4_000) + 2 * y + 0.5 * z, sensitive_features=z)
+    >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
+    (0.14, True)
+    """
+    table = count_scores(
+        y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
+    )
+    return ScoreAudit.of(table, bins, confidence, random_state)
+
+
+def _check(scores: ScoreTable, bins: int) -> None:
+    if isinstance(bins, bool) or not isinstance(bins, int | np.integer) or not 2 <= bins <= 1_000:
+        raise InputError(f"`bins` must be a whole number from 2 to 1,000, got {bins!r}.")
+    if len(scores.labels) > 2:
+        raise InputError(
+            f"One score ranks two labels, but there are {len(scores.labels)} "
+            f"({listed(scores.labels)}); audit one label against the rest: pass "
+            f"`y_true == {scores.labels[-1]!r}` with that label's score."
+        )
+    if len(scores.labels) < 2:
+        raise InputError(
+            f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
+            f"of two labels."
+        )
+
+
+def _count_table(scores: ScoreTable, coarse: Binned) -> CountTable:
+    moments = None
+    if scores.squares is not None:
+        moments = coarse.squares[..., None] * np.eye(coarse.counts.shape[2])
+    names = tuple(range(coarse.counts.shape[2]))
+    return CountTable(coarse.counts, scores.labels, scores.groups, names, scores.rows, moments)
+
+
+def _effective(coarse: Binned) -> Array:
+    mass, squares = coarse.counts.sum(2), coarse.squares.sum(2)
+    return mass**2 / np.where(squares > 0, squares, 1.0)
+
+
+def _curves(scores: ScoreTable, fine: Binned) -> dict[Hashable, RocCurve]:
+    rates = tail_rates(fine.counts)
+    start = [None, *fine.values.tolist()]
+    one = np.where(np.isnan(rates[..., :1]), np.nan, 1.0)
+    fpr, tpr = np.concatenate([one, rates], axis=-1)
+    return {
+        group: RocCurve(start, fpr[z].tolist(), tpr[z].tolist())
+        for z, group in enumerate(scores.groups)
+    }
+
+
+def _rates(scores: ScoreTable, at: float) -> dict[Hashable, tuple[float, float]]:
+    """Each group's (FPR, TPR) of the decision S > at."""
+    above = np.searchsorted(scores.atom, np.searchsorted(scores.values, at, side="right"))
+    weight = None if scores.weight is None else scores.weight[above:]
+    mass = scores.totals[0]
+    over = np.bincount(scores.cell[above:], weight, minlength=mass.size).reshape(mass.shape)
+    rate = np.divide(over, mass, out=np.full(mass.shape, np.nan), where=mass > 0)
+    return {g: (float(rate[0, z]), float(rate[1, z])) for z, g in enumerate(scores.groups)}
+
+
+def _few_bins(scores: ScoreTable, coarse: Binned, bins: int) -> list[str]:
+    got, notes = coarse.counts.shape[2], []
+    if got == 1:
+        notes.append("All rows have the same score: it says nothing about the label or the group.")
+    elif got < bins:
+        notes.append(
+            f"Few different scores: equal ones stay together, so {got} bins instead of {bins}."
+        )
+    if not scores.exact:
+        notes.append(
+            "The engine counted the scores in bins of equal width; scores in one bin count as "
+            "equal. The certified bound covers the thresholds inside the bins too."
+        )
+    return notes
+
+
+def _or_none(x: float) -> float | None:
+    return None if x != x else x

@@ -1,0 +1,132 @@
+r"""The largest equalized-odds gap of a score over all thresholds, exact, from a `ScoreTable`.
+
+With :math:`R_{yz}(t) = P(S > t \mid y, z)` the gap of the decision :math:`1\{S > t\}` is
+
+.. math:: g(t) = \frac{1}{2} \sum_y \max_{z, z'} \bigl( R_{yz}(t) - R_{yz'}(t) \bigr)
+
+for two labels, the same number as `information.eo_gap` of that decision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core.score_tables import Binned, ScoreTable
+
+__all__ = ["gap_curve", "largest_gap", "tail_rates"]
+
+Array = NDArray[np.float64]
+_ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins
+
+
+def largest_gap(
+    table: ScoreTable, radius: Array | None = None, *, inside: bool = False, clipped: bool = True
+) -> tuple[float, float]:
+    r"""The largest gap over all thresholds and the threshold where it is.
+
+    All rates fall with the threshold. Inside a quantile bin with the rates R at its lower and R' at
+    its upper end, the gap is therefore at most the spread of (R, R'). Bins are opened in the order
+    of this bound until none can hold a larger gap, so few rows are looked at, and the maximum is
+    exact.
+
+    Args:
+        radius: (y, z); replaces R by R ± radius: the largest gap that rates within this distance
+            can have at some threshold.
+        clipped: whether R ± radius is clipped to [0, 1].
+        inside: also bound the gap at thresholds inside an atom, where atoms are bins.
+
+    Returns:
+        (gap, threshold t of the decision S > t).
+
+    >>> y, z = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
+    >>> t = ScoreTable.from_codes(np.array([0.1, 0.6, 0.4, 0.9]), y, z, (0, 1), ("f", "m"))
+    >>> largest_gap(t)
+    (1.0, 0.4)
+    """
+    coarse = table.binned(int(np.clip(len(table.atom) // _ROWS, 1, _BINS)))
+    width = np.zeros(table.shape) if radius is None else radius
+    rates = tail_rates(coarse.counts)
+    before = _before(rates, np.where(np.isnan(rates[..., 0]), np.nan, 1.0))
+    ends = _mean_spread(rates, rates, width, clipped)
+    best, at = float(ends.max()), float(coarse.values[ends.argmax()])
+    ceiling = _mean_spread(before, rates, width, clipped)
+    stops = np.r_[coarse.starts[1:], len(table.atom)]
+    for j in np.argsort(-ceiling, kind="stable"):
+        if ceiling[j] <= best + 1e-15:
+            break
+        after, values = _opened(table, coarse, int(j), int(stops[j]), before[..., j])
+        upper = _before(after, before[..., j]) if inside else after
+        gaps = _mean_spread(upper, after, width, clipped)
+        if gaps.size and gaps.max() > best:
+            best, at = float(gaps.max()), float(values[gaps.argmax()])
+    return best, at
+
+
+def tail_rates(counts: Array) -> Array:
+    """P(S > upper end of the bin | y, z) from counts (..., y, z, bin); NaN in cells without
+    rows.
+    """
+    mass = counts.sum(-1, keepdims=True)
+    below = np.cumsum(counts, axis=-1)
+    rate = np.divide(mass - below, mass, out=np.full(counts.shape, np.nan), where=mass > 0)
+    return np.clip(rate, 0.0, 1.0)
+
+
+def gap_curve(counts: Array) -> Array:
+    """The gap at the upper end of every bin, array (..., bin), from counts (..., y, z, bin)."""
+    rates = tail_rates(counts)
+    return _mean_spread(rates, rates, np.zeros(counts.shape[-3:-1]), clipped=True)
+
+
+def _opened(
+    table: ScoreTable, coarse: Binned, j: int, stop: int, before: Array
+) -> tuple[Array, Array]:
+    """Rates (y, z, atom) after each atom of bin j, and the atoms' scores."""
+    rows = slice(int(coarse.starts[j]), stop)
+    cell, atom = table.cell[rows], table.atom[rows]
+    last = np.flatnonzero(np.r_[atom[1:] != atom[:-1], True])
+    one_hot = np.zeros((before.size, len(cell)))
+    one_hot[cell, np.arange(len(cell))] = 1.0 if table.weight is None else table.weight[rows]
+    mass = coarse.counts.sum(-1).reshape(-1, 1)
+    below = np.cumsum(one_hot, axis=1)[:, last] / np.where(mass > 0, mass, 1.0)
+    rates = np.clip(before.reshape(-1, 1) - below, 0.0, 1.0)
+    return rates.reshape(*before.shape, -1), table.values[atom[last]]
+
+
+def _before(rates: Array, start: Array) -> Array:
+    """The rates below each place: those of the place before, and `start` for the first."""
+    return np.concatenate([start[..., None], rates[..., :-1]], axis=-1)
+
+
+def _mean_spread(upper: Array, lower: Array, width: Array, clipped: bool) -> Array:
+    """Mean over the labels of max over z ≠ z' of upper_z − lower_z', arrays (..., y, z, k)."""
+    high, low = upper + width[..., None], lower - width[..., None]
+    if clipped:
+        high, low = np.minimum(high, 1.0), np.maximum(low, 0.0)
+    gone = np.isnan(upper)
+    high, low = np.where(gone, -np.inf, high), np.where(gone, np.inf, low)
+    top, bottom = high.argmax(-2)[..., None, :], low.argmin(-2)[..., None, :]
+    first, least = _take(high, top), _take(low, bottom)
+    apart = first - least
+    if high.shape[-2] > 1:
+        second = _without(high, top, -np.inf).max(-2)
+        other = _without(low, bottom, np.inf).min(-2)
+        apart = np.where(
+            (top == bottom)[..., 0, :], np.maximum(second - least, first - other), apart
+        )
+    else:
+        apart = np.zeros_like(apart)
+    return np.maximum(apart, 0.0).mean(-2)
+
+
+def _take(x: Array, index: NDArray[Any]) -> Array:
+    return np.take_along_axis(x, index, -2)[..., 0, :]
+
+
+def _without(x: Array, index: NDArray[Any], filler: float) -> Array:
+    out = x.copy()
+    np.put_along_axis(out, index, filler, -2)
+    return out
