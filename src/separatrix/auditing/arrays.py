@@ -117,10 +117,7 @@ def count_table(
 
 
 def two_columns(
-    score: NDArray[Any],
-    y_true: Any,
-    labels: Sequence[Hashable] | None,
-    names: tuple[str, str, str],
+    score: NDArray[Any], y_true: Any, labels: Sequence[Hashable] | None, names: tuple[str, str, str]
 ) -> NDArray[np.float64]:
     """Posteriors from one column of probabilities of the second label."""
     levels = tuple(labels) if labels is not None else as_levels(y_true, names[0]).levels

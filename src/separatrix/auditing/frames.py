@@ -93,8 +93,8 @@ def check_roles(
     for column in [*predictions, *([weight] if weight else [])]:
         if column in (y, *groups):
             raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for y, "
-                f"z and pred."
+                f"Column {column!r} stands for two things at once. Name different columns for y, z "
+                "and pred."
             )
     return groups, predictions
 
@@ -197,8 +197,8 @@ def _soft(
     if len(axis) != len(q):
         raise InputError(
             f"The columns {listed(pred)} hold probabilities of {len(q)} labels, but {y!r} has "
-            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second "
-            "of two), and `labels` if a label does not occur."
+            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second of "
+            "two), and `labels` if a label does not occur."
         )
     refuse_unlisted(columns["k0"].levels, axis, y)
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
@@ -232,7 +232,7 @@ def _check_weights(columns: dict[str, Any], weight: str | None) -> float:
     if gone:
         raise InputError(
             f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
-            f"weight."
+            "weight."
         )
     low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
     if not (low >= 0 and np.isfinite(high) and high > 0):
@@ -247,8 +247,8 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
     gone = sum(columns["rows"]) - sum(columns["there"])
     if gone:
         raise InputError(
-            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or "
-            f"predict them."
+            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict "
+            "them."
         )
     for i, name in enumerate(pred):
         low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
@@ -256,7 +256,7 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
             bad = low if not low >= -1e-6 else high
             raise InputError(
                 f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
-                f"a softmax."
+                "a softmax."
             )
     if len(pred) > 1:
         low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])

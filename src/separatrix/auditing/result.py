@@ -256,7 +256,7 @@ def compare(a: Audit, b: Audit) -> Comparison:
         if not isinstance(value, Audit):
             raise InputError(
                 f"`{name}` must be an Audit, got {type(value).__name__}. Make one with "
-                f"`audit(...)`."
+                "`audit(...)`."
             )
     confidence = min(a.confidence, b.confidence)
     (a_low, a_high), (b_low, b_high) = (_span(x, 0.5 * (1.0 + confidence)) for x in (a, b))
@@ -289,15 +289,13 @@ def refuse_degenerate(table: CountTable) -> None:
     if (weight > 0).sum() < 2:
         raise InputError(
             f"There is only one group ({_first(table.groups, weight)!r}): separation compares "
-            f"groups. "
-            "Pass a `sensitive_features` column with at least two groups."
+            "groups. Pass a `sensitive_features` column with at least two groups."
         )
     weight = table.counts.sum((1, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
             f"There is only one label ({_first(table.labels, weight)!r}): nothing can be "
-            f"predicted. "
-            "Pass rows of at least two labels."
+            "predicted. Pass rows of at least two labels."
         )
 
 
@@ -322,7 +320,7 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
         )
         notes.append(
             f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in "
-            f"value."
+            "value."
         )
     if small:
         notes.append(
@@ -332,8 +330,7 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     if empty:
         notes.append(
             f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which "
-            f"nothing can be said: "
-            f"{_name(table, empty)}."
+            f"nothing can be said: {_name(table, empty)}."
         )
     return tuple(notes)
 

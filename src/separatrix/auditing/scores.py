@@ -245,13 +245,13 @@ def _check(scores: ScoreTable, bins: int) -> None:
     if len(scores.labels) > 2:
         raise InputError(
             f"One score ranks two labels, but there are {len(scores.labels)} "
-            f"({listed(scores.labels)}); audit one label against the rest: pass "
-            f"`y_true == {scores.labels[-1]!r}` with that label's score."
+            f"({listed(scores.labels)}); audit one label against the rest: pass `y_true == "
+            f"{scores.labels[-1]!r}` with that label's score."
         )
     if len(scores.labels) < 2:
         raise InputError(
             f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
-            f"of two labels."
+            "of two labels."
         )
 
 

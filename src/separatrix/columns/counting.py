@@ -120,8 +120,8 @@ def count_posteriors(
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
-            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not "
-            "occur in the data."
+            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not occur "
+            "in the data."
         )
     at = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight = None if sample_weight is None else check_weight(sample_weight, n)

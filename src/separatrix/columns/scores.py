@@ -115,7 +115,7 @@ def score_column(values: Any, name: str) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{name}` must be numbers, one per row, got {np.asarray(values).reshape(-1)[:1]}: a "
-            f"score ranks the rows."
+            "score ranks the rows."
         ) from error
     if s.ndim == 2 and s.shape[1] == 1:
         s = s[:, 0]

@@ -302,9 +302,9 @@ def check_levels(levels: Sequence[Hashable], name: str) -> None:
     """Refuse a column with more levels than a table can hold, most often an identifier."""
     if len(levels) > MAX_LEVELS:
         raise InputError(
-            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, "
-            f"{levels[1]!r}); at most {MAX_LEVELS:,} make sense here. Is it an identifier or a "
-            "score? Pass a categorical column, or bin it."
+            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, {levels[1]!r}); "
+            f"at most {MAX_LEVELS:,} make sense here. Is it an identifier or a score? Pass a "
+            "categorical column, or bin it."
         )
 
 

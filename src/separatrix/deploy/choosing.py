@@ -284,8 +284,8 @@ def _infeasible(
     advice = "" if confidence is None else " More hold-out rows would lower that."
     return InfeasibleError(
         f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
-        f"({candidates[i]}), at "
-        f"{_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below the best.{advice}",
+        f"({candidates[i]}), at {_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below "
+        f"the best.{advice}",
         smallest,
         float(values[i]),
     )

@@ -129,9 +129,8 @@ class Predictor:
             or abs(w.sum() - 1.0) > 1e-9
         ):
             raise InputError(
-                f"`weights` must be one non-negative number per component and sum to one, got "
-                f"{self.weights} for "
-                f"{len(self.components)} components."
+                "`weights` must be one non-negative number per component and sum to one, got "
+                f"{self.weights} for {len(self.components)} components."
             )
 
     @property
@@ -238,7 +237,7 @@ class Predictor:
         if sensitive_features is None:
             if self.grouping is None:
                 raise InputError(
-                    f"This predictor uses the group: pass `sensitive_features` "
+                    "This predictor uses the group: pass `sensitive_features` "
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
@@ -277,8 +276,7 @@ class Predictor:
         if rows.ndim != 2 or (self.features and rows.shape[1] != len(self.features)):
             raise InputError(
                 f"`X` must have one row per person and the {len(self.features) or ''} columns of "
-                f"training, "
-                f"got shape {rows.shape}."
+                f"training, got shape {rows.shape}."
             )
         return rows
 

@@ -47,7 +47,7 @@ def save(predictor: Predictor, folder: Path) -> Path:
     if target.exists() and not (target / MANIFEST).is_file():
         raise InputError(
             f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
-            f"it first."
+            "it first."
         )
     with whole_folder(folder) as temporary:
         _write(predictor, temporary)
@@ -71,7 +71,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
             if value.dtype.kind not in "fiub":
                 raise InputError(
                     f"The method {component.method!r} keeps {name!r} as {value.dtype}: only "
-                    f"numbers are saved."
+                    "numbers are saved."
                 )
             arrays[f"component{i}.{name}"] = np.ascontiguousarray(value).reshape(
                 value.shape

@@ -143,9 +143,9 @@ def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
         for name, value in asked.protocol.items():
             if there[name] != value:
                 raise InputError(
-                    f"{str(store.folder)!r} holds records of {asked.method!r} on "
-                    f"{asked.dataset!r} with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass "
-                    "another folder, or remove that one."
+                    f"{str(store.folder)!r} holds records of {asked.method!r} on {asked.dataset!r} "
+                    f"with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass another folder, or "
+                    "remove that one."
                 )
 
 
@@ -198,8 +198,8 @@ def _on_dask(
         client = Client(how.scheduler, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"No Dask scheduler answers at {how.scheduler!r}: {error}. Start one with "
-            "`dask scheduler`."
+            f"No Dask scheduler answers at {how.scheduler!r}: {error}. Start one with `dask "
+            "scheduler`."
         ) from error
     with client:
         # the user's own rows travel once, as a task: should their worker die, the scheduler makes

@@ -141,7 +141,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DataError(
             f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
-            f"`separatrix trace`."
+            "`separatrix trace`."
         )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

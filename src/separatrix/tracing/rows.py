@@ -31,7 +31,7 @@ def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
     if target in features or target in groups:
         raise InputError(
             f"The label column {target!r} is also in `X` or in `sensitive_features`. Leave it out "
-            f"there."
+            "there."
         )
     table = {**features, **groups, target: labels}
     check_lengths(table)

@@ -100,8 +100,8 @@ def trace_data(
     if missing:
         raise InputError(
             f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
-            f"{len(data.groups)} groups. "
-            "`separatrix methods` lists what each takes; 'cmi' takes any."
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
+            "any."
         )
     folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
     try:
