@@ -62,8 +62,7 @@ def violation_score(
     sensitive_features: ArrayLike,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Plug-in v = I(U; Z | Y) as a metric function, for scikit-learn's scorers and fairlearn's
-    MetricFrame.
+    """Plug-in v = I(U; Z | Y) as a metric function of scikit-learn scorers and MetricFrame.
 
     Lower is better. Zero if there is one group only.
 

@@ -1,6 +1,4 @@
-"""Audit of a dataframe or table of any engine: the group-by runs in the engine and only the small
-table comes back.
-"""
+"""Audit of a table of any engine: the engine groups the rows, only the small table comes back."""
 
 from __future__ import annotations
 
@@ -35,8 +33,7 @@ def audit_frame(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in columns of a table: pandas, polars, pyarrow, DuckDB, Dask,
-    PySpark, …
+    """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
 
     Args:
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
@@ -65,8 +62,7 @@ def count_frame(
     weight: str | None = None,
     labels: Sequence[Hashable] | None = None,
 ) -> CountTable:
-    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on
-    many machines.
+    """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
     Weights are divided by the largest of this frame, so the tables of parts add up only where rows
     have no weight.

@@ -94,9 +94,7 @@ class Audit:
 
     @property
     def by_label(self) -> Any:
-        """Frame: per label its rows, its part of v, its equalized-odds gap and the two groups
-        farthest apart.
-        """
+        """Frame: per label its rows, its part of v, its gap and the two groups farthest apart."""
         return tidy(_readable(self.label_columns()))
 
     @property
@@ -106,9 +104,7 @@ class Audit:
 
     @property
     def cells(self) -> Any:
-        """Frame: per label, group and prediction the rate P(u | y, z) with its interval, and the
-        label's rate P(u | y).
-        """
+        """Frame: per label, group and prediction P(u | y, z) with its interval, and P(u | y)."""
         return tidy(_readable(self.cell_columns()))
 
     def label_columns(self) -> dict[str, list[Any]]:
@@ -144,9 +140,7 @@ class Audit:
         }
 
     def cell_columns(self) -> dict[str, list[Any]]:
-        """The columns of `cells`; cells (y, z) without rows are left out, since they have no
-        rate.
-        """
+        """The columns of `cells`; a cell (y, z) without rows has no rate and is left out."""
         counts = self.table.counts
         rates = information.conditional_rates(counts)
         low, high = bounds.rate_intervals(self.table, self.confidence, simultaneous=False)
@@ -219,9 +213,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Did the violation change from b to a? `change` is v_a − v_b, bias-corrected, with an
-    interval.
-    """
+    """Did v change from b to a? `change` is v_a − v_b, bias-corrected, with an interval."""
 
     change: float
     interval: tuple[float, float]
@@ -240,8 +232,7 @@ class Comparison:
 
 
 def compare(a: Audit, b: Audit) -> Comparison:
-    """Did v really drop? The interval of v_a − v_b, valid whether or not both audits are of the
-    same people.
+    """Did v really drop? The interval of v_a − v_b, valid for the same people or different ones.
 
     Each audit's own interval is taken at half the error, so that both hold at once however the two
     depend on each other; on the same rows this is wider than it need be. The lower of the two

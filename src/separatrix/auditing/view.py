@@ -87,9 +87,7 @@ def html(a: Audit, page: bool = False) -> str:
 
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
-    """Each group's rate of a prediction given the label, with its interval; the dashed line is the
-    label's own rate.
-    """
+    """Rate of a prediction per label and group, with its interval; dashed: the label's own rate."""
     if ax is None:
         import matplotlib.pyplot as plt
 
@@ -193,9 +191,7 @@ def measures(a: Audit) -> list[dict[str, str]]:
 
 
 def cells(a: Audit) -> list[dict[str, str]]:
-    """The cells (label, group) that cause most of the violation, with the rate that differs
-    most.
-    """
+    """The cells (label, group) that cause most of v, with the rate that differs most."""
     columns = a.cell_columns()
     worst: dict[tuple[Any, Any], int] = {}
     for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):

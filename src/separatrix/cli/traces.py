@@ -43,8 +43,7 @@ def trace(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
 ) -> None:
-    """What is possible on my data? Trains the path, measures it on unseen rows, writes models,
-    tables and a report.
+    """What is possible on my data? Trains the path, measures it, writes models and a report.
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """

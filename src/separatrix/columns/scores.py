@@ -41,9 +41,7 @@ def check_weight(sample_weight: ArrayLike, n: int) -> Array:
 
 
 def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
-    """Numbers of shape (n, K), n ≥ 1 and K ≥ 2, as they are; `check_posteriors` looks at their
-    values.
-    """
+    """Numbers of shape (n, K), n ≥ 1, K ≥ 2; `check_posteriors` looks at their values."""
     try:
         p = as_array(q, name)
         if p.dtype.kind not in "fiub":

@@ -1,6 +1,4 @@
-"""A user's own table: which columns become features, which are refused or dropped, and the card
-that says so.
-"""
+"""A user's own table: which columns are features, which are dropped, and the card about it."""
 
 from __future__ import annotations
 

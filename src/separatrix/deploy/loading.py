@@ -33,8 +33,7 @@ _KINDS: dict[str, Any] = {kind.kind: kind for kind in (Networks, Wrapped)}
 
 
 def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
-    """A predictor that `Predictor.save` wrote; anything else is refused, and nothing in it is
-    executed.
+    """A predictor that `Predictor.save` wrote; anything else is refused, nothing is executed.
 
     Args:
         folder: the folder.

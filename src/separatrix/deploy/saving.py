@@ -40,9 +40,7 @@ _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "sko
 
 
 def save(predictor: Predictor, folder: Path) -> Path:
-    """Write to a temporary folder beside the target, then put it in the target's place in one
-    step.
-    """
+    """Write to a temporary folder beside the target, then rename it into place in one step."""
     target = folder.absolute()
     if target.exists() and not (target / MANIFEST).is_file():
         raise InputError(
@@ -146,9 +144,7 @@ def _packages() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, which `from_plain` makes tuples
-    again.
-    """
+    """A level or a number as JSON has it; tuples become lists, `from_plain` restores them."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple):

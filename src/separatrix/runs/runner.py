@@ -1,5 +1,4 @@
-"""Running a sweep: skip what is finished, work on the rest here, in local processes or on a Dask
-cluster, write records.
+"""Running a sweep: skip what is finished, work on the rest (locally or on Dask), write records.
 
 Only this process writes. A stack's models are renamed into place before its records are committed,
 so what the records call finished is there; a kill at any moment loses at most the stacks in
@@ -133,9 +132,7 @@ _SAID = {
 
 
 def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
-    """A folder holds one result per series: means over records of two protocols would be means of
-    nothing.
-    """
+    """A folder holds one result per series: means over two protocols mean nothing."""
     known = {record.run.series: record.run for record in store.records()}
     for stack in stacks:
         asked = stack.runs[0]

@@ -1,5 +1,4 @@
-"""Records: the results of runs, one per (dataset, method, inputs, recipe, λ, fold, seed), in one
-SQLite file.
+"""Records: one per (dataset, method, inputs, recipe, λ, fold, seed), in one SQLite file.
 
 A folder of results holds `records.sqlite`:
 
@@ -183,9 +182,7 @@ class Store:
             }
 
     def add_curve(self, curve: ReferenceCurve, key: str = "") -> None:
-        """Write a named curve of a dataset; one of that name is replaced. `key` says what it was
-        computed from.
-        """
+        """Write or replace a dataset's named curve; `key` says what it was computed from."""
         v, u = (np.ascontiguousarray(x, dtype=np.float64) for x in (curve.violation, curve.utility))
         with self._clear(), self._transaction():
             self._db.execute(

@@ -37,8 +37,7 @@ def trace(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Train a method along its path of trade-offs, on every fold, and measure each point on the
-    rows it did not see.
+    """Train a method along its trade-offs on every fold; measure each point on held-out rows.
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
