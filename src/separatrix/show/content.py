@@ -262,7 +262,7 @@ def _notes(
         except InputError as error:
             notes.append(str(error))
         if _certified(table, 0.95) is None:
-            notes.append("So few rows certify no bound on v below H(Z|Y), which always holds.")
+            notes.append("No bound on v below H(Z|Y) can be certified with so few rows.")
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
