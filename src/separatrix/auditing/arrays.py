@@ -47,7 +47,8 @@ def audit(
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 2_000))
-    >>> a = audit(y, np.where(rng.random(2_000) < 0.2, z, y), sensitive_features=z)   # one in five copies the group
+    >>> copies = np.where(rng.random(2_000) < 0.2, z, y)    # one in five copies the group
+    >>> a = audit(y, copies, sensitive_features=z)
     >>> round(a.violation, 3), round(a.utility, 3), a.p_value < 0.001
     (0.075, 0.369, True)
     """

@@ -12,9 +12,8 @@ import numpy as np
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
-from separatrix.columns.frames import check_present
 from separatrix.columns.groups import as_groups
-from separatrix.columns.sources import Source, grouped_columns
+from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -45,7 +44,7 @@ def audit_frame(
         weight: column of row weights.
 
     >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": ["f", "m", "f", "m"], "p": [0.1, 0.4, 0.8, 0.9]})
+    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
     0.0366
     """
@@ -64,8 +63,8 @@ def count_frame(
 ) -> CountTable:
     """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
-    Weights are divided by the largest of this frame, so the tables of parts add up only where rows
-    have no weight.
+    The arguments are those of `audit_frame`. Weights are divided by the largest of this frame, so
+    the tables of parts add up only where rows have no weight.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -104,20 +103,14 @@ def count_source(
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
     """Count a table in its engine."""
-    numbers = [*(pred if len(pred) > 1 else []), *([weight] if weight else [])]
+    weights = [weight] if weight else []
+    check_numbers(source, [y, *z, *pred, *weights], [*(pred if len(pred) > 1 else []), *weights])
     if source.text:
         assert source.scan is not None
         first = source.scan.columns([pred[0]], rows=2_000)[pred[0]]
         hard = len(pred) == 1 and (isinstance(first, Coded) or first.dtype.kind != "f")
     else:
-        schema = source.lazy.collect_schema()
-        check_present([y, *z, *pred, *([weight] if weight else [])], schema.names(), "The table")
-        hard = len(pred) == 1 and not schema[pred[0]].is_float()
-        for column in numbers:
-            if not schema[column].is_numeric() and schema[column] != nw.Boolean:
-                raise InputError(
-                    f"Column {column!r} must hold numbers, but its type is {schema[column]}."
-                )
+        hard = len(pred) == 1 and not source.lazy.collect_schema()[pred[0]].is_float()
     table = _hard(source, y, z, pred[0], weight, labels) if hard else None
     return _soft(source, y, z, pred, weight, labels) if table is None else table
 

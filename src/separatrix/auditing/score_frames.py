@@ -12,7 +12,7 @@ import numpy as np
 from separatrix.auditing.frames import check_roles
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.columns.counting import count_scores
-from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
 from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
@@ -75,7 +75,7 @@ def audit_score_files(
     """Audit a score in files, larger than memory too; arguments as in `audit_score_frame`."""
     groups, _ = check_roles(y, z, score, weight)
     files = find_files(path)
-    if is_parquet(files[0]) or (is_large(files) and duckdb_is_here()):
+    if is_parquet(files[0]) or is_large(files):
         table = count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
     else:
         columns = read_table(path, [y, *groups, score, *([weight] if weight else [])])
