@@ -1,6 +1,4 @@
-"""Audit of a dataframe or table of any engine: the group-by runs in the engine and only the small
-table comes back.
-"""
+"""Audit of a table of any engine: the engine groups the rows, only the small table comes back."""
 
 from __future__ import annotations
 
@@ -14,9 +12,8 @@ import numpy as np
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
-from separatrix.columns.frames import check_present
 from separatrix.columns.groups import as_groups
-from separatrix.columns.sources import Source, grouped_columns
+from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -35,8 +32,7 @@ def audit_frame(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in columns of a table: pandas, polars, pyarrow, DuckDB, Dask,
-    PySpark, …
+    """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
 
     Args:
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
@@ -48,7 +44,7 @@ def audit_frame(
         weight: column of row weights.
 
     >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": ["f", "m", "f", "m"], "p": [0.1, 0.4, 0.8, 0.9]})
+    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
     0.0366
     """
@@ -65,11 +61,10 @@ def count_frame(
     weight: str | None = None,
     labels: Sequence[Hashable] | None = None,
 ) -> CountTable:
-    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on
-    many machines.
+    """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
-    Weights are divided by the largest of this frame, so the tables of parts add up only where rows
-    have no weight.
+    The arguments are those of `audit_frame`. Weights are divided by the largest of this frame, so
+    the tables of parts add up only where rows have no weight.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -93,8 +88,8 @@ def check_roles(
     for column in [*predictions, *([weight] if weight else [])]:
         if column in (y, *groups):
             raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for y, "
-                f"z and pred."
+                f"Column {column!r} stands for two things at once. Name different columns for y, z "
+                "and pred."
             )
     return groups, predictions
 
@@ -108,20 +103,14 @@ def count_source(
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
     """Count a table in its engine."""
-    numbers = [*(pred if len(pred) > 1 else []), *([weight] if weight else [])]
+    weights = [weight] if weight else []
+    check_numbers(source, [y, *z, *pred, *weights], [*(pred if len(pred) > 1 else []), *weights])
     if source.text:
         assert source.scan is not None
         first = source.scan.columns([pred[0]], rows=2_000)[pred[0]]
         hard = len(pred) == 1 and (isinstance(first, Coded) or first.dtype.kind != "f")
     else:
-        schema = source.lazy.collect_schema()
-        check_present([y, *z, *pred, *([weight] if weight else [])], schema.names(), "The table")
-        hard = len(pred) == 1 and not schema[pred[0]].is_float()
-        for column in numbers:
-            if not schema[column].is_numeric() and schema[column] != nw.Boolean:
-                raise InputError(
-                    f"Column {column!r} must hold numbers, but its type is {schema[column]}."
-                )
+        hard = len(pred) == 1 and not source.lazy.collect_schema()[pred[0]].is_float()
     table = _hard(source, y, z, pred[0], weight, labels) if hard else None
     return _soft(source, y, z, pred, weight, labels) if table is None else table
 
@@ -197,8 +186,8 @@ def _soft(
     if len(axis) != len(q):
         raise InputError(
             f"The columns {listed(pred)} hold probabilities of {len(q)} labels, but {y!r} has "
-            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second "
-            "of two), and `labels` if a label does not occur."
+            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second of "
+            "two), and `labels` if a label does not occur."
         )
     refuse_unlisted(columns["k0"].levels, axis, y)
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
@@ -232,7 +221,7 @@ def _check_weights(columns: dict[str, Any], weight: str | None) -> float:
     if gone:
         raise InputError(
             f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
-            f"weight."
+            "weight."
         )
     low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
     if not (low >= 0 and np.isfinite(high) and high > 0):
@@ -247,8 +236,8 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
     gone = sum(columns["rows"]) - sum(columns["there"])
     if gone:
         raise InputError(
-            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or "
-            f"predict them."
+            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict "
+            "them."
         )
     for i, name in enumerate(pred):
         low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
@@ -256,7 +245,7 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
             bad = low if not low >= -1e-6 else high
             raise InputError(
                 f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
-                f"a softmax."
+                "a softmax."
             )
     if len(pred) > 1:
         low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])

@@ -109,9 +109,7 @@ def count_posteriors(
     sample_weight: ArrayLike | None = None,
     names: Names = (*_NAMES[:2], "q"),
 ) -> CountTable:
-    """Count posteriors q (n, K). The columns are the labels: `labels` in that order, or the
-    sorted labels of `y_true`. The other arguments are those of `count_labels`.
-    """
+    """Count posteriors q (n, K) of `labels`, or of the sorted `y_true`; see `count_labels`."""
     posterior = posterior_matrix(q, names[2])
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
@@ -120,8 +118,8 @@ def count_posteriors(
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
-            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not "
-            "occur in the data."
+            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not occur "
+            "in the data."
         )
     at = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight = None if sample_weight is None else check_weight(sample_weight, n)
@@ -190,9 +188,7 @@ def soft_sums(
     name: str = "q",
     want_moments: bool = True,
 ) -> tuple[Array, Array | None]:
-    """Sums of w q and of w² q qᵀ in each cell (y, z): rows checked, sorted by cell, one product per
-    cell and chunk.
-    """
+    """Sums of w q and of w² q qᵀ in each cell (y, z): one product per cell and chunk of rows."""
     k, cells = q.shape[1], shape[0] * shape[1]
     counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
     # numpy sorts 16 bits by radix, ten times as fast

@@ -76,8 +76,8 @@ class Scan:
         gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
         return self.relation.project(
             ", ".join(
-                f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL "
-                f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
+                f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL ELSE "
+                f"CAST({c} AS DOUBLE) END) AS {c}"
                 if c in numbers
                 else c
                 for c in self.relation.columns

@@ -150,7 +150,7 @@ def grouped_columns(
         if gone := int(np.asarray(columns["rows"])[values.missing].sum()):
             raise InputError(
                 f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
-                f"give missing a level."
+                "give missing a level."
             )
         columns[key] = as_levels(values, name)
     return columns

@@ -1,6 +1,4 @@
-"""Predictions for a file of any size, in constant memory: blocks of rows in, blocks of decisions
-out.
-"""
+"""Predictions for a file of any size in constant memory, by blocks of rows."""
 
 from __future__ import annotations
 
