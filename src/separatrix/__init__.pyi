@@ -9,6 +9,10 @@ from .auditing.frames import audit_frame as audit_frame
 from .auditing.result import Audit as Audit
 from .auditing.result import Comparison as Comparison
 from .auditing.result import compare as compare
+from .auditing.score_frames import audit_score_files as audit_score_files
+from .auditing.score_frames import audit_score_frame as audit_score_frame
+from .auditing.scores import ScoreAudit as ScoreAudit
+from .auditing.scores import audit_score as audit_score
 from .columns.counting import soft_counts as soft_counts
 from .core.counts import CountTable as CountTable
 from .core.envelope import concave_envelope as concave_envelope
@@ -23,9 +27,14 @@ from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import SeparatrixError as SeparatrixError
 from .estimators.frontier import FrontierClassifier as FrontierClassifier
+from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier
 from .optimum import population as population
 from .optimum.limits import limit as limit
+from .optimum.limits import limit_frame as limit_frame
+from .optimum.objectives import Cost as Cost
+from .optimum.separated import SeparatedScore as SeparatedScore
+from .optimum.separating import separate as separate
 from .tracing.frontier import Frontier as Frontier
 from .tracing.frontier import load_frontier as load_frontier
 from .tracing.training import trace as trace

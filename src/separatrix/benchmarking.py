@@ -1,5 +1,4 @@
-"""Benchmark: datasets × methods under the paper's protocol, into one folder of records, tables and
-figures.
+"""Benchmark: datasets × methods under the paper's protocol, into one folder of results.
 
 Running it again resumes. Nothing here measures: `runs` does, and `show` reads its records.
 """
@@ -44,8 +43,7 @@ def benchmark(
     seed: int = 0,
     execution: Execution = ALL_CORES,
 ) -> Iterator[str]:
-    """Run what is not there yet, then write tables and figures; gives what to print, piece by
-    piece.
+    """Run what is not there yet, write tables and figures; gives what to print, piece by piece.
 
     Args:
         names: datasets; by default the paper's that are on this machine.
@@ -83,9 +81,7 @@ def benchmark(
 
 
 def add_limits(folder: Path) -> None:
-    """The limit of post-processing ERM's held-out posteriors, of every dataset whose ERM was
-    kept.
-    """
+    """Limit of post-processing ERM's held-out posteriors, for every dataset whose ERM was kept."""
     erm = [s for s in saved_runs(folder) if (s.first.method, s.first.inputs) == ("erm", "xz")]
     with Store(folder) as store:
         for name in dict.fromkeys(saved.first.dataset for saved in erm):
@@ -109,9 +105,7 @@ def add_limits(folder: Path) -> None:
 
 
 def write_tables(results: Results, folder: Path) -> Iterator[str]:
-    """Write every dataset's tables as CSV, Markdown and LaTeX; gives the operating points to
-    print.
-    """
+    """Write every dataset's tables as CSV, Markdown and LaTeX; gives the points to print."""
     columns = results.columns
     for name in dict.fromkeys(columns["dataset"].tolist()):
         points = tables.operating_points(columns, name)
@@ -177,9 +171,7 @@ def _thinned(job: Job, dataset: str) -> Job:
 
 
 def _ablations(quick: bool) -> list[Job]:
-    """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`, which is among the
-    methods anyway.
-    """
+    """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`."""
     changes, own = dict(_QUICK) if quick else {}, methods.get("cmi").recipes["paper"].batch
     return [
         Job("cmi", recipe="paper", changes=tuple({**changes, "batch": batch}.items()))

@@ -111,7 +111,11 @@ def test_the_limit_of_a_file_is_that_of_its_columns(reader, tmp_path):
     best = sx.limit(frame["y"], frame["p"].to_numpy(), sensitive_features=frame[["sex", "old"]])
     assert told.exit_code == 0
     assert told.stdout.splitlines()[0] == str(best).splitlines()[0]
+    table = readers.read_table(tmp_path / "rows.csv", ["y", "sex", "old", "p"])
     gc.collect()
+    groups = {name: table[name] for name in ("sex", "old")}
+    best = sx.limit(frame["y"], frame["p"], sensitive_features=frame[["sex", "old"]])
+    assert str(sx.limit(table["y"], table["p"], sensitive_features=groups)) == str(best)
 
 
 def test_types_that_only_late_rows_show_count(reader, tmp_path):

@@ -54,13 +54,18 @@ def test_audit_and_monitor(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_limit_and_the_classifier_around_any_model(form):
+def test_limit(form):
     z = FORMS[form]
     p = LogisticRegression().fit(X, Y).predict_proba(X)
     best = sx.limit(Y, p, sensitive_features=z, points=5)
     assert best.groups == GROUPS
     q = best.rule(0.001).predict_proba(p, sensitive_features=FORMS["array"])
     np.testing.assert_array_equal(q, best.rule(0.001).predict_proba(p, sensitive_features=z))
+
+
+@pytest.mark.parametrize("form", ["polars", "list"])
+def test_the_classifier_around_any_model(form):
+    z = FORMS[form]
     model = sx.FrontierClassifier(LogisticRegression(), max_violation=0.1, cv=2, margin=0).fit(
         X, Y, sensitive_features=z
     )

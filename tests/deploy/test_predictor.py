@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency, kstest
 
 from people import people
 from separatrix import conditional_mutual_information, mutual_information
-from separatrix.deploy.draws import uniforms
+from separatrix.columns.draws import uniforms
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 
@@ -118,7 +118,7 @@ def test_an_unseen_group_is_an_error_unless_the_model_does_not_look(single, data
     with pytest.raises(InputError, match=r"'x', which is not one of"):
         single.predict_proba(rows)
     with pytest.raises(
-        InputError, match=r"`sensitive_features` holds 'x', which was not in training \('f', 'm'\)"
+        InputError, match=r"`sensitive_features` holds 'x', which is not one of 'f', 'm'"
     ):
         single.predict_proba(rows, sensitive_features=rows["sex"])
     from separatrix import methods

@@ -56,7 +56,7 @@ def test_six_panels_show_means_envelopes_and_limit(results, dataset):
                 assert drawn(envelope, colour, vertices.violation, vertices.utility)
         for ax in (plane, envelope):
             limit = next(
-                line for line in ax.lines if line.get_label() == "limit of post-processing"
+                line for line in ax.lines if line.get_label() == "limit of decisions"
             )
             v, u = limit.get_data()
             curve = results.limit(dataset)

@@ -47,7 +47,8 @@ def audit(
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 2_000))
-    >>> a = audit(y, np.where(rng.random(2_000) < 0.2, z, y), sensitive_features=z)   # one in five copies the group
+    >>> copies = np.where(rng.random(2_000) < 0.2, z, y)    # one in five copies the group
+    >>> a = audit(y, copies, sensitive_features=z)
     >>> round(a.violation, 3), round(a.utility, 3), a.p_value < 0.001
     (0.075, 0.369, True)
     """
@@ -62,8 +63,7 @@ def violation_score(
     sensitive_features: ArrayLike,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Plug-in v = I(U; Z | Y) as a metric function, for scikit-learn's scorers and fairlearn's
-    MetricFrame.
+    """Plug-in v = I(U; Z | Y) as a metric function of scikit-learn scorers and MetricFrame.
 
     Lower is better. Zero if there is one group only.
 
@@ -117,10 +117,7 @@ def count_table(
 
 
 def two_columns(
-    score: NDArray[Any],
-    y_true: Any,
-    labels: Sequence[Hashable] | None,
-    names: tuple[str, str, str],
+    score: NDArray[Any], y_true: Any, labels: Sequence[Hashable] | None, names: tuple[str, str, str]
 ) -> NDArray[np.float64]:
     """Posteriors from one column of probabilities of the second label."""
     levels = tuple(labels) if labels is not None else as_levels(y_true, names[0]).levels

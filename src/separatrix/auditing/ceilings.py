@@ -29,8 +29,8 @@ def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, floa
         name = name.strip()
         if name not in names:
             raise InputError(
-                f"--fail-above knows no value {name!r}; there are {', '.join(names)}. "
-                f"Write NAME=VALUE, such as {names[-2]}=0.05."
+                f"--fail-above knows no value {name!r}; there are {', '.join(names)}. Write "
+                f"NAME=VALUE, such as {names[-2]}=0.05."
             )
         try:
             value = float(number)

@@ -31,8 +31,7 @@ def audit_files(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in files: one CSV or Parquet file, or a pattern of them, larger
-    than memory if need be.
+    """Audit predictions in files: one CSV or Parquet file or a pattern, larger than memory too.
 
     The other arguments are those of `audit_frame`; `columns.text` says how CSV is understood.
     """

@@ -1,20 +1,19 @@
-"""Audit of a dataframe or table of any engine: the group-by runs in the engine and only the small
-table comes back.
-"""
+"""Audit of a table of any engine: the engine groups the rows, only the small table comes back."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from separatrix.auditing.result import Audit
-from separatrix.columns.counting import count_labels
-from separatrix.columns.frames import check_present
+from separatrix.columns.counting import count_labels, refuse_unlisted
 from separatrix.columns.groups import as_groups
-from separatrix.columns.sources import Source, grouped_columns
+from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -33,8 +32,7 @@ def audit_frame(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
-    """Audit predictions that stand in columns of a table: pandas, polars, pyarrow, DuckDB, Dask,
-    PySpark, …
+    """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
 
     Args:
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
@@ -46,7 +44,7 @@ def audit_frame(
         weight: column of row weights.
 
     >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": ["f", "m", "f", "m"], "p": [0.1, 0.4, 0.8, 0.9]})
+    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
     0.0366
     """
@@ -63,11 +61,10 @@ def count_frame(
     weight: str | None = None,
     labels: Sequence[Hashable] | None = None,
 ) -> CountTable:
-    """The table behind `audit_frame`, arguments as there: what a worker sends where the rows are on
-    many machines.
+    """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
-    Weights are divided by the largest of this frame, so the tables of parts add up only where rows
-    have no weight.
+    The arguments are those of `audit_frame`. Weights are divided by the largest of this frame, so
+    the tables of parts add up only where rows have no weight.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -91,8 +88,8 @@ def check_roles(
     for column in [*predictions, *([weight] if weight else [])]:
         if column in (y, *groups):
             raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for y, "
-                f"z and pred."
+                f"Column {column!r} stands for two things at once. Name different columns for y, z "
+                "and pred."
             )
     return groups, predictions
 
@@ -106,20 +103,14 @@ def count_source(
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
     """Count a table in its engine."""
-    numbers = [*(pred if len(pred) > 1 else []), *([weight] if weight else [])]
+    weights = [weight] if weight else []
+    check_numbers(source, [y, *z, *pred, *weights], [*(pred if len(pred) > 1 else []), *weights])
     if source.text:
         assert source.scan is not None
         first = source.scan.columns([pred[0]], rows=2_000)[pred[0]]
         hard = len(pred) == 1 and (isinstance(first, Coded) or first.dtype.kind != "f")
     else:
-        schema = source.lazy.collect_schema()
-        check_present([y, *z, *pred, *([weight] if weight else [])], schema.names(), "The table")
-        hard = len(pred) == 1 and not schema[pred[0]].is_float()
-        for column in numbers:
-            if not schema[column].is_numeric() and schema[column] != nw.Boolean:
-                raise InputError(
-                    f"Column {column!r} must hold numbers, but its type is {schema[column]}."
-                )
+        hard = len(pred) == 1 and not source.lazy.collect_schema()[pred[0]].is_float()
     table = _hard(source, y, z, pred[0], weight, labels) if hard else None
     return _soft(source, y, z, pred, weight, labels) if table is None else table
 
@@ -133,10 +124,11 @@ def _hard(
     labels: Sequence[Hashable] | None,
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
-    w = source.numbers(weight) if weight else None
-    parts = {} if w is None else {"w": w, "ww": w * w}
-    totals = [] if w is None else _weight_totals()
-    columns = grouped_columns(source, [y, *z, pred], parts, totals)
+    source = source.parse([weight] if weight else [])
+    parts = {"w": source.numbers(weight)} if weight else {}
+    made = {"ww": nw.col("w") * nw.col("w")} if weight else {}
+    totals = _weight_totals() if weight else []
+    columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
     at_u = columns[f"k{len(z) + 1}"]
     if source.text and any(isinstance(level, float) for level in at_u.levels):
         return None
@@ -152,8 +144,8 @@ def _hard(
         at_u.places(axes.predictions, pred),
     )
     counts, moments = np.zeros_like(axes.counts), None
-    np.add.at(counts, at, columns["rows"] if w is None else np.asarray(columns["w"]) / factor)
-    if w is not None:
+    np.add.at(counts, at, columns["rows"] if weight is None else np.asarray(columns["w"]) / factor)
+    if weight is not None:
         moments = np.zeros((*counts.shape, counts.shape[-1]))
         np.add.at(moments, (*at, at[2]), np.asarray(columns["ww"]) / factor**2)
     return CountTable(
@@ -169,18 +161,17 @@ def _soft(
     weight: str | None,
     labels: Sequence[Hashable] | None,
 ) -> CountTable:
-    w = source.numbers(weight) if weight else nw.lit(1.0)
-    score = [source.numbers(name) for name in pred]
-    parts = {"w": w, "ww": w * w}
-    for i, q in enumerate(score):
-        parts |= {f"q{i}": q, f"wq{i}": w * q, f"ww1q{i}": w * w * q}
-        parts |= {f"wwqq{i}_{j}": w * w * q * score[j] for j in range(i, len(score))}
-    total = score[0]
-    for q in score[1:]:
-        total = total + q
-    parts["sum"] = total
-    sums = [name for name in parts if name.startswith(("wq", "ww1q", "wwqq"))]
+    source = source.parse([*pred, *([weight] if weight else [])])
+    numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
+    score = [nw.col(name) for name in numbers]
+    numbers["w"] = source.numbers(weight) if weight else nw.lit(1.0)
+    w = nw.col("w")
+    q = score if len(pred) > 1 else [1.0 - score[0], score[0]]
+    k = range(len(q))
+    sums = {f"wq{i}": w * q[i] for i in k}
+    sums |= {f"wwqq{i}_{j}": w * w * q[i] * q[j] for i in k for j in k[i:]}
     ends = [*(f"q{i}" for i in range(len(pred))), "sum"]
+    parts = {"ww": w * w, "sum": reduce(add, score)} | sums
     totals = [
         *_weight_totals(),
         *(nw.col(name).sum() for name in sums),
@@ -188,44 +179,28 @@ def _soft(
         *(nw.col(name).max().alias(f"{name}_max") for name in ends),
         nw.col("sum").count().alias("there"),
     ]
-    columns = grouped_columns(source, [y, *z], parts, totals)
+    columns = grouped_columns(source, [y, *z], numbers, totals, made=parts)
     factor = _check_weights(columns, weight)
     _check_scores(columns, pred)
-    at_y = columns["k0"]
-    axis = at_y.levels if labels is None else tuple(labels)
-    width = 2 if len(pred) == 1 else len(pred)
-    if len(axis) != width:
-        one = "One column of probabilities needs"
+    axis = columns["k0"].levels if labels is None else tuple(labels)
+    if len(axis) != len(q):
         raise InputError(
-            f"{one if len(pred) == 1 else f'{len(pred)} columns of posteriors need'} "
-            f"{width} labels, but column {y!r} has {len(axis)} ({listed(axis)}). "
-            "Name one column per label, and `labels` if a label does not occur."
+            f"The columns {listed(pred)} hold probabilities of {len(q)} labels, but {y!r} has "
+            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second of "
+            "two), and `labels` if a label does not occur."
         )
-    if unknown := [level for level in at_y.levels if level not in axis]:
-        raise InputError(f"Column {y!r} holds {listed(unknown)}, not in `labels` ({listed(axis)}).")
+    refuse_unlisted(columns["k0"].levels, axis, y)
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
-    counts = np.zeros((len(axis), len(groups.levels), width))
-    moments = np.zeros((*counts.shape, width))
-    cells = zip(at_y.places(axis, y).tolist(), groups.codes.tolist(), strict=True)
-    for row, cell in enumerate(cells):
-        own = {key: columns[key][row] for key in ("w", "ww", *sums)}
-        first, second = _cell(own, len(pred))
-        counts[cell] += first
-        moments[cell] += second
+    counts = np.zeros((len(axis), len(groups.levels), len(q)))
+    moments = np.zeros((*counts.shape, len(q)))
+    at = columns["k0"].places(axis, y), groups.codes
+    for i in k:
+        np.add.at(counts[..., i], at, columns[f"wq{i}"])
+        for j in k:
+            np.add.at(moments[..., i, j], at, columns[f"wwqq{min(i, j)}_{max(i, j)}"])
     return CountTable(
         counts / factor, axis, groups.levels, axis, sum(columns["rows"]), moments / factor**2
     ).simplest()
-
-
-def _cell(total: dict[str, float], k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of w q and w² q qᵀ of one cell; from one column, those of (1 − q, q)."""
-    if k > 1:
-        second = np.array(
-            [[total[f"wwqq{min(i, j)}_{max(i, j)}"] for j in range(k)] for i in range(k)]
-        )
-        return np.array([total[f"wq{i}"] for i in range(k)]), second
-    w, q, ww, wwq, wwqq = (total[name] for name in ("w", "wq0", "ww", "ww1q0", "wwqq0_0"))
-    return np.array([w - q, q]), np.array([[ww - 2 * wwq + wwqq, wwq - wwqq], [wwq - wwqq, wwqq]])
 
 
 def _weight_totals() -> list[nw.Expr]:
@@ -246,7 +221,7 @@ def _check_weights(columns: dict[str, Any], weight: str | None) -> float:
     if gone:
         raise InputError(
             f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
-            f"weight."
+            "weight."
         )
     low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
     if not (low >= 0 and np.isfinite(high) and high > 0):
@@ -261,8 +236,8 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
     gone = sum(columns["rows"]) - sum(columns["there"])
     if gone:
         raise InputError(
-            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or "
-            f"predict them."
+            f"Columns {listed(pred)} have {gone:,} rows with a missing prediction. Drop or predict "
+            "them."
         )
     for i, name in enumerate(pred):
         low, high = np.min(columns[f"q{i}_min"]), np.max(columns[f"q{i}_max"])
@@ -270,7 +245,7 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
             bad = low if not low >= -1e-6 else high
             raise InputError(
                 f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
-                f"a softmax."
+                "a softmax."
             )
     if len(pred) > 1:
         low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from separatrix.auditing import view
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
@@ -73,6 +73,8 @@ class Audit:
         violation = float(information.conditional_mutual_information(table.counts))
         v, u = inference.corrected(table, noise)
         upper = max(bounds.upper_bound(table, confidence), violation)
+        known = noise.estimable
+        interval = inference.interval(table, confidence, noise) if known else (0.0, upper)
         return cls(
             table=table,
             confidence=confidence,
@@ -80,23 +82,19 @@ class Audit:
             utility=float(information.mutual_information(table.counts)),
             violation_corrected=v,
             utility_corrected=u,
-            violation_interval=inference.interval(table, confidence, noise)
-            if noise.estimable
-            else (0.0, upper),
+            violation_interval=interval,
             violation_upper=upper,
             p_value=inference.p_value(table, random_state, noise),
             eo_gap=float(information.eo_gap(table.counts)),
             accuracy=float(information.accuracy(table.counts)),
             auditor_bound=float(information.auditor_bound(violation)),
-            estimable=noise.estimable,
+            estimable=known,
             notes=sparse_notes(table, noise),
         )
 
     @property
     def by_label(self) -> Any:
-        """Frame: per label its rows, its part of v, its equalized-odds gap and the two groups
-        farthest apart.
-        """
+        """Frame: per label its rows, its part of v, its gap and the two groups farthest apart."""
         return tidy(_readable(self.label_columns()))
 
     @property
@@ -106,9 +104,7 @@ class Audit:
 
     @property
     def cells(self) -> Any:
-        """Frame: per label, group and prediction the rate P(u | y, z) with its interval, and the
-        label's rate P(u | y).
-        """
+        """Frame: per label, group and prediction P(u | y, z) with its interval, and P(u | y)."""
         return tidy(_readable(self.cell_columns()))
 
     def label_columns(self) -> dict[str, list[Any]]:
@@ -144,9 +140,7 @@ class Audit:
         }
 
     def cell_columns(self) -> dict[str, list[Any]]:
-        """The columns of `cells`; cells (y, z) without rows are left out, since they have no
-        rate.
-        """
+        """The columns of `cells`; a cell (y, z) without rows has no rate and is left out."""
         counts = self.table.counts
         rates = information.conditional_rates(counts)
         low, high = bounds.rate_intervals(self.table, self.confidence, simultaneous=False)
@@ -193,35 +187,25 @@ class Audit:
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        from separatrix.auditing.view import html
-
-        return html(self, page=True)
+        return view.html(self, page=True)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each group's rates with their intervals, label by label."""
-        from separatrix.auditing.view import plot
-
-        return plot(self, ax)
+        return view.plot(self, ax)
 
     def __sub__(self, other: Audit) -> Comparison:
         return compare(self, other)
 
     def __str__(self) -> str:
-        from separatrix.auditing.view import text
-
-        return text(self)
+        return view.text(self)
 
     def _repr_html_(self) -> str:
-        from separatrix.auditing.view import html
-
-        return html(self)
+        return view.html(self)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Did the violation change from b to a? `change` is v_a − v_b, bias-corrected, with an
-    interval.
-    """
+    """Did v change from b to a? `change` is v_a − v_b, bias-corrected, with an interval."""
 
     change: float
     interval: tuple[float, float]
@@ -229,40 +213,36 @@ class Comparison:
 
     def __str__(self) -> str:
         low, high = self.interval
-        verdict = (
-            "the violation is lower"
-            if high < 0
-            else "the violation is higher"
-            if low > 0
-            else "no clear difference"
-        )
-        return f"change in v: {self.change:+.5f} nats, {self.confidence:.0%} interval {low:+.5f} … {high:+.5f}: {verdict}"
+        verdict = "no clear difference"
+        if high < 0 or low > 0:
+            verdict = f"the violation is {'lower' if high < 0 else 'higher'}"
+        interval = f"{self.confidence:.0%} interval {low:+.5f} … {high:+.5f}"
+        return f"change in v: {self.change:+.5f} nats, {interval}: {verdict}"
 
 
 def compare(a: Audit, b: Audit) -> Comparison:
-    """Did v really drop? The interval of v_a − v_b, valid whether or not both audits are of the
-    same people.
+    """Did v really drop? The interval of v_a − v_b, valid for the same people or different ones.
 
     Each audit's own interval is taken at half the error, so that both hold at once however the two
     depend on each other; on the same rows this is wider than it need be. The lower of the two
     confidences counts.
 
     >>> from separatrix import audit
-    >>> rng = np.random.default_rng(0); y, z = rng.integers(0, 2, (2, 4000))
-    >>> print(compare(audit(y, y, sensitive_features=z), audit(y, z, sensitive_features=z)).interval[1] < 0)
+    >>> y, z = np.random.default_rng(0).integers(0, 2, (2, 4000))
+    >>> a, b = (audit(y, u, sensitive_features=z) for u in (y, z))
+    >>> compare(a, b).interval[1] < 0
     True
     """
     for name, value in (("a", a), ("b", b)):
         if not isinstance(value, Audit):
             raise InputError(
                 f"`{name}` must be an Audit, got {type(value).__name__}. Make one with "
-                f"`audit(...)`."
+                "`audit(...)`."
             )
     confidence = min(a.confidence, b.confidence)
     (a_low, a_high), (b_low, b_high) = (_span(x, 0.5 * (1.0 + confidence)) for x in (a, b))
-    return Comparison(
-        a.violation_corrected - b.violation_corrected, (a_low - b_high, a_high - b_low), confidence
-    )
+    change = a.violation_corrected - b.violation_corrected
+    return Comparison(change, (a_low - b_high, a_high - b_low), confidence)
 
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -285,24 +265,19 @@ def _share(part: np.ndarray) -> list[float]:
 
 
 def refuse_degenerate(table: CountTable) -> None:
+    """Refuse a table with one group or one label."""
     weight = table.counts.sum((0, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
-            f"There is only one group ({_first(table.groups, weight)!r}): separation compares "
-            f"groups. "
-            "Pass a `sensitive_features` column with at least two groups."
+            f"There is only one group ({table.groups[int(weight.argmax())]!r}): separation "
+            "compares groups. Pass a `sensitive_features` column with at least two groups."
         )
     weight = table.counts.sum((1, 2))
     if (weight > 0).sum() < 2:
         raise InputError(
-            f"There is only one label ({_first(table.labels, weight)!r}): nothing can be "
-            f"predicted. "
-            "Pass rows of at least two labels."
+            f"There is only one label ({table.labels[int(weight.argmax())]!r}): nothing can be "
+            "predicted. Pass rows of at least two labels."
         )
-
-
-def _first(levels: tuple[Hashable, ...], weight: np.ndarray) -> Hashable:
-    return levels[int(weight.argmax())]
 
 
 def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
@@ -313,16 +288,14 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
     small = np.argwhere((rows > 0) & (effective < SMALL)).tolist()
     if not noise.estimable:
-        why = (
-            "every label has a single prediction or a single group"
-            if not noise.varies
-            else f"a cell (label, group, prediction) holds {noise.expected:.2g} rows on average, "
-            f"fewer than "
-            f"{inference.MIN_EXPECTED:.0f}"
-        )
+        why = "every label has a single prediction or a single group"
+        if noise.varies:
+            held = f"holds {noise.expected:.2g} rows on average"
+            least = f"fewer than {inference.MIN_EXPECTED:.0f}"
+            why = f"a cell (label, group, prediction) {held}, {least}"
         notes.append(
             f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in "
-            f"value."
+            "value."
         )
     if small:
         notes.append(
@@ -332,8 +305,7 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     if empty:
         notes.append(
             f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which "
-            f"nothing can be said: "
-            f"{_name(table, empty)}."
+            f"nothing can be said: {_name(table, empty)}."
         )
     return tuple(notes)
 

@@ -1,6 +1,4 @@
-"""Audit of a score that stands in a table or in files of any engine: rows in memory where they are
-few, a histogram counted by the engine where they are many.
-"""
+"""Audit of a score in a table or files: few rows in memory, many as the engine's histogram."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import numpy as np
 from separatrix.auditing.frames import check_roles
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.columns.counting import count_scores
-from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
 from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
@@ -39,8 +37,7 @@ def audit_score_frame(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> ScoreAudit:
-    """Audit a score that stands in a column of a table: pandas, polars, pyarrow, DuckDB, Dask,
-    PySpark, …
+    """Audit a score in a column of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
 
     Up to a million rows the audit is that of `audit_score`. Beyond, the engine counts a histogram
     N[y, z, bin] with 16,384 bins of equal width, from 0 to 1 for probabilities and from the
@@ -75,12 +72,10 @@ def audit_score_files(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> ScoreAudit:
-    """Audit a score that stands in files: one CSV or Parquet file, or a glob of them, larger than
-    memory if need be. The other arguments are those of `audit_score_frame`.
-    """
+    """Audit a score in files, larger than memory too; arguments as in `audit_score_frame`."""
     groups, _ = check_roles(y, z, score, weight)
     files = find_files(path)
-    if is_parquet(files[0]) or (is_large(files) and duckdb_is_here()):
+    if is_parquet(files[0]) or is_large(files):
         table = count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
     else:
         columns = read_table(path, [y, *groups, score, *([weight] if weight else [])])

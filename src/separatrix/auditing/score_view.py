@@ -1,13 +1,20 @@
-"""The audit of a score for the eye: text for the terminal, HTML for a notebook, ROC curves."""
+"""The audit of a score as text for the terminal, as HTML for a notebook, and as ROC curves."""
 
 from __future__ import annotations
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.view import PALETTE, _nats
+from separatrix.auditing.layout import (
+    PALETTE,
+    certainty,
+    few_groups,
+    layout,
+    named_rows,
+    nats,
+    render,
+)
 from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
@@ -23,32 +30,12 @@ _MOST_GROUPS = 24
 
 def text(a: ScoreAudit) -> str:
     """The audit as a table that a person understands."""
-    rows = measures(a)
-    width = max(len(row["name"]) for row in rows)
-    lines = [headline(a), ""]
-    lines += [
-        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in rows
-    ]
-    lines += ["", f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"]
-    table = [list(row.values()) for row in groups(a)]
-    widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
-    lines += [
-        "  " + "  ".join(f"{part:<{w}}" for part, w in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
-    if a.notes:
-        lines += ["", *(f"! {note}" for note in a.notes)]
-    return "\n".join(lines)
+    title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
+    return layout(headline(a), measures(a), title, groups(a), a.notes)
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
     """The audit as HTML: a fragment for a notebook, or a whole page that opens offline."""
-    from jinja2 import Environment
-
-    source = files("separatrix.auditing").joinpath("score.html.jinja").read_text(encoding="utf-8")
-    environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True
-    )  # names are the user's: escape all
     curves = [
         {
             "group": group_name(group),
@@ -59,15 +46,9 @@ def html(a: ScoreAudit, page: bool = False) -> str:
         for i, (group, curve) in enumerate(a.curves.items())
         if not np.isnan([*curve.fpr, *curve.tpr]).any()
     ]
-    return environment.from_string(source).render(
-        page=page,
-        headline=headline(a),
-        measures=measures(a),
-        threshold=f"{a.gap_at:.4g}",
-        groups=groups(a),
-        curves=curves[:_MOST_GROUPS],
-        notes=a.notes,
-    )
+    values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
+    values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
+    return render("score.html.jinja", {**values, "page": page})
 
 
 def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
@@ -81,19 +62,14 @@ def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
         if np.isnan([*curve.fpr, *curve.tpr]).any():
             continue
         colour = PALETTE[i % len(PALETTE)]
-        area = a.auroc_by_group[group]
-        ax.plot(
-            curve.fpr, curve.tpr, color=colour, lw=1.6, label=f"{group_name(group)} ({area:.3f})"
-        )
+        name = f"{group_name(group)} ({a.auroc_by_group[group]:.3f})"
+        ax.plot(curve.fpr, curve.tpr, color=colour, lw=1.6, label=name)
         ax.plot(*a.rates[group], "o", ms=5, color=colour, mec="white", zorder=3)
     negative, positive = a.table.labels
     ax.set_xlabel(f"false-positive rate: P(S > t | Y = {negative})")
     ax.set_ylabel(f"true-positive rate: P(S > t | Y = {positive})")
-    ax.set_title(
-        f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {_nats(a.violation)} nats",
-        loc="left",
-        fontsize=10,
-    )
+    title = f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {nats(a.violation)} nats"
+    ax.set_title(title, loc="left", fontsize=10)
     ax.set_aspect("equal")
     ax.legend(title="AUROC", frameon=False, fontsize=8, loc="lower right")
     ax.spines[["top", "right"]].set_visible(False)
@@ -103,10 +79,7 @@ def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
 def headline(a: ScoreAudit) -> str:
     """One line: what was audited."""
     negative, positive = a.table.labels
-    names = a.table.groups
-    who = (
-        f"{len(names)} groups" if len(names) > 4 else f"groups {', '.join(map(group_name, names))}"
-    )
+    who = few_groups(a.table.groups)
     weighted = "" if a.table.moments is None else "; weighted rows"
     kind = "distinct scores" if a.exact else "bins of scores"
     return (
@@ -117,43 +90,20 @@ def headline(a: ScoreAudit) -> str:
 
 def measures(a: ScoreAudit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
-    low, high = a.violation_interval
-    sure = f"{a.confidence:.0%}".replace("%", " %")
-    interval = f"{sure} interval {_nats(low)} … {_nats(high)}" if a.estimable else "not estimable"
-    least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
-    return [
-        {
-            "name": "largest equalized-odds gap",
-            "value": f"{a.gap:.4f}",
-            "note": f"over all thresholds; deciding S > {a.gap_at:.4g}",
-        },
-        {
-            "name": "certified",
-            "value": f"≤ {a.gap_upper:.4f}",
-            "note": f"finite-sample bound at {sure}, at every threshold at once",
-        },
-        {
-            "name": "shuffled groups show",
-            "value": f"{a.gap_floor:.4f}",
-            "note": "a gap of this size is noise",
-        },
-        {"name": "AUROC", "value": f"{a.auroc:.4f}", "note": _areas(a)},
-        {
-            "name": "violation v = I(S;Z|Y)",
-            "value": _nats(a.violation),
-            "note": f"nats, score in {a.bins} quantile bins; {interval}",
-        },
-        {
-            "name": "shuffled groups show",
-            "value": _nats(a.violation_floor),
-            "note": f"nats; bias-corrected v {_nats(a.violation_corrected)}",
-        },
-        {
-            "name": "test of v = 0",
-            "value": f"p {'≤' if least else '='} {a.p_value:.2g}",
-            "note": "" if a.p_value < 0.05 else "separation is not rejected",
-        },
-    ]
+    sure, interval, test = certainty(a)
+    corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
+    binned = f"nats, score in {a.bins} quantile bins; {interval}"
+    bound = f"finite-sample bound at {sure}, at every threshold at once"
+    worst = f"over all thresholds; deciding S > {a.gap_at:.4g}"
+    return named_rows(
+        ("largest equalized-odds gap", f"{a.gap:.4f}", worst),
+        ("certified", f"≤ {a.gap_upper:.4f}", bound),
+        ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),
+        ("AUROC", f"{a.auroc:.4f}", _areas(a)),
+        ("violation v = I(S;Z|Y)", nats(a.violation), binned),
+        ("shuffled groups show", nats(a.violation_floor), corrected),
+        test,
+    )
 
 
 def groups(a: ScoreAudit) -> list[dict[str, str]]:

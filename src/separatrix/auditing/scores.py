@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.auditing import score_view
 from separatrix.auditing.result import refuse_degenerate, sparse_notes
 from separatrix.columns.counting import count_scores
 from separatrix.columns.groups import group_name
@@ -106,6 +107,8 @@ class ScoreAudit:
         noise = inference.noise(table)
         violation = float(information.conditional_mutual_information(table.counts))
         upper = max(bounds.upper_bound(table, confidence), violation)
+        known = noise.estimable
+        interval = inference.interval(table, confidence, noise) if known else (0.0, upper)
         gap, at = largest_gap(scores)
         fine = scores.binned(_FINE)
         effective = None if scores.squares is None else _effective(coarse)
@@ -124,9 +127,7 @@ class ScoreAudit:
             violation=violation,
             violation_floor=float(information.conditional_mutual_information(null).mean()),
             violation_corrected=noise.violation - noise.bias,
-            violation_interval=inference.interval(table, confidence, noise)
-            if noise.estimable
-            else (0.0, upper),
+            violation_interval=interval,
             violation_upper=upper,
             p_value=inference.p_value(table, random_state, noise),
             auroc=auroc,
@@ -135,7 +136,7 @@ class ScoreAudit:
             rates=_rates(scores, at),
             distinct=len(scores.values),
             exact=scores.exact,
-            estimable=noise.estimable,
+            estimable=known,
             notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
         )
 
@@ -177,25 +178,17 @@ class ScoreAudit:
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        from separatrix.auditing.score_view import html
-
-        return html(self, page=True)
+        return score_view.html(self, page=True)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw each group's ROC curve, with its point at the threshold of the largest gap."""
-        from separatrix.auditing.score_view import plot
-
-        return plot(self, ax)
+        return score_view.plot(self, ax)
 
     def __str__(self) -> str:
-        from separatrix.auditing.score_view import text
-
-        return text(self)
+        return score_view.text(self)
 
     def _repr_html_(self) -> str:
-        from separatrix.auditing.score_view import html
-
-        return html(self)
+        return score_view.html(self)
 
 
 def audit_score(
@@ -245,13 +238,13 @@ def _check(scores: ScoreTable, bins: int) -> None:
     if len(scores.labels) > 2:
         raise InputError(
             f"One score ranks two labels, but there are {len(scores.labels)} "
-            f"({listed(scores.labels)}); audit one label against the rest: pass "
-            f"`y_true == {scores.labels[-1]!r}` with that label's score."
+            f"({listed(scores.labels)}); audit one label against the rest: pass `y_true == "
+            f"{scores.labels[-1]!r}` with that label's score."
         )
     if len(scores.labels) < 2:
         raise InputError(
             f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
-            f"of two labels."
+            "of two labels."
         )
 
 

@@ -1,6 +1,4 @@
-"""The command line: argv only. Exit status 0 on success, 2 on bad input with one sentence on
-stderr, 1 on anything else.
-"""
+"""The command line: argv only. Exit status 0: success, 2: bad input (one sentence), 1: else."""
 
 from __future__ import annotations
 

@@ -32,8 +32,7 @@ def benchmark(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
 ) -> None:
-    """Is the method good? Runs datasets × methods, writes the paper's tables and figures. Run it
-    again to resume.
+    """Is the method good? Writes the paper's tables and figures. Run it again to resume.
 
     Example: separatrix benchmark adult compas --quick --out results
     """
@@ -79,9 +78,7 @@ def report(
 
 @app.command("datasets")
 def list_datasets() -> None:
-    """The datasets that `trace` and `benchmark` know, whether they are here, and what to put where
-    if not.
-    """
+    """Datasets that `trace` and `benchmark` know; for missing ones, what to put where."""
     from separatrix.show.listings import dataset_table
 
     typer.echo(dataset_table())

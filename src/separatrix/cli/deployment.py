@@ -30,8 +30,7 @@ def select(
     ),
     method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:
-    """Which point do I ship? Chooses within the budgets, shows the alternatives with their prices,
-    saves the model.
+    """Which point do I ship? Chooses within the budgets, shows alternatives, saves the model.
 
     Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
     """

@@ -43,8 +43,7 @@ def trace(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
 ) -> None:
-    """What is possible on my data? Trains the path, measures it on unseen rows, writes models,
-    tables and a report.
+    """What is possible on my data? Trains the path, measures it, writes models and a report.
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
@@ -83,7 +82,7 @@ def _open(
         if target is not None or sensitive or drop or keep or categorical:
             raise InputError(
                 f"{source!r} is a dataset that knows its columns; --target and the like are for "
-                f"files."
+                "files."
             )
         return datasets.load(source)
     if not Path(source).is_file():
@@ -94,10 +93,5 @@ def _open(
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
     return datasets.from_file(
-        source,
-        target=target,
-        sensitive=sensitive,
-        drop=drop,
-        keep=keep,
-        categorical=categorical,
+        source, target=target, sensitive=sensitive, drop=drop, keep=keep, categorical=categorical
     )

@@ -29,7 +29,14 @@ from separatrix.core.levels import union
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["count_labels", "count_posteriors", "count_scores", "soft_counts", "soft_sums"]
+__all__ = [
+    "count_labels",
+    "count_posteriors",
+    "count_scores",
+    "refuse_unlisted",
+    "soft_counts",
+    "soft_sums",
+]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -102,19 +109,17 @@ def count_posteriors(
     sample_weight: ArrayLike | None = None,
     names: Names = (*_NAMES[:2], "q"),
 ) -> CountTable:
-    """Count posteriors q (n, K). The columns are the labels: `labels` in that order, or the
-    sorted labels of `y_true`. The other arguments are those of `count_labels`.
-    """
+    """Count posteriors q (n, K) of `labels`, or of the sorted `y_true`; see `count_labels`."""
     posterior = posterior_matrix(q, names[2])
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
     axis = y.levels if labels is None else tuple(labels)
-    _refuse_unlisted(y.levels, axis, names[0])
+    refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
             f"`{names[2]}` has {posterior.shape[1]} columns for {len(axis)} labels "
-            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not "
-            "occur in the data."
+            f"({listed(axis)}). Pass one column per label, and `labels=` if a label does not occur "
+            "in the data."
         )
     at = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
     weight = None if sample_weight is None else check_weight(sample_weight, n)
@@ -183,9 +188,7 @@ def soft_sums(
     name: str = "q",
     want_moments: bool = True,
 ) -> tuple[Array, Array | None]:
-    """Sums of w q and of w² q qᵀ in each cell (y, z): rows checked, sorted by cell, one product per
-    cell and chunk.
-    """
+    """Sums of w q and of w² q qᵀ in each cell (y, z): one product per cell and chunk of rows."""
     k, cells = q.shape[1], shape[0] * shape[1]
     counts, moments = np.zeros((cells, k)), np.zeros((cells, k, k)) if want_moments else None
     # numpy sorts 16 bits by radix, ten times as fast
@@ -227,7 +230,7 @@ def _label_axis(
     if labels is not None:
         axis = tuple(labels)
         for levels, name in ((y, names[0]), (u, names[2])):
-            _refuse_unlisted(levels, axis, name)
+            refuse_unlisted(levels, axis, name)
         return axis
     for levels, name in ((y, names[0]), (u, names[2])):
         check_levels(levels, name)
@@ -239,7 +242,8 @@ def _label_axis(
     return union(y, u)
 
 
-def _refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+def refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:
+    """Refuse labels that are not among those that the caller listed."""
     unknown = [level for level in levels if level not in axis]
     if unknown:
         raise InputError(f"`{name}` holds {listed(unknown)}, not in `labels` ({listed(axis)}).")

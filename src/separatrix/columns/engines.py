@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from separatrix.columns.features import NOT_AVAILABLE
 from separatrix.columns.frames import check_present
 from separatrix.columns.text import read_header, typed
 from separatrix.columns.values import as_levels
@@ -68,6 +69,20 @@ class Scan:
                 values = typed(codes, texts)
             out[name] = values
         return out
+
+    def parsed(self, names: Sequence[str]) -> Any:
+        """The relation, where these columns of text are numbers; other text is an error."""
+        numbers = {self.inner(name) for name in names}
+        gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
+        return self.relation.project(
+            ", ".join(
+                f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL ELSE "
+                f"CAST({c} AS DOUBLE) END) AS {c}"
+                if c in numbers
+                else c
+                for c in self.relation.columns
+            )
+        )
 
     @contextmanager
     def reading(self) -> Iterator[None]:

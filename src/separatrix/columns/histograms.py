@@ -132,8 +132,8 @@ def _bins(
     outside = (at < 0) | (at > bins)
     if outside.any():
         raise InputError(
-            f"Column {score!r} has {int(rows[outside].sum()):,} values outside "
-            f"{span[0]:g} to {span[1]:g}. Pass `span=None` for scores that are not probabilities."
+            f"Column {score!r} has {int(rows[outside].sum()):,} values outside {span[0]:g} to "
+            f"{span[1]:g}. Pass `span=None` for scores that are not probabilities."
         )
     return np.minimum(at, bins - 1).astype(np.intp)
 

@@ -41,9 +41,7 @@ def check_weight(sample_weight: ArrayLike, n: int) -> Array:
 
 
 def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
-    """Numbers of shape (n, K), n ≥ 1 and K ≥ 2, as they are; `check_posteriors` looks at their
-    values.
-    """
+    """Numbers of shape (n, K), n ≥ 1, K ≥ 2; `check_posteriors` looks at their values."""
     try:
         p = as_array(q, name)
         if p.dtype.kind not in "fiub":
@@ -115,7 +113,7 @@ def score_column(values: Any, name: str) -> NDArray[Any]:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"`{name}` must be numbers, one per row, got {np.asarray(values).reshape(-1)[:1]}: a "
-            f"score ranks the rows."
+            "score ranks the rows."
         ) from error
     if s.ndim == 2 and s.shape[1] == 1:
         s = s[:, 0]

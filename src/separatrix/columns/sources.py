@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -29,11 +30,13 @@ class Source:
 
     Args:
         lazy: the table.
-        scan: the files that it reads, where it does; if these are CSV, every column is text.
+        scan: the files that it reads, where it does; if these are CSV, every column is text,
+        parsed: but for these, which are numbers.
     """
 
     lazy: nw.LazyFrame[Any]
     scan: Scan | None = None
+    parsed: frozenset[str] = frozenset()
 
     @staticmethod
     def of_frame(frame: Any) -> Source:
@@ -66,7 +69,7 @@ class Source:
     def numbers(self, name: str) -> nw.Expr:
         """A column as floats; the text of a CSV file in its dialect."""
         x = self.column(name)
-        if self.text:
+        if self.text and name not in self.parsed:
             x = x.str.strip_chars()
             x = nw.when(~x.is_in([*NOT_AVAILABLE, ""])).then(x)
         return x.cast(nw.Float64)
@@ -78,6 +81,12 @@ class Source:
             return coded
         found = typed(coded.codes, coded.levels)
         return found if isinstance(found, Coded) else as_levels(found, name, missing=True)
+
+    def parse(self, names: Sequence[str]) -> Source:
+        """The same table, where these columns of a CSV file are numbers, parsed once."""
+        if not names or self.scan is None or not self.scan.text:
+            return self
+        return Source(nw.from_native(self.scan.parsed(names)).lazy(), self.scan, frozenset(names))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -109,6 +118,7 @@ def grouped_columns(
     parts: dict[str, nw.Expr],
     totals: list[nw.Expr],
     by: Sequence[str] = (),
+    made: Mapping[str, nw.Expr] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The grouped table: the keys as `Coded` k0, k1, …, the totals as lists. One engine query.
 
@@ -120,10 +130,12 @@ def grouped_columns(
         parts: further columns, by the name that they have inside.
         totals: what to add up in each group; the number of rows comes as `rows`.
         by: parts to group by too; they come as lists of what the engine gives.
+        made: columns made of the parts, such as their products.
     """
     inner = {f"k{i}": source.column(key) for i, key in enumerate(keys)}
     with source.reading():
         lazy = source.lazy.select(**inner, **parts)
+        lazy = lazy.with_columns(**made) if made else lazy
         totals = [nw.len().alias("rows"), *totals]
         grouped = lazy.group_by([*inner, *by]).agg(*totals).head(_MOST + 1).collect()
     if len(grouped) > _MOST:
@@ -138,7 +150,7 @@ def grouped_columns(
         if gone := int(np.asarray(columns["rows"])[values.missing].sum()):
             raise InputError(
                 f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
-                f"give missing a level."
+                "give missing a level."
             )
         columns[key] = as_levels(values, name)
     return columns

@@ -237,9 +237,7 @@ def with_none(x: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def _encode_sortable(x: NDArray[Any]) -> tuple[Codes, NDArray[Any]]:
-    """Codes of text, floats and dates. Few levels: one comparison per row and level, many times
-    faster than a sort.
-    """
+    """Codes of text, floats, dates. Few levels: compared one by one, much faster than a sort."""
     early = np.unique(x[:_LOOK])
     if len(x) <= _LOOK or len(early) > _FEW:
         levels, codes = np.unique(x, return_inverse=True)
@@ -302,9 +300,9 @@ def check_levels(levels: Sequence[Hashable], name: str) -> None:
     """Refuse a column with more levels than a table can hold, most often an identifier."""
     if len(levels) > MAX_LEVELS:
         raise InputError(
-            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, "
-            f"{levels[1]!r}); at most {MAX_LEVELS:,} make sense here. Is it an identifier or a "
-            "score? Pass a categorical column, or bin it."
+            f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, {levels[1]!r}); "
+            f"at most {MAX_LEVELS:,} make sense here. Is it an identifier or a score? Pass a "
+            "categorical column, or bin it."
         )
 
 

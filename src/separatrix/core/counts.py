@@ -7,7 +7,7 @@ raw columns; here are only numbers and the names of the axes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -71,10 +71,6 @@ class CountTable:
     def law(self) -> Array:
         """The empirical joint law of (Y, Z, U)."""
         return self.counts / self.counts.sum()
-
-    def rename_groups(self, names: Mapping[Hashable, Hashable]) -> CountTable:
-        """The same table with other names for its groups; those not in `names` keep theirs."""
-        return replace(self, groups=tuple(names.get(group, group) for group in self.groups))
 
     def __add__(self, other: CountTable) -> CountTable:
         """The table of both sets of rows; the axes become the union of both."""

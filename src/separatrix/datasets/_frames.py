@@ -1,6 +1,4 @@
-"""A user's own table: which columns become features, which are refused or dropped, and the card
-that says so.
-"""
+"""A user's own table: which columns are features, which are dropped, and the card about it."""
 
 from __future__ import annotations
 
@@ -164,8 +162,8 @@ def _planned(
             features.append(Category(column, cap=cap) if coded else Number(column))
     if suspicious:
         warnings.warn(
-            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm "
-            f"or in `keep` to use.",
+            f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or "
+            "in `keep` to use.",
             UserWarning,
             stacklevel=3,
         )
@@ -242,9 +240,8 @@ def _refuse_dates(values: Values, column: str) -> None:
     ):
         raise InputError(
             f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or "
-            f"categories that mean "
-            "something for the prediction (days since an event, month, weekday), or pass it in "
-            "`drop`."
+            "categories that mean something for the prediction (days since an event, month, "
+            "weekday), or pass it in `drop`."
         )
 
 

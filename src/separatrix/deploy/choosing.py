@@ -93,9 +93,7 @@ def _best(
     limits: Array,
     budgets: Mapping[str, float],
 ) -> Pick | None:
-    """The best candidate or pair of one kind whose limits (candidates, budgets) are within the
-    budgets.
-    """
+    """The best candidate or pair of one kind whose limits (candidates, budgets) keep them."""
     budget = np.array(list(budgets.values()))
     usable = ~np.isnan(values)
     if kind == "mixture":
@@ -116,8 +114,7 @@ def _best(
 
 
 def best_pair(values: Array, limits: Array, budget: Array) -> tuple[int, int, float] | None:
-    """The pair (i, j) and the weight of i with the best mean value whose mean limits keep every
-    budget; exact.
+    """Pair (i, j) and weight of i with the best mean value whose mean limits keep every budget.
 
     Args:
         values: (M,), −inf for what may not be used.
@@ -157,9 +154,7 @@ def _certified(
     confidence: float,
     rule: str,
 ) -> tuple[dict[str, Pick | None], Array]:
-    """The options that keep the budgets with the confidence, and every candidate's simultaneous
-    bounds.
-    """
+    """Options that keep the budgets with the confidence, and all simultaneous bounds."""
     information.check_confidence(confidence)
     missing = [c for c in candidates if c.hold_out is None]
     if missing:
@@ -220,9 +215,7 @@ def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float
 def _holm(
     candidates: Sequence[Candidate], mine: Sequence[int], budgets: Mapping[str, float], error: float
 ) -> list[int]:
-    """Holm's procedure: whoever passes at the shared error leaves, and the rest shares it among
-    fewer.
-    """
+    """Holm's procedure: what passes at the shared error leaves, the rest share it among fewer."""
     budget = np.array(list(budgets.values()))
     rest, passed = list(mine), []
     while rest:
@@ -284,8 +277,8 @@ def _infeasible(
     advice = "" if confidence is None else " More hold-out rows would lower that."
     return InfeasibleError(
         f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
-        f"({candidates[i]}), at "
-        f"{_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below the best.{advice}",
+        f"({candidates[i]}), at {_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below "
+        f"the best.{advice}",
         smallest,
         float(values[i]),
     )

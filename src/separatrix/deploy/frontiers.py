@@ -178,9 +178,7 @@ def _path(candidate: Candidate) -> tuple[str, str]:
 
 
 def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
-    """Fold's own threshold; of the model trained on all rows, which has no test rows, the median of
-    the folds'.
-    """
+    """The fold's own threshold; the median of them for the model trained on all rows."""
     columns, (method, inputs) = frontier.columns, _path(candidate)
     mine = (
         (columns["method"] == method)
@@ -194,9 +192,7 @@ def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
 
 
 def _audit(frontier: Traced, candidate: Candidate) -> dict[str, Any]:
-    """The audit of rows that did not train: all of them, each by its own fold's model, or those
-    that certify.
-    """
+    """Audit of rows that did not train: each by its own fold's model, or those that certify."""
     if candidate.hold_out is not None:
         table = candidate.hold_out
     elif candidate.policy == "deterministic":

@@ -33,8 +33,7 @@ _KINDS: dict[str, Any] = {kind.kind: kind for kind in (Networks, Wrapped)}
 
 
 def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
-    """A predictor that `Predictor.save` wrote; anything else is refused, and nothing in it is
-    executed.
+    """A predictor that `Predictor.save` wrote; anything else is refused, nothing is executed.
 
     Args:
         folder: the folder.
@@ -83,14 +82,14 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path} is not the manifest of a predictor.")
     if found > FORMAT:
         raise DataError(
-            f"{str(folder)!r} was saved in format {found} by a newer separatrix; this one reads "
-            f"up to {FORMAT}. Upgrade."
+            f"{str(folder)!r} was saved in format {found} by a newer separatrix; this one reads up "
+            f"to {FORMAT}. Upgrade."
         )
     claimed = manifest.pop("checksum", None)
     if claimed != checksum(manifest):
         raise DataError(
             f"{path} was changed after it was written: its checksum does not match. Load another "
-            f"copy."
+            "copy."
         )
     return manifest
 
@@ -100,12 +99,12 @@ def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
     for name in sorted(here - set(files)):
         raise DataError(
             f"{str(folder)!r} holds {name!r}, which its manifest does not list. Remove it if you "
-            f"trust the rest."
+            "trust the rest."
         )
     for name in sorted(set(files) - FILES):
         raise DataError(
             f"The manifest of {str(folder)!r} lists {name!r}, which no predictor has. It is not "
-            f"loaded."
+            "loaded."
         )
     for name, entry in files.items():
         path = folder / name
@@ -114,7 +113,7 @@ def _check_files(folder: Path, files: Mapping[str, Any]) -> None:
         if file_entry(path) != entry:
             raise DataError(
                 f"{path} was cut or changed: its checksum does not match the manifest. Load "
-                f"another copy."
+                "another copy."
             )
 
 
@@ -158,8 +157,7 @@ def _bases(path: Path, trusted: Sequence[str]) -> tuple[Any, ...]:
         if unknown:
             raise DataError(
                 f"{path} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
-                f"loaded. If you know them, "
-                "pass load(folder, trusted=[...])."
+                "loaded. If you know them, pass load(folder, trusted=[...])."
             )
         return tuple(skops.load(path, trusted=list(trusted)))
     except DataError:

@@ -232,10 +232,11 @@ class Monitor:
                 raise InputError(
                     f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}."
                 )
-            axes = {name: tuple(map(from_plain, state[name])) for name in _AXES}
-            shape = tuple(map(len, axes.values()))
+            labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
+            shape = len(labels), len(groups), len(names)
             old, seen = state["reference"], state["all"]
-            reference = CountTable(_array(old["counts"], shape), *axes.values(), int(old["rows"]))
+            counts = _array(old["counts"], shape)
+            reference = CountTable(counts, labels, groups, names, int(old["rows"]))
             monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
             counts = _array(seen["counts"], shape)
             monitor._all = replace(monitor._all, counts=counts, rows=int(seen["rows"]))

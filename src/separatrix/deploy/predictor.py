@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
+from separatrix.columns.draws import uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
-from separatrix.deploy.draws import uniforms
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
@@ -129,9 +129,8 @@ class Predictor:
             or abs(w.sum() - 1.0) > 1e-9
         ):
             raise InputError(
-                f"`weights` must be one non-negative number per component and sum to one, got "
-                f"{self.weights} for "
-                f"{len(self.components)} components."
+                "`weights` must be one non-negative number per component and sum to one, got "
+                f"{self.weights} for {len(self.components)} components."
             )
 
     @property
@@ -153,9 +152,7 @@ class Predictor:
         return np.stack([component.proba(matrix, z) for component in self.components])
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z), (n, K): the law of the decision before the branch and the label are
-        drawn.
-        """
+        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn."""
         return np.einsum(
             "b,bnk->nk", np.asarray(self.weights), self.branch_proba(X, sensitive_features)
         )
@@ -190,17 +187,14 @@ class Predictor:
         return (labels, branch) if return_branch else labels
 
     def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Labels and branches (n,) from `branch_proba` (branches, n, K) and two uniform numbers per
-        row, (n, 2).
-        """
+        """Labels and branches (n,) from `branch_proba` and two uniform numbers per row (n, 2)."""
         branch = np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
         law = q[branch, np.arange(q.shape[1])]
         chosen = (np.cumsum(law, axis=1)[:, :-1] <= coins[:, 1:]).sum(1)
         return _array(self.labels)[chosen], branch
 
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
-        """Expected counts N[y, z, (branch, label)] on labelled rows: the table of the revealed
-        decision (N, U).
+        """Expected counts N[y, z, (branch, label)] on labelled rows, of the revealed decision.
 
         Its violation and utility are those of the predictor, also of a mixture. With one component
         the predictions are the labels themselves.
@@ -238,24 +232,20 @@ class Predictor:
         if sensitive_features is None:
             if self.grouping is None:
                 raise InputError(
-                    f"This predictor uses the group: pass `sensitive_features` "
+                    "This predictor uses the group: pass `sensitive_features` "
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder: safetensors, a JSON manifest with checksums, MODEL_CARD.md. All of it or
-        nothing.
-        """
+        """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none."""
         from separatrix.deploy.saving import save
 
         return save(self, Path(folder))
 
     def to_onnx(self, path: str | Path) -> Path:
-        """Write a single network as an ONNX file: prepared matrix (and group codes) in, posterior
-        out.
-        """
+        """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""
         from separatrix.deploy.export import to_onnx
 
         return to_onnx(self, Path(path))
@@ -277,8 +267,7 @@ class Predictor:
         if rows.ndim != 2 or (self.features and rows.shape[1] != len(self.features)):
             raise InputError(
                 f"`X` must have one row per person and the {len(self.features) or ''} columns of "
-                f"training, "
-                f"got shape {rows.shape}."
+                f"training, got shape {rows.shape}."
             )
         return rows
 

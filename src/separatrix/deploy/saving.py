@@ -40,14 +40,12 @@ _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "sko
 
 
 def save(predictor: Predictor, folder: Path) -> Path:
-    """Write to a temporary folder beside the target, then put it in the target's place in one
-    step.
-    """
+    """Write to a temporary folder beside the target, then rename it into place in one step."""
     target = folder.absolute()
     if target.exists() and not (target / MANIFEST).is_file():
         raise InputError(
             f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
-            f"it first."
+            "it first."
         )
     with whole_folder(folder) as temporary:
         _write(predictor, temporary)
@@ -71,7 +69,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
             if value.dtype.kind not in "fiub":
                 raise InputError(
                     f"The method {component.method!r} keeps {name!r} as {value.dtype}: only "
-                    f"numbers are saved."
+                    "numbers are saved."
                 )
             arrays[f"component{i}.{name}"] = np.ascontiguousarray(value).reshape(
                 value.shape
@@ -146,9 +144,7 @@ def _packages() -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, which `from_plain` makes tuples
-    again.
-    """
+    """A level or a number as JSON has it; tuples become lists, `from_plain` restores them."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, tuple):

@@ -1,6 +1,4 @@
-"""Predictions for a file of any size, in constant memory: blocks of rows in, blocks of decisions
-out.
-"""
+"""Predictions for a file of any size in constant memory, by blocks of rows."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.draws import uniforms
 from separatrix.columns.readers import read_blocks
 from separatrix.columns.values import Coded, encode, one_column
-from separatrix.deploy.draws import uniforms
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import whole_file

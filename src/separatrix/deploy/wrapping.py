@@ -18,8 +18,7 @@ __all__ = ["Wrapped", "from_estimator"]
 
 @dataclass(frozen=True, eq=False)
 class Wrapped:
-    """One channel as a fitted method; its features are the posteriors of each base side by side,
-    its groups are codes.
+    """One channel as a fitted method: its features are the bases' posteriors side by side.
 
     Args:
         channel: the channel.

@@ -52,8 +52,7 @@ class Source:
         if expected not in (None, found):
             raise DataError(
                 f"The dataset {self.name!r} on {platform.node()} is not the one that was asked "
-                f"about: its rows have the "
-                f"fingerprint {found}, expected {expected}."
+                f"about: its rows have the fingerprint {found}, expected {expected}."
             )
         return data
 
@@ -93,13 +92,13 @@ class Job:
     def __post_init__(self) -> None:
         if self.inputs not in ("xz", "x"):
             raise InputError(
-                f"`inputs` must be 'xz' (group and features) or 'x' (features alone), got "
+                "`inputs` must be 'xz' (group and features) or 'x' (features alone), got "
                 f"{self.inputs!r}."
             )
         bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
         if bad or self.trade_offs == ():
             raise InputError(
-                f"`trade_offs` must be finite and not negative, and at least one, got "
+                "`trade_offs` must be finite and not negative, and at least one, got "
                 f"{bad or 'none'}."
             )
 

@@ -42,7 +42,7 @@ class Results:
         if not len(columns["dataset"]):
             raise InputError(
                 f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again "
-                f"first."
+                "first."
             )
         return cls(Path(folder), columns, curves, about)
 

@@ -1,5 +1,4 @@
-"""Running a sweep: skip what is finished, work on the rest here, in local processes or on a Dask
-cluster, write records.
+"""Running a sweep: skip what is finished, work on the rest (locally or on Dask), write records.
 
 Only this process writes. A stack's models are renamed into place before its records are committed,
 so what the records call finished is there; a kill at any moment loses at most the stacks in
@@ -133,9 +132,7 @@ _SAID = {
 
 
 def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
-    """A folder holds one result per series: means over records of two protocols would be means of
-    nothing.
-    """
+    """A folder holds one result per series: means over two protocols mean nothing."""
     known = {record.run.series: record.run for record in store.records()}
     for stack in stacks:
         asked = stack.runs[0]
@@ -143,9 +140,9 @@ def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
         for name, value in asked.protocol.items():
             if there[name] != value:
                 raise InputError(
-                    f"{str(store.folder)!r} holds records of {asked.method!r} on "
-                    f"{asked.dataset!r} with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass "
-                    "another folder, or remove that one."
+                    f"{str(store.folder)!r} holds records of {asked.method!r} on {asked.dataset!r} "
+                    f"with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass another folder, or "
+                    "remove that one."
                 )
 
 
@@ -198,8 +195,8 @@ def _on_dask(
         client = Client(how.scheduler, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"No Dask scheduler answers at {how.scheduler!r}: {error}. Start one with "
-            "`dask scheduler`."
+            f"No Dask scheduler answers at {how.scheduler!r}: {error}. Start one with `dask "
+            "scheduler`."
         ) from error
     with client:
         # the user's own rows travel once, as a task: should their worker die, the scheduler makes

@@ -1,5 +1,4 @@
-"""Records: the results of runs, one per (dataset, method, inputs, recipe, λ, fold, seed), in one
-SQLite file.
+"""Records: one per (dataset, method, inputs, recipe, λ, fold, seed), in one SQLite file.
 
 A folder of results holds `records.sqlite`:
 
@@ -140,10 +139,9 @@ class Store:
         sql = (
             f"INSERT INTO record VALUES ({', '.join('?' * 17)}) ON CONFLICT (key) DO UPDATE SET "
             "status = excluded.status, message = excluded.message, shape = excluded.shape, soft = "
-            "excluded.soft, "
-            "hard = excluded.hard, auroc = excluded.auroc, threshold = excluded.threshold, "
-            "seconds = excluded.seconds "
-            "WHERE record.status NOT IN ('ok', 'diverged')"
+            "excluded.soft, hard = excluded.hard, auroc = excluded.auroc, threshold = "
+            "excluded.threshold, seconds = excluded.seconds WHERE record.status NOT IN ('ok', "
+            "'diverged')"
         )
         with self._clear(), self._transaction():
             self._db.executemany(sql, rows)
@@ -163,9 +161,8 @@ class Store:
         """Every record, in an order that does not depend on who finished first."""
         with self._clear():
             rows = self._db.execute(
-                "SELECT run, status, message, shape, soft, hard, auroc, threshold, seconds "
-                "FROM record "
-                "ORDER BY dataset, method, inputs, recipe, trade_off, fold, seed, key"
+                "SELECT run, status, message, shape, soft, hard, auroc, threshold, seconds FROM "
+                "record ORDER BY dataset, method, inputs, recipe, trade_off, fold, seed, key"
             ).fetchall()
         return [_record(*row) for row in rows]
 
@@ -185,9 +182,7 @@ class Store:
             }
 
     def add_curve(self, curve: ReferenceCurve, key: str = "") -> None:
-        """Write a named curve of a dataset; one of that name is replaced. `key` says what it was
-        computed from.
-        """
+        """Write or replace a dataset's named curve; `key` says what it was computed from."""
         v, u = (np.ascontiguousarray(x, dtype=np.float64) for x in (curve.violation, curve.utility))
         with self._clear(), self._transaction():
             self._db.execute(
@@ -200,8 +195,8 @@ class Store:
         where, values = ("", ()) if key is None else ("WHERE key = ? ", (key,))
         with self._clear():
             rows = self._db.execute(
-                f"SELECT dataset, name, violation, utility FROM curve {where}"
-                "ORDER BY dataset, name",
+                f"SELECT dataset, name, violation, utility FROM curve {where}ORDER BY dataset, "
+                "name",
                 values,
             ).fetchall()
         return [
@@ -230,8 +225,7 @@ class Store:
             if "full" in reason or getattr(error, "errno", None) == 28:
                 raise DataError(
                     f"The disk is full: {str(self.path)!r} could not be written. Nothing that was "
-                    f"finished is lost; "
-                    "free some space and run the same command again."
+                    "finished is lost; free some space and run the same command again."
                 ) from error
             raise DataError(
                 f"{str(self.path)!r} cannot be used as a file of records: {reason}."

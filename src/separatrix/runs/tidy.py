@@ -19,8 +19,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def tidy(records: Iterable[Record]) -> Columns:
-    """Records as columns: one row per record and policy. Models of all rows have no test rows, and
-    no row here.
+    """Records as columns: one row per record and policy; models of all rows have none.
 
     Returns:
         Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
@@ -52,8 +51,7 @@ _SERIES = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
 
 
 def means(columns: Columns) -> Columns:
-    """Mean and standard deviation over folds and seeds: one row per dataset, method, inputs,
-    recipe, policy and λ.
+    """Mean and standard deviation over folds and seeds, per series, policy and λ.
 
     Returns:
         The columns that say what it is; `folds`, how many records the mean is of; for each metric

@@ -88,9 +88,7 @@ class Traced:
         return None if known is None else Grouping.from_dict(known)
 
     def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
-        """From raw columns to X, with the statistics of the rows that trained fold `fold`; None
-        where X was a matrix.
-        """
+        """From raw columns to X, by the training rows of `fold`; None where X was a matrix."""
         known = self.manifest["preprocessing"].get(str(fold))
         return None if known is None else Preprocessing.from_dict(known)
 
@@ -123,9 +121,7 @@ class Traced:
     def held_out(
         self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
     ) -> NDArray[np.float32]:
-        """Posteriors (n, K) of every row by the model whose training did not see it, in the order
-        of the data.
-        """
+        """Posteriors (n, K) of every row, in order, by the model that was not trained on it."""
         out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
         for fold in range(int(self.manifest["folds"])):
             saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold, seed=seed)
@@ -134,14 +130,12 @@ class Traced:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What `write_manifest` wrote; one sentence where it is absent, damaged or of a format that is not
-    read.
-    """
+    """What `write_manifest` wrote; one sentence if absent, damaged or of another format."""
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
             f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
-            f"`separatrix trace`."
+            "`separatrix trace`."
         )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -48,8 +48,7 @@ class Answer:
 
 
 def work(stack: Stack, timeout: float | None = None) -> Answer:
-    """Train and evaluate one stack, with one thread. What fails is a record that says so, not the
-    end of the sweep.
+    """Train and evaluate one stack with one thread; a failure becomes a record, the sweep goes on.
 
     Args:
         stack: the unit of work.
@@ -142,9 +141,7 @@ def forget() -> None:
 def _ranking(
     method: str, fitted: Any, X: NDArray[Any], z: NDArray[Any], lanes: NDArray[Any]
 ) -> NDArray[Any] | None:
-    """The base model's posteriors, where the paper ranks by these; None where the method's own
-    posteriors rank.
-    """
+    """The base model's posteriors where the paper ranks by them; None for the method's own."""
     return np.asarray(fitted.base.posteriors(X, z))[lanes] if method in _RANKED_BY_BASE else None
 
 

@@ -262,7 +262,7 @@ def _notes(
         except InputError as error:
             notes.append(str(error))
         if _certified(table, 0.95) is None:
-            notes.append("So few rows certify no bound on v below H(Z|Y), which always holds.")
+            notes.append("No bound on v below H(Z|Y) can be certified with so few rows.")
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
@@ -291,7 +291,7 @@ def _notes(
             "nats of utility. By concavity, less violation than the former's costs at least that."
         )
     if results.limit(dataset) is None:
-        notes.append("The limit of post-processing was not computed for these records.")
+        notes.append("The limit of decisions was not computed for these records.")
     if len(about["labels"]) > 2:
         notes.append(
             "AUROC is the macro average over the labels, one against the rest; rates are those "

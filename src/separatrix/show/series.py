@@ -1,6 +1,4 @@
-"""Series: the paths that records hold, a method with its inputs and its recipe, their names and
-their looks.
-"""
+"""Series: the paths in the records (method, inputs, recipe), their names and their looks."""
 
 from __future__ import annotations
 
@@ -85,8 +83,7 @@ class Series(NamedTuple):
 
 
 def legend_names(series: Sequence[Series]) -> list[str]:
-    """The names of some paths: of two that differ in the recipe alone, also what differs, the
-    default recipe unsaid.
+    """Names of some paths; where only the recipe differs, with what differs from the default.
 
     >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
     ['CMI', 'CMI, batch=64']
@@ -112,16 +109,12 @@ def series(columns: Columns) -> list[Series]:
 
 
 def main_series(columns: Columns, dataset: str) -> list[Series]:
-    """The paths on a dataset without those that repeat another one with other batch sizes: these are the
-    ablation's.
-    """
+    """A dataset's paths without those that differ from another in the batch size alone."""
     return [max(family, key=_plainness) for family in _families(columns, dataset)]
 
 
 def batch_series(columns: Columns, dataset: str) -> list[Series]:
-    """The largest set of paths that differ in nothing but the batch size, by that; empty if there
-    is none.
-    """
+    """The largest set of paths that differ in the batch size alone, sorted by it, or none."""
     largest: list[Series] = max(_families(columns, dataset), key=len, default=[])
     # of two of one size the plain one
     sizes = {s.batch: s for s in sorted(largest, key=_plainness)}

@@ -53,17 +53,14 @@ class FrontierEnvelope(Envelope):
 
 
 class Frontier(Traced):
-    """The trained points of a path, what they reach on rows they did not see, and the models behind
-    them.
+    """The trained points of a path, what they reach on held-out rows, and their models.
 
     Made by `trace` or `load_frontier`.
     """
 
     @property
     def points(self) -> Any:
-        """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, eo_gap,
-        accuracy, auroc, …
-        """
+        """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, …"""
         return tidy(
             {
                 name: column.tolist()
@@ -75,8 +72,7 @@ class Frontier(Traced):
     def envelope(
         self, policy: str = "randomized", method: str | Sequence[str] | None = None
     ) -> FrontierEnvelope:
-        """Vertices of the upper concave envelope of the fold means: what revealed mixtures of the
-        points reach.
+        """Vertices of the upper concave envelope of the fold means: what revealed mixtures reach.
 
         Args:
             policy: "randomized" or "deterministic".
@@ -108,8 +104,7 @@ class Frontier(Traced):
         option: str | None = None,
         method: str | Sequence[str] | None = None,
     ) -> OperatingPoint:
-        """One operating point within the budgets: `point.predictor` is what to ship, `print(point)`
-        shows all options.
+        """One operating point within the budgets; `print(point)` shows all options.
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.

@@ -1,6 +1,4 @@
-"""The caller's X, y and groups as `Data`: columns with names, so that raw rows are recognised when
-the model is used.
-"""
+"""The caller's X, y and groups as `Data`, with names, so that raw rows are recognised later."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ __all__ = ["as_data"]
 
 
 def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
-    """Columns, labels and groups as one table with names, so that raw rows can be recognised
-    later.
-    """
+    """Columns, labels and groups as one table with names."""
     groups = group_columns(sensitive_features)
     target, labels = _one_column(y)
     if isinstance(X, np.memmap):
@@ -31,7 +27,7 @@ def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
     if target in features or target in groups:
         raise InputError(
             f"The label column {target!r} is also in `X` or in `sensitive_features`. Leave it out "
-            f"there."
+            "there."
         )
     table = {**features, **groups, target: labels}
     check_lengths(table)

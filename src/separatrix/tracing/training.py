@@ -37,8 +37,7 @@ def trace(
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Train a method along its path of trade-offs, on every fold, and measure each point on the
-    rows it did not see.
+    """Train a method along its trade-offs on every fold; measure each point on held-out rows.
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
@@ -100,8 +99,8 @@ def trace_data(
     if missing:
         raise InputError(
             f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
-            f"{len(data.groups)} groups. "
-            "`separatrix methods` lists what each takes; 'cmi' takes any."
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
+            "any."
         )
     folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
     try:

@@ -1,0 +1,79 @@
+"""What the views of both audits share: a table of text, a filled-in page, numbers as text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from separatrix.columns.groups import group_name
+
+if TYPE_CHECKING:
+    from separatrix.auditing.result import Audit
+    from separatrix.auditing.scores import ScoreAudit
+
+__all__ = ["PALETTE", "certainty", "few_groups", "layout", "named_rows", "nats", "render"]
+
+# Okabe and Ito's palette: told apart by every kind of colour vision
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
+
+
+def layout(
+    headline: str,
+    measures: Sequence[dict[str, str]],
+    title: str,
+    rows: Sequence[dict[str, str]],
+    notes: Sequence[str],
+    scope: str = "",
+) -> str:
+    """Measures, then a titled table with aligned columns, then notes."""
+    width = max(len(row["name"]) for row in measures)
+    lines = [headline, ""]
+    lines += [
+        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in measures
+    ]
+    if rows:
+        widths = [max(map(len, column)) for column in zip(*map(dict.values, rows), strict=True)]
+        lines += ["", title]
+        for row in rows:
+            parts = zip(row.values(), widths, strict=True)
+            lines.append("  " + "  ".join(f"{part:<{w}}" for part, w in parts).rstrip())
+    lines += ["", scope] if scope else []
+    lines += ["", *(f"! {note}" for note in notes)] if notes else []
+    return "\n".join(lines)
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """A template of this room, filled in. Names are the user's, so all of them are escaped."""
+    from jinja2 import Environment
+
+    source = files("separatrix.auditing").joinpath(template).read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(source).render(values)
+
+
+def few_groups(groups: Sequence[Hashable]) -> str:
+    """The groups by name, or how many where they are more than four."""
+    if len(groups) > 4:
+        return f"{len(groups)} groups"
+    return f"groups {', '.join(map(group_name, groups))}"
+
+
+def named_rows(*rows: tuple[str, str, str]) -> list[dict[str, str]]:
+    """Rows of a name, a value and a note."""
+    return [dict(zip(("name", "value", "note"), row, strict=True)) for row in rows]
+
+
+def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
+    """The confidence and the interval of v as text, and the row of the test of v = 0."""
+    low, high = a.violation_interval
+    sure = f"{a.confidence:.0%}".replace("%", " %")
+    interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "not estimable"
+    least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
+    verdict = "" if a.p_value < 0.05 else "separation is not rejected"
+    return sure, interval, ("test of v = 0", f"p {'≤' if least else '='} {a.p_value:.2g}", verdict)
+
+
+def nats(x: float) -> str:
+    """Information as text: four digits behind the point, or a power of ten."""
+    return f"{x:.4f}" if abs(x) >= 0.001 or x == 0 else f"{x:.1e}"
