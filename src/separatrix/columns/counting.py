@@ -22,7 +22,7 @@ from separatrix.columns.values import (
     encode,
     listed,
     one_column,
-)
+)  # fmt: skip
 from separatrix.core.counts import CountTable, diagonal, place
 from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.levels import union
@@ -30,13 +30,9 @@ from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
 __all__ = [
-    "count_labels",
-    "count_posteriors",
-    "count_scores",
-    "refuse_unlisted",
-    "soft_counts",
+    "count_labels", "count_posteriors", "count_scores", "refuse_unlisted", "soft_counts",
     "soft_sums",
-]
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -66,11 +62,8 @@ def count_labels(
     array([[0., 0.],
            [1., 1.]])
     """
-    columns = [
-        _column(y_true, names[0]),
-        _group_column(sensitive_features, names[1]),
-        _column(y_pred, names[2]),
-    ]
+    groups = _group_column(sensitive_features, names[1])
+    columns = [_column(y_true, names[0]), groups, _column(y_pred, names[2])]
     n = check_lengths(dict(zip(names, columns, strict=True)))
     weight = None if sample_weight is None else check_weight(sample_weight, n)
     plain = [column.codes if isinstance(column, Coded) else column for column in columns]
@@ -87,7 +80,7 @@ def count_labels(
         rows = crosstab([one.codes for one in coded], [len(one.levels) for one in coded])
     codes = [one.codes for one in coded]
     counts = rows if weight is None else crosstab(codes, rows.shape, weight)
-    # a level whose rows all weigh nothing is still a level
+    # a level stays on the axis even if the weights of its rows are all zero
     seen = [np.flatnonzero(rows.sum(tuple({0, 1, 2} - {axis})) > 0) for axis in range(3)]
     old = tuple(tuple(one.levels[i] for i in index) for one, index in zip(coded, seen, strict=True))
     axis = _label_axis(labels, old[0], old[2], names)
@@ -109,7 +102,10 @@ def count_posteriors(
     sample_weight: ArrayLike | None = None,
     names: Names = (*_NAMES[:2], "q"),
 ) -> CountTable:
-    """Count posteriors q (n, K) of `labels`, or of the sorted `y_true`; see `count_labels`."""
+    """Count posteriors q (n, K); the other arguments are those of `count_labels`.
+
+    The columns are `labels` in that order, or the sorted labels of `y_true`.
+    """
     posterior = posterior_matrix(q, names[2])
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
@@ -227,13 +223,13 @@ def _group_column(values: Any, name: str) -> NDArray[Any] | Coded:
 def _label_axis(
     labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]
 ) -> Levels:
-    if labels is not None:
-        axis = tuple(labels)
-        for levels, name in ((y, names[0]), (u, names[2])):
-            refuse_unlisted(levels, axis, name)
-        return axis
     for levels, name in ((y, names[0]), (u, names[2])):
-        check_levels(levels, name)
+        if labels is not None:
+            refuse_unlisted(levels, tuple(labels), name)
+        else:
+            check_levels(levels, name)
+    if labels is not None:
+        return tuple(labels)
     if not set(y) & set(u):
         raise InputError(
             f"No value of `{names[2]}` ({listed(u)}) is a value of `{names[0]}` ({listed(y)}). "

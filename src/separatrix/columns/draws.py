@@ -1,8 +1,8 @@
 """Two uniform numbers per row, for the branch and for the label, that can be repeated.
 
-They come from a seed and the row's place, or from the record's identity and a secret. With the
-latter one person always gets the same coins, in any batch, and nobody without the secret can know
-or choose them.
+They come from a seed and the row's place, or from the person's identity and a secret. With an
+identity a person always gets the same coins, in any batch. Nobody can know or choose them without
+the secret.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def _key(salt: str | bytes | None) -> bytes:
 
 def _texts(ids: Any) -> list[bytes]:
     known = nw.from_native(ids, series_only=True, pass_through=True)
-    column = isinstance(known, nw.Series)
+    series = isinstance(known, nw.Series)
     texts = []
-    for row, value in enumerate(known.to_list() if column else np.asarray(ids).ravel().tolist()):
+    for row, value in enumerate(known.to_list() if series else np.asarray(ids).ravel().tolist()):
         if value is None or value != value:
             raise InputError(f"`ids` is missing in row {row:,}. Every record needs its identity.")
         whole = isinstance(value, float) and value.is_integer()

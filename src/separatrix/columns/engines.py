@@ -34,7 +34,7 @@ def is_parquet(path: Path) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Files that are read when somebody asks.
+    """Files that are read when a column or a table is asked for.
 
     Args:
         source: the first file, for errors.
@@ -74,15 +74,12 @@ class Scan:
         """The relation, where these columns of text are numbers; other text is an error."""
         numbers = {self.inner(name) for name in names}
         gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
-        return self.relation.project(
-            ", ".join(
-                f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL ELSE "
-                f"CAST({c} AS DOUBLE) END) AS {c}"
-                if c in numbers
-                else c
-                for c in self.relation.columns
-            )
-        )
+        parsed = {
+            c: f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL "
+            f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
+            for c in numbers
+        }
+        return self.relation.project(", ".join(parsed.get(c, c) for c in self.relation.columns))
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -20,17 +20,9 @@ from separatrix.columns.values import Coded, as_array, as_levels, level_text, ro
 from separatrix.errors import InputError
 
 __all__ = [
-    "NOT_AVAILABLE",
-    "Columns",
-    "Values",
-    "as_category",
-    "as_numbers",
-    "is_number",
-    "number_text",
-    "raw_columns",
-    "raw_values",
-    "take",
-]
+    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_numbers", "is_number", "number_text",
+    "raw_columns", "raw_values", "take",
+]  # fmt: skip
 
 Values = NDArray[Any] | Coded
 Columns = Mapping[str, Values]
@@ -92,11 +84,10 @@ def as_category(values: Any, name: str) -> Coded:
         return coded
     for level in coded.levels:
         if not isinstance(level, str | int | float | bytes):
+            if isinstance(level, date):
+                raise InputError(_DATES.format(name=name, what=repr(level)))
             raise InputError(
-                _DATES.format(name=name, what=repr(level))
-                if isinstance(level, date)
-                else f"Column `{name}` must hold categories (text, integers, booleans), got "
-                f"{level!r}."
+                f"Column `{name}` must hold categories (text, integers, booleans), got {level!r}."
             )
     texts = list(map(level_text, coded.levels))
     plain = all(isinstance(level, int | float) for level in coded.levels)

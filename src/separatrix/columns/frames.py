@@ -66,11 +66,9 @@ def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None
     for column in wanted:
         if column not in here:
             near = get_close_matches(str(column), here, n=3, cutoff=0.5)
-            hint = (
-                f"Did you mean {' or '.join(map(repr, near))}?"
-                if near
-                else f"There are {', '.join(map(repr, here[:10]))}."
-            )
+            hint = f"There are {', '.join(map(repr, here[:10]))}."
+            if near:
+                hint = f"Did you mean {' or '.join(map(repr, near))}?"
             raise InputError(f"{name} has no column {column!r}. {hint}")
 
 

@@ -1,4 +1,4 @@
-"""Groups: one sensitive column, or several of which each combination is a group.
+"""Groups: the levels of one sensitive column, or the combinations of several columns.
 
 A group of one column is that column's level. A group of several columns is the tuple of their
 levels, such as ('f', 'old'); `group_name` prints it as "f & old", and in JSON it is a list.
@@ -28,15 +28,9 @@ from separatrix.columns.values import (
 from separatrix.errors import InputError
 
 __all__ = [
-    "Grouping",
-    "as_groups",
-    "from_plain",
-    "group_codes",
-    "group_columns",
-    "group_name",
-    "intersect",
-    "to_plain",
-]
+    "Grouping", "as_groups", "from_plain", "group_codes", "group_columns", "group_name",
+    "intersect", "to_plain",
+]  # fmt: skip
 
 
 def as_groups(values: Any, name: str = "sensitive_features") -> Coded:
@@ -92,9 +86,8 @@ def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, An
 
 def _is_column(value: Any) -> bool:
     """A list, an array or a series; a tuple is one value, and so is text."""
-    return not isinstance(value, str | bytes | tuple | int | float | Mapping) and hasattr(
-        value, "__len__"
-    )
+    single = isinstance(value, str | bytes | tuple | int | float | Mapping)
+    return not single and hasattr(value, "__len__")
 
 
 def _own_name(values: Any, default: str) -> str:
@@ -148,7 +141,7 @@ class Grouping:
 
     Args:
         columns: the sensitive columns.
-        groups: the groups in the order of their codes; of several columns tuples.
+        groups: the groups in the order of their codes; tuples for several columns.
 
     >>> grouping = Grouping(("sex", "member"), (("f", False), ("f", True), ("m", True)))
     >>> grouping.codes({"member": [True, True, False], "sex": ["m", "f", "f"]})

@@ -17,12 +17,8 @@ Array = NDArray[np.float64]
 
 def check_weight(sample_weight: ArrayLike, n: int) -> Array:
     """Weights as float64: finite, not negative, not all zero; divided by the largest."""
-    try:
-        w = as_array(sample_weight, "sample_weight").astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`sample_weight` must be numbers, got {type(sample_weight).__name__}: {error}."
-        ) from error
+    w = _numbers(sample_weight, "sample_weight", f"got {type(sample_weight).__name__}")
+    w = w.astype(np.float64)
     if w.shape != (n,):
         raise InputError(
             f"`sample_weight` must have one value per row, shape ({n},), got shape {w.shape}."
@@ -42,14 +38,7 @@ def check_weight(sample_weight: ArrayLike, n: int) -> Array:
 
 def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
     """Numbers of shape (n, K), n ≥ 1, K ≥ 2; `check_posteriors` looks at their values."""
-    try:
-        p = as_array(q, name)
-        if p.dtype.kind not in "fiub":
-            p = p.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`{name}` must be numbers, one row per person and one column per label: {error}."
-        ) from error
+    p = _numbers(q, name, "one row per person and one column per label")
     if p.ndim != 2 or p.shape[1] < 2:
         raise InputError(
             f"`{name}` must have one column per label, shape (n, K) with K ≥ 2, got shape "
@@ -86,10 +75,7 @@ def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
 
 def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
     """One score per row: a column of scores, or the second of two columns of posteriors."""
-    try:
-        s = as_array(scores, name).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be numbers, one score per row: {error}.") from error
+    s = _numbers(scores, name, "one score per row").astype(np.float64)
     if s.ndim == 2 and s.shape[1] == 2:
         s = check_posteriors(s, name)[:, 1]
     if s.ndim != 1:
@@ -104,22 +90,23 @@ def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
     return np.asarray(s)
 
 
+def _numbers(values: Any, name: str, what: str) -> NDArray[Any]:
+    """Numbers of any kind; `what` says in an error what they should be."""
+    try:
+        x = as_array(values, name)
+        return x if x.dtype.kind in "fiub" else x.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`{name}` must be numbers, {what}: {error}.") from error
+
+
 def score_column(values: Any, name: str) -> NDArray[Any]:
     """One column of finite numbers."""
-    try:
-        s = as_array(values, name)
-        if s.dtype.kind not in "fiub":
-            s = s.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`{name}` must be numbers, one per row, got {np.asarray(values).reshape(-1)[:1]}: a "
-            "score ranks the rows."
-        ) from error
+    s = _numbers(values, name, "one per row, since a score ranks the rows")
     if s.ndim == 2 and s.shape[1] == 1:
         s = s[:, 0]
     if s.ndim != 1:
         raise InputError(
-            f"`{name}` must be one column of numbers, got shape {s.shape}. Of posteriors pass the "
+            f"`{name}` must be one column of numbers, got shape {s.shape}. For posteriors pass the "
             f"column of the second label: `{name}[:, 1]`."
         )
     if s.dtype == np.float16:

@@ -20,8 +20,7 @@ from separatrix.errors import InputError
 
 __all__ = ["Source", "check_numbers", "grouped_columns"]
 
-# rows of the grouped table beyond which a column must be an identifier
-_MOST = 5_000_000
+_MOST = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +29,8 @@ class Source:
 
     Args:
         lazy: the table.
-        scan: the files that it reads, where it does; if these are CSV, every column is text,
-        parsed: but for these, which are numbers.
+        scan: the files that it reads, if any; every column of a CSV file is text.
+        parsed: the columns of a CSV file that are numbers.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -84,7 +83,7 @@ class Source:
 
     def parse(self, names: Sequence[str]) -> Source:
         """The same table, where these columns of a CSV file are numbers, parsed once."""
-        if not names or self.scan is None or not self.scan.text:
+        if not names or self.scan is None or not self.text:
             return self
         return Source(nw.from_native(self.scan.parsed(names)).lazy(), self.scan, frozenset(names))
 

@@ -1,7 +1,7 @@
 """Delimited text to columns, and the dialect of all our readers.
 
-A CSV file is UTF-8 text, plain or .gz, with a header line; fields are parted by comma, semicolon,
-tab or bar, whichever the header holds most of. The dialect, the same in memory and in DuckDB:
+A CSV file is UTF-8 text, plain or .gz, with a header line. The delimiter is comma, semicolon, tab
+or bar, whichever the header holds most of. The dialect is the same in memory and in DuckDB:
 
 - an empty field is missing;
 - a column whose other values are all numbers holds numbers: integers where all are, else floats;
@@ -92,8 +92,7 @@ def text_blocks(
 ) -> Iterator[tuple[dict[str, Values], float]]:
     """Blocks of rows of a CSV file as text, and how much of the file was read.
 
-    Types are a matter of the whole column, which a block does not show: who asks for numbers
-    (`as_numbers`) gets numbers.
+    A type follows from the whole column, which a block does not show: use `as_numbers` for numbers.
     """
     size = max(path.stat().st_size, 1)
     with _opened(path, quiet=True) as (stream, raw):
@@ -107,7 +106,7 @@ def text_blocks(
 
 
 def read_header(path: Path) -> tuple[list[str], str]:
-    """The names of the columns of a CSV file, and what parts its fields."""
+    """The names of the columns of a CSV file, and its delimiter."""
     with _opened(path, quiet=True) as (stream, _):
         delimiter, lines = _delimiter(stream)
         return _rows(lines, str(path), delimiter, None)[0], delimiter
@@ -213,18 +212,12 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
     from rich.progress import wrap_file
 
     size = path.stat().st_size
-    console = Console(stderr=True)
+    look: dict[str, Any] = {"console": Console(stderr=True), "transient": True}
+    hidden = quiet or size < _SLOW
     try:
         with (
             path.open("rb") as raw,
-            wrap_file(
-                raw,
-                size,
-                description=path.name,
-                console=console,
-                transient=True,
-                disable=quiet or size < _SLOW,
-            ) as counted,
+            wrap_file(raw, size, description=path.name, disable=hidden, **look) as counted,
         ):
             plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
             yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
@@ -237,7 +230,7 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
 
 
 def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
-    """What parts the fields of the first line, and all lines."""
+    """The delimiter of the first line, and all lines."""
     first = stream.readline()
     return max(",;\t|", key=first.count), chain([first] if first else [], stream)
 

@@ -1,8 +1,8 @@
 """One column of anything as codes and levels: list, numpy, pandas, polars, pyarrow, masked.
 
 Labels and groups keep their own values as levels (1 stays 1, True stays True, text stays text) and
-must all be known. Every complaint about such a column is made here, once: what was wrong, the
-value, its row, and what to pass instead.
+must all be known. Errors about such a column are raised here: what was wrong, the value, its row,
+and what to pass instead.
 """
 
 from __future__ import annotations
@@ -19,22 +19,10 @@ from separatrix.core.levels import Levels, in_order, listed
 from separatrix.errors import InputError
 
 __all__ = [
-    "MAX_LEVELS",
-    "Coded",
-    "Codes",
-    "Levels",
-    "as_array",
-    "as_levels",
-    "check_lengths",
-    "check_levels",
-    "code_levels",
-    "encode",
-    "in_order",
-    "level_text",
-    "listed",
-    "one_column",
+    "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "check_lengths",
+    "check_levels", "code_levels", "encode", "in_order", "level_text", "listed", "one_column",
     "row_numbers",
-]
+]  # fmt: skip
 
 Codes = NDArray[np.integer[Any]]
 MAX_LEVELS = 1_000
@@ -90,11 +78,9 @@ class Coded:
 
     def places(self, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
         """Each row's position in `axis`, where 1, 1.0 and "1" are the same; others are an error."""
-        position = axis_places(axis)
-        place = np.array(
-            [position.get(level, position.get(_key(level), -1)) for level in self.levels],
-            dtype=np.intp,
-        )
+        position = _axis_places(axis)
+        found = [position.get(level, position.get(_key(level), -1)) for level in self.levels]
+        place = np.array(found, dtype=np.intp)
         unknown = [level for level, at in zip(self.levels, place, strict=True) if at < 0]
         if unknown:
             raise InputError(
@@ -104,7 +90,7 @@ class Coded:
         return place[self.codes]
 
 
-def axis_places(axis: Sequence[Hashable]) -> dict[Hashable, int]:
+def _axis_places(axis: Sequence[Hashable]) -> dict[Hashable, int]:
     """Positions by level, and by its text where no other level has the same."""
     position: dict[Hashable, int] = {}
     for at, level in enumerate(axis):
@@ -167,12 +153,12 @@ def encode(values: Any, name: str, *, missing: bool = False) -> Coded:
         return _encode_objects(x, name, missing)
     gone = np.isnan(x) if x.dtype.kind == "f" else np.isnat(x) if x.dtype.kind in "mM" else None
     if gone is None or not gone.any():
-        codes, values_seen = _encode_sortable(x)
-        return Coded(codes, tuple(values_seen.tolist()))
-    known, values_seen = _encode_sortable(x[~gone])
-    codes = np.full(len(x), -1, dtype=np.intp)
-    codes[~gone] = known
-    return Coded(codes, tuple(values_seen.tolist()))
+        codes, levels = _encode_sortable(x)
+    else:
+        known, levels = _encode_sortable(x[~gone])
+        codes = np.full(len(x), -1, dtype=np.intp)
+        codes[~gone] = known
+    return Coded(codes, tuple(levels.tolist()))
 
 
 def code_levels(column: NDArray[Any], count: int) -> Levels:
@@ -287,12 +273,13 @@ def _is_missing(value: Any) -> bool:
 
 
 def refuse_missing(missing: NDArray[np.bool_], name: str) -> None:
+    """Refuse a column with missing values, with the rows where they are."""
     if missing.any():
         count = int(missing.sum())
         raise InputError(
             f"`{name}` has {count:,} missing value{'s' * (count > 1)} (row{'s' * (count > 1)} "
-            f"{row_numbers(missing)}). "
-            'Drop those rows or give missing its own level: `column.fillna("missing")`.'
+            f"{row_numbers(missing)}). Drop those rows or give missing its own level: "
+            '`column.fillna("missing")`.'
         )
 
 
