@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.runs.store import means, read, select
+from separatrix.runs.tidy import means, read, select
 
 pytestmark = pytest.mark.browser
 
