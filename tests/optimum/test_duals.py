@@ -90,7 +90,7 @@ def test_the_limit_for_three_labels_gives_rules_within_the_budget_and_refuses_wh
     assert best.values[0] - 1e-3 <= gain <= best.upper[1] + 1e-9
     assert "3 labels" in str(best)
     for options, words in (
-        ({"maximize": "accuracy", "budget": "eo_gap"}, "needs two labels"),
+        ({"maximize": "accuracy", "budget": "tpr_gap"}, "needs two labels"),
         ({"maximize": np.eye(2)}, "matrix"),
         ({"maximize": Cost(1, 1)}, "matrix"),
         ({"maximize": "accuracy", "levels": [0.0]}, "at least 1e-06"),

@@ -25,7 +25,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
+from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.optimum.rules import SoftmaxChannel
 
 __all__ = ["DualPoint", "LinearDual"]
 
@@ -111,6 +113,12 @@ class LinearDual:
             value=self.offset + self.scale * best.value,
             upper=self.offset + self.scale * max(upper, best.value),
         )
+
+    def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
+        """The rule behind a level."""
+        point = self.solve(level)
+        bias, mix = np.zeros(point.weight.shape[:2]), np.tile(point.mix, (len(groups), 1, 1))
+        return SoftmaxChannel(groups, point.weight, bias, mix)
 
     def _dual(self, x: Array, level: float, tau: float) -> tuple[float, Array]:
         """D_τ + βε and its gradient in (ν, log β)."""

@@ -12,8 +12,10 @@ from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import checked_level
-from separatrix.optimum.duals import DualPoint, LinearDual
-from separatrix.optimum.rules import SoftmaxChannel
+from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.label_eo import EoColumns
+from separatrix.optimum.objectives import BUDGETS
+from separatrix.optimum.rules import HardMixture, SoftmaxChannel
 from separatrix.optimum.softmax import SoftmaxPath
 
 __all__ = ["LabelLimit", "SoftmaxLimit", "gains_of", "label_limit"]
@@ -24,10 +26,10 @@ _STRICTEST = 1e-6  # nats: below, rounding decides
 
 @dataclass(frozen=True, eq=False)
 class LabelLimit:
-    """The best decisions among more than two labels under a violation, for a linear objective.
+    """The best decisions among more than two labels under a budget, for a linear objective.
 
     Args:
-        levels: the budgets on v, rising.
+        levels: the budgets, rising.
         values: the objective of the best rule found, on the law of the posteriors.
         upper: a proven upper bound on the objective of any rule within the budget, on that law.
         violation, utility: v and u of the rules, on that law.
@@ -41,34 +43,34 @@ class LabelLimit:
     utility: Array
     labels: Levels
     groups: Levels
-    dual: LinearDual = field(repr=False)
+    dual: LinearDual | EoColumns = field(repr=False)
+    budget: str = "violation"
 
     @property
     def gap(self) -> float:
         """How far, at most, the curve is below the true limit."""
         return float((self.upper - self.values).max())
 
-    def rule(self, level: float) -> SoftmaxChannel:
-        """The best rule found with v ≤ `level`, solved for exactly that level."""
-        point = self.dual.solve(strict_level(level))
-        k = len(self.groups)
-        return SoftmaxChannel(
-            self.groups,
-            point.weight,
-            np.zeros(point.weight.shape[:2]),
-            np.broadcast_to(point.mix, (k, *point.mix.shape)).copy(),
-        )
+    def rule(self, level: float) -> SoftmaxChannel | HardMixture:
+        """The best rule found within the budget, solved for exactly that level."""
+        return self.dual.rule(label_level(level, self.budget), self.groups)
 
     def __str__(self) -> str:
         rows = [
-            f"{e:>12.4g} {x:>12.4f} {u:>12.4f}"
+            f"{e:>15.4g} {x:>12.4f} {u:>12.4f}"
             for e, x, u in zip(self.levels, self.values, self.upper, strict=True)
         ]
         head = (
             f"Best decisions among {len(self.labels)} labels, {len(self.groups)} groups "
             f"({listed(self.groups)}), on the law of the posteriors"
         )
-        return "\n".join([head, f"{'v at most':>12} {'objective':>12} {'at most':>12}", *rows])
+        return "\n".join(
+            [
+                head,
+                f"{BUDGETS[self.budget].label + ' at most':>15} {'objective':>12} {'at most':>12}",
+                *rows,
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,27 +133,35 @@ class SoftmaxLimit:
 
 
 def label_limit(
-    dual: LinearDual, levels: Array | None, points: int, labels: Levels, groups: Levels
+    dual: LinearDual | EoColumns,
+    levels: Array | None,
+    points: int,
+    labels: Levels,
+    groups: Levels,
+    budget: str,
 ) -> LabelLimit:
-    """Solve the dual at each level, laxest first; by default up to where the budget is slack."""
-    top = dual.solve(np.inf)
+    """Solve at each level, laxest first; by default up to where the budget is slack."""
     if levels is None:
-        levels = max(top.violation, 2 * _STRICTEST) * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
-        levels = np.maximum(levels, _STRICTEST)
-    solved: list[DualPoint] = [dual.solve(strict_level(e)) for e in levels[::-1].tolist()][::-1]
+        spaced = np.linspace(0.0, 1.0, points + 1)[1:] ** 2
+        if isinstance(dual, EoColumns):
+            levels = dual.slack() * spaced
+        else:
+            levels = max(dual.solve(np.inf).violation, 2 * _STRICTEST) * spaced
+            levels = np.maximum(levels, _STRICTEST)
+    solved = [dual.solve(label_level(e, budget)) for e in levels[::-1].tolist()][::-1]
     values, upper, violation, utility = (
         np.array([getattr(point, name) for point in solved])
         for name in ("value", "upper", "violation", "utility")
     )
     upper = np.minimum.accumulate(upper[::-1])[::-1]  # a laxer bound serves every stricter level
     upper = np.maximum(upper, values)
-    return LabelLimit(levels, values, upper, violation, utility, labels, groups, dual)
+    return LabelLimit(levels, values, upper, violation, utility, labels, groups, dual, budget)
 
 
-def strict_level(level: float) -> float:
-    """A level that the dual can answer."""
-    v = checked_level(level, "violation")
-    if v < _STRICTEST:
+def label_level(level: float, budget: str) -> float:
+    """A level that can be answered."""
+    v = checked_level(level, budget)
+    if budget == "violation" and v < _STRICTEST:
         raise InputError(
             f"For more than two labels the budget on v must be at least {_STRICTEST:g} nats, "
             f"got {level:g}; exact separation is `maximize='utility'` and its first rule."

@@ -29,6 +29,7 @@ from separatrix.optimum.decision_limit import DecisionLimit, checked_level
 from separatrix.optimum.decisions import group_curves, solve
 from separatrix.optimum.duals import LinearDual
 from separatrix.optimum.geometry import RocCurve, roc_curve
+from separatrix.optimum.label_eo import EoColumns
 from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
 from separatrix.optimum.objectives import Cost, budget_named, objective_of
 from separatrix.optimum.softmax import softmax_path
@@ -62,8 +63,8 @@ def limit(
         sample_weight: weights of the rows.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap"; for more than two labels
-            "violation".
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap"; the last two need two
+            labels.
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
@@ -101,9 +102,10 @@ def limit(
         return decision_limit(
             curves, mass, labels, groups, _named(maximize), budget, wanted, points, tolerance
         )
-    if budget != "violation":
+    if budget in ("tpr_gap", "fpr_gap"):
         raise InputError(
-            f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation'."
+            f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation', 'eo_gap' or "
+            "'eo_max'."
         )
     p = check_posteriors(scores, "scores")
     n = check_lengths({"scores": p, "y_true": y_codes, "sensitive_features": z_codes})
@@ -114,13 +116,19 @@ def limit(
         )
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
     if isinstance(maximize, str) and maximize == "utility":
+        if budget != "violation":
+            raise InputError(
+                f"For {len(labels)} labels 'utility' goes with 'violation'; under {budget!r} "
+                "maximise 'accuracy', 'balanced_accuracy' or a matrix of gains."
+            )
         given = None if sample_weight is None else weight
         path = softmax_path(p, y_codes, z_codes, sample_weight=given, random_state=random_state)
         order = pareto(path.violation, path.utility)
         return SoftmaxLimit(path.violation[order], path.utility[order], labels, groups, path, order)
     gains = gains_of(maximize, weight @ p / weight.sum())
-    dual = LinearDual(p, z_codes, weight, len(groups), gains)
-    return label_limit(dual, wanted, min(points, 9) if levels is None else points, labels, groups)
+    law = (p, z_codes, weight, len(groups), gains)
+    dual = LinearDual(*law) if budget == "violation" else EoColumns(*law, budget == "eo_max")
+    return label_limit(dual, wanted, min(points, 9), labels, groups, budget)
 
 
 def limit_frame(

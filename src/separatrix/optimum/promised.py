@@ -227,7 +227,8 @@ class Promises:
                 levels=levels[:1],
             )
             assert isinstance(best, LabelLimit)
-            rules += [best.rule(level) for level in levels.tolist()]
+            found = [best.rule(level) for level in levels.tolist()]
+            rules += [rule for rule in found if isinstance(rule, SoftmaxChannel)]
         q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
         tables = np.stack(
             [

@@ -21,7 +21,7 @@ from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
 
-__all__ = ["SoftmaxChannel", "ThresholdChannel", "balanced"]
+__all__ = ["HardMixture", "SoftmaxChannel", "ThresholdChannel", "balanced"]
 
 Array = NDArray[np.float64]
 
@@ -139,3 +139,48 @@ class SoftmaxChannel:
         """The inverse of `arrays`."""
         names = ("weight", "bias", "mix", *(("prior",) if "prior" in arrays else ()))
         return cls(groups, *(np.asarray(arrays[name]) for name in names))
+
+
+@dataclass(frozen=True, eq=False)
+class HardMixture:
+    """One of several decisions argmax_u (W_z p)_u, drawn with the given weights.
+
+    Args:
+        groups: the groups, in order.
+        weights: how often each decision is drawn, array (m,).
+        columns: W of each, array (m, groups, U, labels).
+    """
+
+    groups: Levels
+    weights: Array
+    columns: Array
+
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
+        """Posteriors of U, array (n, K).
+
+        >>> decisions = np.array([np.eye(3), -np.eye(3)])[:, None]
+        >>> rule = HardMixture(("a",), np.array([0.75, 0.25]), decisions)
+        >>> rule.predict_proba([[0.6, 0.3, 0.1]], sensitive_features=["a"])
+        array([[0.75, 0.  , 0.25]])
+        """
+        p = check_posteriors(scores, "scores")
+        codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
+        if p.shape[1] != self.columns.shape[3]:
+            raise InputError(
+                f"`scores` has {p.shape[1]} columns, the rule was fitted on {self.columns.shape[3]}."
+            )
+        q = np.zeros((len(p), self.columns.shape[2]))
+        for k in range(len(self.groups)):
+            rows = np.flatnonzero(codes == k)
+            for share, own in zip(self.weights, self.columns[:, k], strict=True):
+                q[rows, (p[rows] @ own.T).argmax(1)] += share
+        return q / q.sum(1, keepdims=True)
+
+    def arrays(self) -> dict[str, Array]:
+        """Its numbers, for `from_arrays`."""
+        return {"weights": self.weights, "columns": self.columns}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> HardMixture:
+        """The inverse of `arrays`."""
+        return cls(groups, np.asarray(arrays["weights"]), np.asarray(arrays["columns"]))
