@@ -71,7 +71,8 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "not estimable"
     least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
     verdict = "" if a.p_value < 0.05 else "separation is not rejected"
-    return sure, interval, ("test of v = 0", f"p {'≤' if least else '='} {a.p_value:.2g}", verdict)
+    value = f"p {'≤' if least else '='} {a.p_value:.2g}"
+    return sure, interval, ("test of v = 0", value, verdict)
 
 
 def nats(x: float) -> str:

@@ -181,9 +181,9 @@ def grid(
             )
         for job in jobs:
             supports = methods.get(job.method).supports
-            if (len(data.labels) > 2 and not supports.multiclass) or (
-                len(data.groups) > 2 and not supports.multigroup
-            ):
+            if len(data.labels) > 2 and not supports.multiclass:
+                continue
+            if len(data.groups) > 2 and not supports.multigroup:
                 continue
             first = RunKey(
                 dataset=source.name,
