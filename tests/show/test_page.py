@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.runs.store import means, read, select
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import means, select
 
 pytestmark = pytest.mark.browser
 
@@ -111,7 +112,10 @@ def test_the_standard_deviation_of_a_mixture_is_that_of_its_folds(page, part, hu
     runs = []
     for j in hull.index[:2]:
         own = select(
-            read(results_folder), dataset="two", policy="randomized", method=part["method"][j]
+            Results.read(results_folder).columns,
+            dataset="two",
+            policy="randomized",
+            method=part["method"][j],
         )
         own = select(own, inputs=part["inputs"][j], trade_off=part["trade_off"][j])
         runs.append(own["utility"][np.argsort(own["fold"])])
@@ -171,7 +175,7 @@ def test_another_dataset(page, results_folder):
     page.option("dataset", "three")
     assert page.text("#title") == "three"
     assert len(page.all("#rates tr[data-label]")) == 9
-    part = select(means(read(results_folder)), dataset="three", policy="randomized")
+    part = select(means(Results.read(results_folder).columns), dataset="three", policy="randomized")
     hull = concave_envelope(part["violation"], part["utility"])
     page.slide(len(hull.index) - 1)
     assert page.number("utility") == pytest.approx(part["utility"].max())
