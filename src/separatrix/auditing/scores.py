@@ -244,7 +244,7 @@ def _check(scores: ScoreTable, bins: int) -> None:
     if len(scores.labels) < 2:
         raise InputError(
             f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
-            "of two labels."
+            "with two labels."
         )
 
 

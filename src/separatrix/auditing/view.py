@@ -118,7 +118,7 @@ def cells(a: Audit) -> list[dict[str, str]]:
     for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):
         away = abs(columns["rate"][i] - columns["label_rate"][i])
         kept = worst.get(key)
-        # of two equally far rates (always so with two labels) show the last label's
+        # with two labels both rates are equally far: show the last label's
         if kept is None or away >= abs(columns["rate"][kept] - columns["label_rate"][kept]) - 1e-12:
             worst[key] = i
     order = sorted(worst.values(), key=lambda i: -columns["violation"][i])[:MOST_CELLS]

@@ -38,14 +38,9 @@ def select(
 
     with working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
-            max_violation=max_violation,
-            max_eo_gap=max_eo_gap,
-            maximize=maximize,
-            confidence=confidence,
-            rule=rule,
-            option=option,
-            method=method or None,
-        )
+            max_violation=max_violation, max_eo_gap=max_eo_gap, maximize=maximize,
+            confidence=confidence, rule=rule, option=option, method=method or None,
+        )  # fmt: skip
         point.predictor.save(out)
     typer.echo(str(point))
     typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")

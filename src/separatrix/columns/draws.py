@@ -31,7 +31,7 @@ def uniforms(
 
     Args:
         n: number of rows.
-        random_state: seed, where there are no `ids`; None for coins that nobody can repeat.
+        random_state: seed, where there are no `ids`; None for coins that cannot be repeated.
         ids: one identity per row; 17 and "17" are the same.
         salt: the secret, at least 16 bytes.
 

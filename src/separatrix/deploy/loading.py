@@ -46,13 +46,12 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
     arrays = _arrays(place)
     try:
         prepared, grouping = manifest["preprocessing"], manifest["grouping"]
+        entries = manifest["components"]
         return Predictor(
             labels=tuple(map(from_plain, manifest["labels"])),
             groups=tuple(map(from_plain, manifest["groups"])),
-            components=tuple(
-                _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
-            ),
-            weights=tuple(float(entry["weight"]) for entry in manifest["components"]),
+            components=tuple(_component(i, entry, arrays) for i, entry in enumerate(entries)),
+            weights=tuple(float(entry["weight"]) for entry in entries),
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             features=tuple(manifest["features"]),
             grouping=None if grouping is None else Grouping.from_dict(grouping),

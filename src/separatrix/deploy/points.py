@@ -55,10 +55,8 @@ class Candidate:
     @cached_property
     def means(self) -> dict[str, float]:
         """Fold means of violation, utility, EO gap, accuracy and the further metrics."""
-        measured = measure(self.tables)
-        return {
-            name: float(np.mean(values)) for name, values in {**measured, **self.metrics}.items()
-        }
+        measured = {**measure(self.tables), **self.metrics}
+        return {name: float(np.mean(values)) for name, values in measured.items()}
 
     def value(self, metric: Metric) -> float:
         """The fold mean of a metric: a name, or a function of the tables (folds, y, z, u)."""
@@ -98,10 +96,8 @@ class Option:
     bounds: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return " + ".join(
-            f"{w:.3g} × ({component})"
-            for w, component in zip(self.weights, self.components, strict=True)
-        )
+        branches = zip(self.weights, self.components, strict=True)
+        return " + ".join(f"{w:.3g} × ({component})" for w, component in branches)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -161,11 +157,8 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest and the model card."""
-        rule = (
-            "fold mean"
-            if self.confidence is None
-            else f"{self.rule}, confidence {self.confidence:g}"
-        )
+        sure = self.confidence
+        rule = "fold mean" if sure is None else f"{self.rule}, confidence {sure:g}"
         return {
             "maximize": self.maximize,
             "budgets": dict(self.budgets),

@@ -27,7 +27,7 @@ __all__ = ["Job", "Source", "Stack", "fingerprint", "grid"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where a stack's rows come from: a registered dataset by name, or data at hand.
+    """Where a stack's rows come from: a registered dataset by name, or data in memory.
 
     Args:
         name: what the records call it.

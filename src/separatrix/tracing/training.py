@@ -62,16 +62,10 @@ def trace(
         The frontier.
     """
     return trace_data(
-        as_data(X, y, sensitive_features),
-        name="data",
-        method=method,
-        trade_offs=trade_offs,
-        cv=cv,
-        random_state=random_state,
-        references=references,
-        out=out,
+        as_data(X, y, sensitive_features), name="data", method=method, trade_offs=trade_offs,
+        cv=cv, random_state=random_state, references=references, out=out,
         execution=Execution(n_jobs=n_jobs, progress=progress),
-    )
+    )  # fmt: skip
 
 
 def trace_data(
@@ -92,9 +86,8 @@ def trace_data(
         raise InputError("`method` is empty: pass at least one name, such as 'cmi'.")
     source = Source(name, data=data)
     todo = _jobs(wanted, trade_offs, references)
-    stacks = grid(
-        [source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True
-    )
+    seeds = (random_state,)
+    stacks = grid([source], todo, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     missing = [m for m in wanted if m not in {stack.job.method for stack in stacks}]
     if missing:
         raise InputError(
@@ -130,7 +123,7 @@ def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, references:
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
-    """A frontier without a single point of what was asked for is no frontier."""
+    """Refuse a frontier in which a method that was asked for has no point."""
     with Store(folder) as store:
         records = store.records()
     for name in wanted:
