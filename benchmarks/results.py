@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._measuring import DOCS, write_between_markers
-from separatrix import __version__, figures
+from separatrix import __version__
 from separatrix.core.envelope import concave_envelope
 from separatrix.runs.results import Results
 from separatrix.runs.tidy import Columns, means, select
-from separatrix.show import tables
+from separatrix.show import figures, tables
 from separatrix.show.series import Series, legend_names, series
 
 # the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean,

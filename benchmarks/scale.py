@@ -104,7 +104,7 @@ def write_parts(folder: str, millions: int) -> str:
 
 
 def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
-    """`audit_frame` of a Dask frame, and one `count_frame` per file whose tables are added; with
+    """`audit_frame` of a Dask frame, and one `count_files` per file whose tables are added; with
     the bytes that moved.
     """
     import dask.dataframe as dd
@@ -148,10 +148,9 @@ def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
 
 
 def _table_of(path: str) -> Any:
-    from separatrix.auditing.files import open_files
-    from separatrix.auditing.frames import count_frame
+    from separatrix.auditing.files import count_files
 
-    return count_frame(open_files(path), y="y", z="z", pred="u")
+    return count_files(path, y="y", z="z", pred="u")
 
 
 def audit_on_spark(folder: str, cores: int) -> dict[str, float]:
@@ -329,7 +328,7 @@ def text(m: dict[str, Any]) -> str:
     what = f"audit: {a['millions']} M rows, {FILES} Parquet files, {a['mb']:.0f} MB"
     lines.append((what, "DuckDB, one process, two threads", f"{a['duckdb']:.2f} s", ""))
     for kind, name in (
-        ("tables", "`count_frame` per file, tables added"),
+        ("tables", "`count_files` per file, tables added"),
         ("frame", "`audit_frame` of a Dask frame"),
     ):
         for w in ("1", "2"):

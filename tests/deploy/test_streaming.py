@@ -105,7 +105,8 @@ def test_memory_does_not_grow_with_the_file(single, tmp_path):
             for _ in range(n // 2_000):
                 out.writerows(zip(*rows.values(), strict=True))
         code = (
-            "import resource, sys, separatrix as sx; from separatrix.predictor import predict_file;"
+            "import resource, sys, separatrix as sx;"
+            "from separatrix.deploy.streaming import predict_file;"
             f"print(predict_file(sx.load('{tmp_path}/model'), '{tmp_path}/rows.csv', "
             f"'{tmp_path}/out.csv', rows=10_000));"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -43,7 +43,7 @@ def population_gap(rule):
 @pytest.mark.slow
 def test_the_mean_population_gap_is_the_asked_one_and_without_a_margin_it_is_not():
     asked, kept, plain = 0.05, [], []
-    for seed in range(40):
+    for seed in range(24):
         rows = draw(6_000, seed)
         kept.append(population_gap(promised_rule(*rows, asked=asked).rule))
         plain.append(population_gap(promised_rule(*rows, asked=asked, margin=0.0).rule))
@@ -57,9 +57,9 @@ def test_the_mean_population_gap_is_the_asked_one_and_without_a_margin_it_is_not
 def test_a_confidence_keeps_the_budget_that_often():
     gaps = [
         population_gap(promised_rule(*draw(10_000, seed), asked=0.06, confidence=0.9).rule)
-        for seed in range(30)
+        for seed in range(20)
     ]
-    assert np.mean(np.array(gaps) <= 0.06) >= 0.75  # 0.9 less three standard errors
+    assert np.mean(np.array(gaps) <= 0.06) >= 0.7  # 0.9 less three standard errors
 
 
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds():

@@ -182,7 +182,7 @@ def test_no_utility_to_share_is_a_constant() -> None:
     for channel in noise_aware_channels(
         np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0
     ):
-        q = channel.predict_proba(np.full((400, 2), 0.5), z)
+        q = channel.predict_proba(np.full((400, 2), 0.5), sensitive_features=z)
         assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
 
 
@@ -262,7 +262,7 @@ def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned
         points = np.array(
             [point(t * q + (1 - t) * q.mean(0), y2, z2) for t in np.linspace(0.0, 1.0, 41)]
         )
-        v, u = point(softer.predict_proba(fresh, z2), y2, z2)
+        v, u = point(softer.predict_proba(fresh, sensitive_features=z2), y2, z2)
         ours.append(v)
         thinned.append(np.interp(u, points[:, 1], points[:, 0]))
     assert np.mean(ours) == pytest.approx(np.mean(expected), abs=3.5 * np.std(ours) / np.sqrt(80))

@@ -85,7 +85,7 @@ def test_without_erm_limit_or_second_fold_the_page_says_so(records, results):
     assert two["audits"] == {"randomized": None, "deterministic": None}
     assert two["limit"] is None
     assert any("ERM" in note for note in two["notes"])
-    assert any("limit of post-processing was not computed" in note for note in two["notes"])
+    assert any("limit of decisions was not computed" in note for note in two["notes"])
     assert all(p["sd"]["utility"] is None for p in two["points"]["randomized"])
 
 

@@ -249,7 +249,7 @@ def _normalised(q: NDArray[Any]) -> Array:
 METHOD = Method(
     label="Channel",
     colour="#d55e00",
-    reference="separatrix: the limit of post-processing, as a method",
+    reference="separatrix: the limit of decisions, as a method",
     # close to separation u moves like √v: there the steps are small
     trade_offs=(
         *(float(x) for x in np.linspace(0.0, 0.9, 10)),

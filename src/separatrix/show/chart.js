@@ -88,7 +88,7 @@ function draw() {
   }
   if (limit.length) {
     const line = node("polyline", { class: "limit", points: drawnLine(limit) });
-    line.append(node("title", {}, "limit of post-processing"));
+    line.append(node("title", {}, "limit of decisions"));
     svg.append(line);
   }
   for (const [k, s] of d().series.entries()) { // each path in the order of λ

@@ -291,7 +291,7 @@ def _notes(
             "nats of utility. By concavity, less violation than the former's costs at least that."
         )
     if results.limit(dataset) is None:
-        notes.append("The limit of post-processing was not computed for these records.")
+        notes.append("The limit of decisions was not computed for these records.")
     if len(about["labels"]) > 2:
         notes.append(
             "AUROC is the macro average over the labels, one against the rest; rates are those "

@@ -143,7 +143,7 @@ function showLegend() {
   fill("legend",
     ...d().series.map((s, i) => item(i, s.label,
       node("path", { ...symbol(s.marker, 6), fill: s.hollow ? "none" : ink(s.colour), stroke: ink(s.colour) }))),
-    ...(d().limit ? [item("limit", "limit of post-processing", node("line", { ...stroke, stroke: "var(--quiet)", "stroke-dasharray": "6 3" }))] : []),
+    ...(d().limit ? [item("limit", "limit of decisions", node("line", { ...stroke, stroke: "var(--quiet)", "stroke-dasharray": "6 3" }))] : []),
     item(null, "envelope", node("line", { ...stroke, stroke: "var(--ink)" })),
     ...(state.policy === "both" ? [item(null, "deterministic: outlined", node("circle", { r: 5, fill: "none", stroke: "var(--ink)", "stroke-width": 2 }))] : []));
 }
