@@ -48,12 +48,9 @@ def benchmark(
     Args:
         names: datasets; by default the paper's that are on this machine.
         out: folder.
-        chosen_methods: by default all but exponentiated gradient, which trains tens of networks for
-            every point.
-        quick: two folds, at most five trade-offs a method, a fifth of the training. For a look, not
-            for a claim.
-        ablations: also the paper's two on ACS: batch sizes 512 … 4096, and CMI without gradient
-            norms.
+        chosen_methods: by default all but exponentiated gradient, which takes far longer.
+        quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
+        ablations: also the paper's on ACS: batch sizes 512 … 4096, no gradient norms.
         folds, seed: of the protocol.
         execution: where and how it runs.
     """

@@ -18,7 +18,7 @@ from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["audit_frame", "check_roles", "count_frame", "count_source"]
+__all__ = ["Labels", "Names", "audit_frame", "check_roles", "count_frame", "count_source"]
 
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]

@@ -26,7 +26,7 @@ def select(
     ),
     rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
     option: str | None = typer.Option(
-        None, help="Only this will do: deterministic, single or mixture."
+        None, help="Only this kind: deterministic, single or mixture."
     ),
     method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:

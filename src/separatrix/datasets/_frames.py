@@ -48,8 +48,7 @@ def from_frame(
     that names them. Dates are refused.
 
     Args:
-        frame: a dataframe of any library that narwhals takes, or a mapping of column name to
-            values.
+        frame: a dataframe of any library that narwhals takes, or a mapping of columns.
         target: the column to predict, 2 to 100 levels.
         sensitive: the column or columns that define the groups; several are intersected. They are
             left out of X.

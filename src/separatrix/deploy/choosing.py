@@ -33,17 +33,13 @@ def select(
     Args:
         candidates: what could be shipped.
         max_violation, max_eo_gap: budgets, one or both.
-        maximize: "utility", "accuracy", a further metric of the candidates, or a function of the
-            tables.
-        confidence: None for the fold-mean rule; otherwise the probability that the chosen point
-            keeps its budgets.
+        maximize: "utility", "accuracy", another metric of the candidates, or a function of tables.
+        confidence: None for fold means; else the probability that the choice keeps its budgets.
         rule: "sequence" or "holm", with a confidence.
-        option: "deterministic", "single" or "mixture" if only that will do; then it has the whole
-            error.
+        option: only "deterministic", "single" or "mixture"; it then has the whole error.
 
     Returns:
-        A `Selection`; `InfeasibleError` where nothing keeps the budgets, with the smallest that
-        something does.
+        A `Selection`. Otherwise `InfeasibleError` says the smallest budgets that can be kept.
 
     >>> def table(d):
     ...     return np.array([[[[60 - d, 40 + d], [60, 40]], [[30, 70], [30 + d, 70 - d]]]])
@@ -188,8 +184,7 @@ def _certified(
 def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float) -> Array:
     """Upper bounds of what is budgeted, which hold together.
 
-    For two predictions there are two bounds on v, and either may be the smaller one: each has half
-    of the error.
+    For two predictions there are two bounds on v; the smaller counts, each has half of the error.
     """
     table = candidate.hold_out
     assert table is not None

@@ -21,7 +21,7 @@ from separatrix.deploy.saving import (
     checksum,
     file_entry,
     skops_io,
-)  # fmt: skip
+)
 from separatrix.deploy.wrapping import Wrapped
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.methods import get
@@ -37,8 +37,7 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
 
     Args:
         folder: the folder.
-        trusted: further types that a scikit-learn base may hold, by full name, after you have
-            looked at them.
+        trusted: full names of further types, which you have checked, in a scikit-learn base.
     """
     place = Path(folder)
     manifest = _manifest(place)

@@ -34,8 +34,7 @@ class Candidate:
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
-        hold_out: counts of rows that did not train the model that would be shipped; needed for a
-            confidence.
+        hold_out: counts of rows that did not train the shipped model; a confidence needs them.
         strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 

@@ -64,7 +64,7 @@ class Component:
         status = self.fitted.status[self.lane]
         if status != "ok":
             raise InputError(
-                f"The model {self.method} at λ = {self.trade_off} cannot predict: it is {status!r}."
+                f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
             )
 
     @classmethod
@@ -105,8 +105,7 @@ class Predictor:
         grouping: finds the group in raw rows.
         bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
             where they see the rows.
-        about: plain data that belongs to the choice: budgets, audit, prices, data card, points of
-            the frontier.
+        about: plain data about the choice: budgets, audit, prices, data card, frontier.
     """
 
     labels: Levels
@@ -168,8 +167,7 @@ class Predictor:
             random_state: seed of the coins; None for coins that cannot be repeated.
             ids: one identity per row, with a secret `salt`: the same person always gets the same
                 draw, in any batch and any order. For production; a seed depends on the row's place.
-            return_branch: also return the branch N of each row, which was drawn independently of
-                everything else.
+            return_branch: also return the branch N of each row, drawn independently of all else.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.

@@ -43,8 +43,7 @@ class Source:
         """The rows; a registered dataset is read once per process.
 
         Args:
-            expected: fingerprint that the rows must have: another machine may hold another version
-                of a dataset.
+            expected: fingerprint that the rows must have; another machine may hold others.
         """
         if self.data is not None:
             return self.data
@@ -161,8 +160,7 @@ def grid(
 
     Args:
         sources: datasets.
-        jobs: methods. On a dataset with more labels or groups than a method takes, the method is
-            left out.
+        jobs: methods; left out on a dataset with more labels or groups than they take.
         folds: cross-validation folds, stratified on (y, z).
         seeds: of the networks.
         split_seed: of the folds.

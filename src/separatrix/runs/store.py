@@ -64,8 +64,7 @@ class Record:
         run: all that decides the result.
         status: "ok", "diverged", "error" or "timeout".
         message: what went wrong.
-        soft, hard: tables N[y, z, u] of the randomised and the deterministic policy; None unless
-            "ok".
+        soft, hard: N[y, z, u] of the randomised and the deterministic policy; None unless "ok".
         auroc: of the posterior; the macro average for more than two labels.
         threshold: t* of the deterministic policy; NaN for argmax.
         seconds: training time of its stack, shared out over the stack's lanes.

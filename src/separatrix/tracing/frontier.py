@@ -105,10 +105,9 @@ class Frontier(Traced):
         Args:
             max_violation, max_eo_gap: budgets, one or both.
             maximize: "utility", "auroc", "accuracy", or a function of tables (folds, y, z, u).
-            confidence: None for fold means; otherwise the probability that the chosen point keeps
-                its budgets.
+            confidence: None for fold means; else the probability that the choice keeps budgets.
             rule: "sequence" or "holm", with a confidence.
-            option: "deterministic", "single" or "mixture" if only that will do.
+            option: only "deterministic", "single" or "mixture".
             method: only points of this method, or of these.
         """
         chosen = choosing.select(

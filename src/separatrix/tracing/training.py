@@ -41,8 +41,7 @@ def trace(
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
-            numeric array. Text is one-hot, numbers are scaled with the statistics of the training
-            rows.
+            numeric array. Text is one-hot, numbers are scaled by the training rows' statistics.
         y: labels, two or more.
         sensitive_features: groups; several columns make their intersection. A column of X of the
             same name is left out of X.
@@ -50,9 +49,8 @@ def trace(
         trade_offs: λ; by default the method's own grid.
         cv: folds, stratified on (label, group).
         random_state: seed of the folds and of the networks.
-        references: also trace `postprocessing` (the post-processing of ERM, which costs next to
-            nothing), ERM with and without the group as an input, and the exact limit of
-            post-processing.
+        references: also trace `postprocessing` (of ERM, at little cost), ERM with and without the
+            group as an input, and the exact limit of post-processing.
         n_jobs: processes; −1 for all cores.
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
