@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
-__all__ = ["PALETTE", "certainty", "few_groups", "layout", "named_rows", "nats", "render"]
+__all__ = ["PALETTE", "certainty", "few_groups", "lines_of", "named_rows", "nats", "render"]
 
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
-def layout(
+def lines_of(
     headline: str,
     measures: Sequence[dict[str, str]],
     title: str,
