@@ -51,7 +51,7 @@ def _inwards(rows: Tensor, logits: Tensor) -> Tensor:
 
 
 METHOD = Method(
-    label="Plane",
+    label="MI objective",
     colour="#9646ff",
     reference="this package: Algorithm 1 of the paper with u = I(U;Y) as the task",
     trade_offs=(

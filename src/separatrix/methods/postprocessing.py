@@ -247,7 +247,7 @@ def _normalised(q: NDArray[Any]) -> Array:
 
 
 METHOD = Method(
-    label="Channel",
+    label="Post-processing",
     colour="#d55e00",
     reference="separatrix: the limit of decisions, as a method",
     # close to separation u moves like √v: there the steps are small

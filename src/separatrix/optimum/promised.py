@@ -61,6 +61,12 @@ class PromisedRule(NamedTuple):
     smallest: float
     borrowed: Array
 
+    def __repr__(self) -> str:
+        return (
+            f"<PromisedRule: fitted for {self.level:.4g} on the rows, expected {self.expected:.4g} "
+            f"in the population, {self.smallest:.4g} is the least that can be promised>"
+        )
+
 
 class Promises:
     """The best rules for an objective, for any budget of one kind; curves are computed once.
