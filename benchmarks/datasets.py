@@ -195,9 +195,8 @@ def main(arguments: list[str]) -> None:
         CASES[arguments[1]]()
         begin = time.perf_counter()
         shape = CASES[arguments[1]]()
-        print(
-            f"{time.perf_counter() - begin}|{peak_memory()}|{' × '.join(f'{size:,}' for size in shape)}"
-        )
+        sizes = " × ".join(f"{size:,}" for size in shape)
+        print(f"{time.perf_counter() - begin}|{peak_memory()}|{sizes}")
         return
     table_file()
     if "celeba" in arguments:

@@ -117,7 +117,8 @@ def audit_files(rows: int, **_: Any) -> Callable[[], Any]:
     folder = tempfile.TemporaryDirectory()
     path = f"{folder.name}/rows.parquet"
     duckdb.execute(
-        f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z, (hash(i + 2) % 2)::TINYINT u
+        f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
+        (hash(i + 2) % 2)::TINYINT u
         FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"""
     )
     return lambda keep=folder: sx.audit_files(path, y="y", z="z", pred="u")

@@ -30,8 +30,9 @@ from separatrix.show import tables
 
 THRESHOLDS = (0.01, 0.02, 0.05)
 ORDER = (
-    "erm_x", "erm", "cmi", "raw_cmi", "adversarial", "fr_train", "fair_dro", "infofair", "fair_dummy",
-    "exponentiated_gradient", "threshold_optimizer", "uniform", "mi_objective", "postprocessing",
+    "erm_x", "erm", "cmi", "raw_cmi", "adversarial", "fr_train", "fair_dro", "infofair",
+    "fair_dummy", "exponentiated_gradient", "threshold_optimizer", "uniform", "mi_objective",
+    "postprocessing",
 )  # fmt: skip
 # accuracy and AUROC of the randomised policies at EO gap ≤ 0.01, 0.02, 0.05, from the paper's
 # compact tables; None where the paper has no row

@@ -121,7 +121,10 @@ def starting() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         source = Source("synthetic", {"n": 400})
         run(grid([source], [Job("uniform")], folds=2), folder)
-        command = f"import sys; sys.argv = ['separatrix', 'report', {folder!r}]; from separatrix.cli import main; main()"
+        command = (
+            f"import sys; sys.argv = ['separatrix', 'report', {folder!r}]; "
+            "from separatrix.cli import main; main()"
+        )
         done = subprocess.run(
             [sys.executable, "-X", "importtime", "-c", command], capture_output=True, text=True
         )

@@ -96,8 +96,9 @@ def write_parts(folder: str, millions: int) -> str:
     share = millions * 1_000_000 // FILES
     for part in range(FILES):
         duckdb.execute(
-            f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z, (hash(i + 2) % 2)::TINYINT u
-            FROM range({part * share}, {(part + 1) * share}) t(i)) TO '{folder}/part-{part}.parquet' (FORMAT parquet)"""
+            f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
+            (hash(i + 2) % 2)::TINYINT u FROM range({part * share}, {(part + 1) * share}) t(i))
+            TO '{folder}/part-{part}.parquet' (FORMAT parquet)"""
         )
     return folder
 

@@ -89,7 +89,8 @@ class Section:
                 and path.about["folds"] == adversary.about["folds"]
             ):
                 count = path.about["folds"]
-                won = f"{sum(self.volume(path, k) > self.volume(adversary, k) for k in range(count))} of {count}"
+                ahead = (self.volume(path, k) > self.volume(adversary, k) for k in range(count))
+                won = f"{sum(ahead)} of {count}"
             rows.append(
                 (
                     f"{'ours: ' if PEERS[name].environment == OURS else ''}{path.name}",

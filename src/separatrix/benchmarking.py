@@ -48,12 +48,9 @@ def benchmark(
     Args:
         names: datasets; by default the paper's that are on this machine.
         out: folder.
-        chosen_methods: by default all but exponentiated gradient, which trains tens of networks for
-            every point.
-        quick: two folds, at most five trade-offs a method, a fifth of the training. For a look, not
-            for a claim.
-        ablations: also the paper's two on ACS: batch sizes 512 … 4096, and CMI without gradient
-            norms.
+        chosen_methods: by default all but exponentiated gradient, which takes far longer.
+        quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
+        ablations: also the paper's on ACS: batch sizes 512 … 4096, no gradient norms.
         folds, seed: of the protocol.
         execution: where and how it runs.
     """
@@ -69,10 +66,8 @@ def benchmark(
     records = sum(len(stack.runs) for stack in stacks)
     yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(chosen)}"
     outcome = run(stacks, place, execution)
-    counts = (
-        ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items())) or "nothing new"
-    )
-    yield f"{outcome.skipped:,} records were there; added {counts}"
+    counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items()))
+    yield f"{outcome.skipped:,} records were there; added {counts or 'nothing new'}"
     add_limits(place)
     results = Results.read(place)
     yield from write_tables(results, place)
@@ -96,10 +91,9 @@ def add_limits(folder: Path) -> None:
             for saved in own:
                 posterior[fold == saved.first.fold] = saved.held_out[0]
             rows = ~np.isnan(posterior).any(1)
+            y, q, z = data.y[rows], posterior[rows], data.z[rows]
             with working(f"Limit of {name}"):
-                found = limit(
-                    data.y[rows], posterior[rows], sensitive_features=data.z[rows], points=200
-                )
+                found = limit(y, q, sensitive_features=z, points=200)
             curve = ReferenceCurve(name, "limit", found.violation, found.utility)
             store.add_curve(curve, key)
 
@@ -116,19 +110,14 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
             "deterministic": tables.paths(columns, name, "deterministic"),
         }
         for kind, table in written.items():
-            for ending, text in (
-                ("csv", table.csv()),
-                ("md", table.markdown()),
-                ("tex", table.latex()),
-            ):
-                write_whole(folder / "tables" / f"{name}-{kind}.{ending}", text.encode())
+            texts = {"csv": table.csv(), "md": table.markdown(), "tex": table.latex()}
+            for ending, text in texts.items():
+                write_whole(folder / "tables" / f"{name}-{kind}.{ending}", text)
         yield points.text()
         yield written["envelopes"].text()
     lost = columns["status"] != "ok"
-    for status, method, message in sorted(
-        set(zip(*(columns[c][lost].tolist() for c in ("status", "method", "message")), strict=True))
-    ):
-        yield f"{status}: {method}: {message}"
+    parts = (columns[name][lost].tolist() for name in ("status", "method", "message"))
+    yield from sorted({": ".join(one) for one in zip(*parts, strict=True)})
 
 
 def _at_hand() -> list[str]:
@@ -137,11 +126,9 @@ def _at_hand() -> list[str]:
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool) -> list[Job]:
-    names = (
-        [n for n in methods.names() if n not in LEFT_OUT]
-        if wanted is None
-        else list(dict.fromkeys(wanted))
-    )
+    names = list(dict.fromkeys(methods.names() if wanted is None else wanted))
+    if wanted is None:
+        names = [name for name in names if name not in LEFT_OUT]
     changes = _QUICK if quick else ()
     jobs = []
     for name in names:

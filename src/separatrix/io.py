@@ -1,8 +1,8 @@
 """Files and folders written whole or not at all, and progress on the standard error.
 
 What is being written has a temporary name beside its target, ``.name.xxxxxxxx.unfinished``, and is
-locked. A killed process loses its locks: whoever next writes into that folder removes the temporary
-names that nobody holds.
+locked. A killed process loses its locks: the next one that writes into that folder removes the
+temporary names that are not locked.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
 
 
 def remove_stale(folder: Path) -> None:
-    """Remove what a killed process left in a folder: temporary names that nobody holds."""
+    """Remove what a killed process left in a folder: temporary names that are not locked."""
     for path in folder.glob(f".*{_END}"):
-        with suppress(OSError):  # somebody else's, held, or gone already
+        with suppress(OSError):  # of another user, locked, or gone already
             handle = _lock(path)
             if handle is not None:
                 _remove(path)
@@ -158,8 +158,7 @@ def working(what: str) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as progress:
+    console, hidden = Console(stderr=True), not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         progress.add_task(what, total=None)
         yield

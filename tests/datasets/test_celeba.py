@@ -132,7 +132,8 @@ def network(pixels):
     if len(calls) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     return pixels.mean((2, 3))
-embed(sorted(Path({str(images[0].parent)!r}).iterdir()), Path({str(target)!r}), network, 3, "weights", batch=2)
+images = sorted(Path({str(images[0].parent)!r}).iterdir())
+embed(images, Path({str(target)!r}), network, 3, "weights", batch=2)
 """
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()

@@ -248,9 +248,7 @@ def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_n
 
 
 @pytest.mark.slow
-def test_unseen_rows_show_what_was_expected_and_less_than_of_the_exact_rule_thinned_to_the_same_utility() -> (
-    None
-):
+def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned() -> None:
     rng = np.random.default_rng(0)
     ours, thinned, expected = [], [], []
     for _ in range(80):

@@ -34,16 +34,14 @@ def audit(
         y_true: true labels.
         y_pred: hard labels (1-d); posteriors (2-d, one column per label in sorted order, `labels`
             overrides); or, for two labels, a 1-d column of probabilities of the second.
-        sensitive_features: groups; several columns (a frame, a 2-d array, a list of columns) make
-            their intersection.
+        sensitive_features: groups; several columns (frame, array, list) make their intersection.
         sample_weight: a weight per row. Weighted rows get wider bounds.
         labels: all labels, in the order of the posterior's columns.
         confidence: of the interval and of the certified bound.
         random_state: seed of the Monte Carlo test.
 
     Returns:
-        An `Audit`: print it, or read `violation`, `violation_interval`, `violation_upper`,
-        `p_value`, `cells`, …
+        An `Audit`: print it, or read `violation`, `violation_interval`, `p_value`, `cells`, …
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 2_000))

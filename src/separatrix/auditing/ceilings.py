@@ -18,7 +18,7 @@ SCORE_NAMES = (*_VIOLATION, "gap", "gap_upper")
 
 
 def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """`NAME=VALUE` texts as a mapping; of one name the smallest value counts.
+    """`NAME=VALUE` texts as a mapping; the smallest value counts where a name comes twice.
 
     >>> parse_ceilings(["eo_gap=0.05", "violation=1e-3"], DECISION_NAMES)
     {'eo_gap': 0.05, 'violation': 0.001}

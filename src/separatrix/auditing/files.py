@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from separatrix.auditing.arrays import count_table, two_columns
-from separatrix.auditing.frames import check_roles, count_source
+from separatrix.auditing.frames import Labels, Names, check_roles, count_source
 from separatrix.auditing.result import Audit
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
@@ -24,10 +23,10 @@ def audit_files(
     path: str | Path,
     *,
     y: str,
-    z: str | Sequence[str],
-    pred: str | Sequence[str],
+    z: Names,
+    pred: Names,
     weight: str | None = None,
-    labels: Sequence[Hashable] | None = None,
+    labels: Labels = None,
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
@@ -43,10 +42,10 @@ def count_files(
     path: str | Path,
     *,
     y: str,
-    z: str | Sequence[str],
-    pred: str | Sequence[str],
+    z: Names,
+    pred: Names,
     weight: str | None = None,
-    labels: Sequence[Hashable] | None = None,
+    labels: Labels = None,
 ) -> CountTable:
     """The table behind `audit_files`, arguments as there."""
     groups, predictions = check_roles(y, z, pred, weight)

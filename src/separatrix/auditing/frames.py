@@ -18,17 +18,20 @@ from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["audit_frame", "check_roles", "count_frame", "count_source"]
+__all__ = ["Labels", "Names", "audit_frame", "check_roles", "count_frame", "count_source"]
+
+Labels = Sequence[Hashable] | None
+Names = str | Sequence[str]
 
 
 def audit_frame(
     frame: Any,
     *,
     y: str,
-    z: str | Sequence[str],
-    pred: str | Sequence[str],
+    z: Names,
+    pred: Names,
     weight: str | None = None,
-    labels: Sequence[Hashable] | None = None,
+    labels: Labels = None,
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> Audit:
@@ -53,13 +56,7 @@ def audit_frame(
 
 
 def count_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: str | Sequence[str],
-    pred: str | Sequence[str],
-    weight: str | None = None,
-    labels: Sequence[Hashable] | None = None,
+    frame: Any, *, y: str, z: Names, pred: Names, weight: str | None = None, labels: Labels = None
 ) -> CountTable:
     """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
@@ -76,9 +73,7 @@ def count_frame(
     return count_source(Source.of_frame(frame), y, groups, predictions, weight, labels)
 
 
-def check_roles(
-    y: str, z: str | Sequence[str], pred: str | Sequence[str], weight: str | None
-) -> tuple[list[str], list[str]]:
+def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:
     """The columns of groups and of predictions; no column stands for two things."""
     groups, predictions = (
         [str(name)] if isinstance(name, str | int) else list(map(str, name)) for name in (z, pred)
@@ -95,12 +90,7 @@ def check_roles(
 
 
 def count_source(
-    source: Source,
-    y: str,
-    z: list[str],
-    pred: list[str],
-    weight: str | None,
-    labels: Sequence[Hashable] | None,
+    source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
     """Count a table in its engine."""
     weights = [weight] if weight else []
@@ -116,12 +106,7 @@ def count_source(
 
 
 def _hard(
-    source: Source,
-    y: str,
-    z: list[str],
-    pred: str,
-    weight: str | None,
-    labels: Sequence[Hashable] | None,
+    source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
     source = source.parse([weight] if weight else [])
@@ -154,12 +139,7 @@ def _hard(
 
 
 def _soft(
-    source: Source,
-    y: str,
-    z: list[str],
-    pred: list[str],
-    weight: str | None,
-    labels: Sequence[Hashable] | None,
+    source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
     source = source.parse([*pred, *([weight] if weight else [])])
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
-__all__ = ["PALETTE", "certainty", "few_groups", "layout", "named_rows", "nats", "render"]
+__all__ = ["PALETTE", "certainty", "few_groups", "lines_of", "named_rows", "nats", "render"]
 
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
 
-def layout(
+def lines_of(
     headline: str,
     measures: Sequence[dict[str, str]],
     title: str,
@@ -71,7 +71,8 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "not estimable"
     least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
     verdict = "" if a.p_value < 0.05 else "separation is not rejected"
-    return sure, interval, ("test of v = 0", f"p {'≤' if least else '='} {a.p_value:.2g}", verdict)
+    value = f"p {'≤' if least else '='} {a.p_value:.2g}"
+    return sure, interval, ("test of v = 0", value, verdict)
 
 
 def nats(x: float) -> str:

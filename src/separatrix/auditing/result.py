@@ -28,21 +28,17 @@ SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
 class Audit:
     """How far a model is from separation, and how sure we are. All information is in nats.
 
-    Made by `audit`, `audit_frame` or `audit_files`; from a table of counts directly with
-    `Audit.of(table)`.
+    Made by `audit`, `audit_frame`, `audit_files`, or from a table of counts with `Audit.of`.
 
     Attributes:
         violation: plug-in v = I(U; Z | Y).
         utility: plug-in u = I(U; Y).
         violation_corrected, utility_corrected: the same less their bias; may be slightly negative.
-        violation_interval: (low, high) at `confidence`, asymptotic; (0, violation_upper) where v is
-            not `estimable`.
-        violation_upper: finite-sample upper bound on v at `confidence`, given the composition of
-            labels and groups.
+        violation_interval: asymptotic, at `confidence`; (0, violation_upper) if not `estimable`.
+        violation_upper: finite-sample bound on v at `confidence`, given the labels and groups.
         p_value: of the hypothesis v = 0.
         eo_gap: equalized-odds gap (`information.eo_gap`).
-        accuracy: share of right predictions; for posteriors the expected accuracy of drawing from
-            them.
+        accuracy: share of right predictions; expected, when drawn, for posteriors.
         auditor_bound: √(2 v), the most any bounded auditor can see.
         estimable: whether the cells hold enough rows for the correction and the interval.
         notes: what the reader must know about these numbers, one sentence each.

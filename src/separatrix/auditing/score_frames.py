@@ -100,8 +100,7 @@ def count_score_frame(
 ) -> ScoreTable:
     """The table behind `audit_score_frame`, arguments as there: what each of many workers sends.
 
-    Weights are divided by the largest of this frame, so the tables of parts add up only where rows
-    have no weight.
+    Weights are divided by the largest of this frame, so tables of weighted parts do not add up.
 
     Args:
         in_memory: rows up to which every score is told apart.

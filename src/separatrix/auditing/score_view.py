@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.layout import (
-    PALETTE,
-    certainty,
-    few_groups,
-    layout,
-    named_rows,
-    nats,
-    render,
-)
+from separatrix.auditing import layout
+from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
@@ -31,7 +24,7 @@ _MOST_GROUPS = 24
 def text(a: ScoreAudit) -> str:
     """The audit as a table that a person understands."""
     title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
-    return layout(headline(a), measures(a), title, groups(a), a.notes)
+    return layout.lines_of(headline(a), measures(a), title, groups(a), a.notes)
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
@@ -48,7 +41,7 @@ def html(a: ScoreAudit, page: bool = False) -> str:
     ]
     values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
     values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
-    return render("score.html.jinja", {**values, "page": page})
+    return layout.render("score.html.jinja", {**values, "page": page})
 
 
 def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
@@ -79,7 +72,7 @@ def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
 def headline(a: ScoreAudit) -> str:
     """One line: what was audited."""
     negative, positive = a.table.labels
-    who = few_groups(a.table.groups)
+    who = layout.few_groups(a.table.groups)
     weighted = "" if a.table.moments is None else "; weighted rows"
     kind = "distinct scores" if a.exact else "bins of scores"
     return (
@@ -90,12 +83,12 @@ def headline(a: ScoreAudit) -> str:
 
 def measures(a: ScoreAudit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
-    sure, interval, test = certainty(a)
+    sure, interval, test = layout.certainty(a)
     corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
     binned = f"nats, score in {a.bins} quantile bins; {interval}"
     bound = f"finite-sample bound at {sure}, at every threshold at once"
     worst = f"over all thresholds; deciding S > {a.gap_at:.4g}"
-    return named_rows(
+    return layout.named_rows(
         ("largest equalized-odds gap", f"{a.gap:.4f}", worst),
         ("certified", f"≤ {a.gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),

@@ -60,8 +60,7 @@ class ScoreAudit:
         gap_floor: the largest gap that groups shuffled within labels show on average.
         violation: plug-in v = I(S; Z | Y) in nats, of the score in quantile bins.
         violation_floor: the same with groups shuffled within labels, on average.
-        violation_corrected, violation_interval, violation_upper, p_value: as in `Audit`, of the
-            score in bins.
+        violation_corrected, violation_interval, violation_upper, p_value: as in `Audit`, in bins.
         auroc: area under the ROC curve of all rows.
         auroc_by_group: the same of each group; NaN for a group without one of the labels.
         curves: each group's ROC curve (`RocCurve`), at quantiles of the score.
@@ -208,8 +207,7 @@ def audit_score(
     Args:
         y_true: true labels, two of them; the second in sorted order is the positive one.
         score: one number per row; larger speaks for the second label.
-        sensitive_features: groups; several columns (a frame or a 2-d array) make their
-            intersection.
+        sensitive_features: groups; several columns (frame, array, list) make their intersection.
         sample_weight: a weight per row. Weighted rows get wider bounds.
         bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
             together, so a score with few values gets fewer bins.
@@ -217,8 +215,7 @@ def audit_score(
         random_state: seed of the shuffles.
 
     Returns:
-        A `ScoreAudit`: print it, or read `gap`, `gap_upper`, `violation`, `violation_floor`,
-        `auroc_by_group`, …
+        A `ScoreAudit`: print it, or read `gap`, `gap_upper`, `violation`, `auroc_by_group`, …
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 4_000))
@@ -244,7 +241,7 @@ def _check(scores: ScoreTable, bins: int) -> None:
     if len(scores.labels) < 2:
         raise InputError(
             f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
-            "of two labels."
+            "with two labels."
         )
 
 

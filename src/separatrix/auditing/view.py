@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.layout import (
-    PALETTE,
-    certainty,
-    few_groups,
-    layout,
-    named_rows,
-    nats,
-    render,
-)
+from separatrix.auditing import layout
+from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 
 if TYPE_CHECKING:
@@ -34,7 +27,7 @@ SCOPE = (
 def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
-    return layout(headline(a), measures(a), title, cells(a), a.notes, SCOPE)
+    return layout.lines_of(headline(a), measures(a), title, cells(a), a.notes, SCOPE)
 
 
 def html(a: Audit, page: bool = False) -> str:
@@ -46,7 +39,8 @@ def html(a: Audit, page: bool = False) -> str:
     shown["group"] = list(map(group_name, columns["group"]))
     bars = [{name: column[i] for name, column in shown.items()} for i in drawn[:200]]
     values = {"headline": headline(a), "measures": measures(a), "cells": cells(a), "bars": bars}
-    return render("audit.html.jinja", {**values, "page": page, "notes": a.notes, "scope": SCOPE})
+    more = {"page": page, "notes": a.notes, "scope": SCOPE}
+    return layout.render("audit.html.jinja", values | more)
 
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
@@ -90,17 +84,17 @@ def headline(a: Audit) -> str:
     if len(t.labels) <= 4:
         labels = f"labels {', '.join(map(str, t.labels))}"
     kind = "hard labels" if t.moments is None else "posteriors or weighted rows"
-    return f"Separation audit of {t.rows:,} rows: {labels}; {few_groups(t.groups)}; {kind}"
+    return f"Separation audit of {t.rows:,} rows: {labels}; {layout.few_groups(t.groups)}; {kind}"
 
 
 def measures(a: Audit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
-    sure, interval, test = certainty(a)
+    sure, interval, test = layout.certainty(a)
     corrected = f"bias-corrected {nats(a.violation_corrected)}"
     gap = "mean over labels of the largest group difference"
     drawn = "" if a.table.moments is None else "expected, when drawn"
     bound = f"finite-sample bound at {sure}"
-    return named_rows(
+    return layout.named_rows(
         ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
         ("certified", f"≤ {nats(a.violation_upper)}", bound),
         test,
@@ -118,7 +112,7 @@ def cells(a: Audit) -> list[dict[str, str]]:
     for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):
         away = abs(columns["rate"][i] - columns["label_rate"][i])
         kept = worst.get(key)
-        # of two equally far rates (always so with two labels) show the last label's
+        # with two labels both rates are equally far: show the last label's
         if kept is None or away >= abs(columns["rate"][kept] - columns["label_rate"][kept]) - 1e-12:
             worst[key] = i
     order = sorted(worst.values(), key=lambda i: -columns["violation"][i])[:MOST_CELLS]

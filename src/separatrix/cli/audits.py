@@ -57,14 +57,13 @@ def audit(
     highest = ceilings.parse_ceilings(fail_above, names)
     if score and len(pred) != 1:
         raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
-    one = pred[0] if len(pred) == 1 else pred
-    settings: dict[str, Any] = {"confidence": confidence, "random_state": seed}
+    how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
+    result: Audit | ScoreAudit
     with working(f"Counting {file}"):
-        result: Audit | ScoreAudit = (
-            audit_score_files(file, y=y, z=z, score=pred[0], weight=weight, **settings)
-            if score
-            else audit_files(file, y=y, z=z, pred=one, weight=weight, **settings)
-        )
+        if score:
+            result = audit_score_files(file, y=y, z=z, score=pred[0], **how)
+        else:
+            result = audit_files(file, y=y, z=z, pred=pred, **how)
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
     typer.echo(result.to_json() if json else str(result))
@@ -100,25 +99,20 @@ def limit_command(
     from separatrix.optimum.limits import limit, limit_frame
     from separatrix.optimum.objectives import parse_cost
 
-    objective, levels = parse_cost(cost) if cost else maximize, level or None
+    objective = parse_cost(cost) if cost else maximize
+    how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
     with working(f"Computing the limit of {file}"):
         files = find_files(file)
         if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
-            found: object = limit_frame(
-                scan(files), y=y, z=z, score=score[0], maximize=objective, budget=budget,
-                levels=levels,
-            )  # fmt: skip
+            found: object = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
         else:
             columns = read_table(file, [y, *z, *score])
-            found = limit(
-                columns[y], scores_of(columns, score),
-                sensitive_features={name: columns[name] for name in z}, maximize=objective,
-                budget=budget, levels=levels,
-            )  # fmt: skip
+            groups = {name: columns[name] for name in z}
+            found = limit(columns[y], _scores(columns, score), sensitive_features=groups, **how)
     typer.echo(str(found))
 
 
-def scores_of(columns: Mapping[str, Any], score: Sequence[str]) -> Any:
+def _scores(columns: Mapping[str, Any], score: Sequence[str]) -> Any:
     """One score per row, or posteriors, as numbers."""
     import numpy as np
 

@@ -39,16 +39,11 @@ def benchmark(
     from separatrix.benchmarking import benchmark as run
     from separatrix.runs.runner import Execution
 
+    where = Execution(jobs, backend, scheduler, timeout)
     for line in run(
-        dataset or None,
-        out,
-        chosen_methods=method or None,
-        quick=quick,
-        ablations=ablations,
-        folds=folds,
-        seed=seed,
-        execution=Execution(jobs, backend, scheduler, timeout),
-    ):
+        dataset or None, out, chosen_methods=method or None, quick=quick, ablations=ablations,
+        folds=folds, seed=seed, execution=where,
+    ):  # fmt: skip
         typer.echo(line)
 
 
@@ -73,7 +68,7 @@ def report(
             load_frontier(folder).report(place)
         else:
             page.write(folder, place)
-    typer.echo(f"{place}")
+    typer.echo(str(place))
 
 
 @app.command("datasets")

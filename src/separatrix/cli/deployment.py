@@ -26,7 +26,7 @@ def select(
     ),
     rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
     option: str | None = typer.Option(
-        None, help="Only this will do: deterministic, single or mixture."
+        None, help="Only this kind: deterministic, single or mixture."
     ),
     method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:
@@ -38,14 +38,9 @@ def select(
 
     with working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
-            max_violation=max_violation,
-            max_eo_gap=max_eo_gap,
-            maximize=maximize,
-            confidence=confidence,
-            rule=rule,
-            option=option,
-            method=method or None,
-        )
+            max_violation=max_violation, max_eo_gap=max_eo_gap, maximize=maximize,
+            confidence=confidence, rule=rule, option=option, method=method or None,
+        )  # fmt: skip
         point.predictor.save(out)
     typer.echo(str(point))
     typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")

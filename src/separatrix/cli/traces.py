@@ -36,7 +36,7 @@ def trace(
     seed: int = typer.Option(0, help="Of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
     references: bool = typer.Option(
-        True, help="Also channel, ERM with and without the group, and the limit."
+        True, help="Also postprocessing, ERM with and without the group, and the limit."
     ),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
     scheduler: str | None = typer.Option(
@@ -54,28 +54,19 @@ def trace(
     rows = _open(data, target, sensitive, drop, keep, categorical)
     for line in describe(rows, data):
         typer.echo(line)
+    name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows,
-        name=data if target is None else Path(data).name,
-        method=method,
-        cv=folds,
-        random_state=seed,
-        references=references,
-        out=out,
-        execution=Execution(jobs, backend, scheduler),
-    )
+        rows, name=name, method=method, cv=folds, random_state=seed, references=references,
+        out=out, execution=Execution(jobs, backend, scheduler),
+    )  # fmt: skip
     for line in write_tables(frontier):
         typer.echo(line)
 
 
 def _open(
-    source: str,
-    target: str | None,
-    sensitive: list[str],
-    drop: list[str],
-    keep: list[str],
+    source: str, target: str | None, sensitive: list[str], drop: list[str], keep: list[str],
     categorical: list[str],
-) -> Data:
+) -> Data:  # fmt: skip
     from separatrix import datasets
 
     if source in datasets.names() and not Path(source).is_file():

@@ -1,8 +1,7 @@
 """Two uniform numbers per row, for the branch and for the label, that can be repeated.
 
 They come from a seed and the row's place, or from the person's identity and a secret. With an
-identity a person always gets the same coins, in any batch. Nobody can know or choose them without
-the secret.
+identity a person always gets the same coins in any batch; without the secret nobody knows them.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def uniforms(
 
     Args:
         n: number of rows.
-        random_state: seed, where there are no `ids`; None for coins that nobody can repeat.
+        random_state: seed, where there are no `ids`; None for coins that cannot be repeated.
         ids: one identity per row; 17 and "17" are the same.
         salt: the secret, at least 16 bytes.
 

@@ -1,7 +1,6 @@
 """Raw feature columns: numbers with NaN for missing, or categories with code -1 for missing.
 
-The level of a category is a text, the same one from a CSV file, a dataframe or an array: 1, 1.0
-and "1" agree.
+The level of a category is a text; 1, 1.0 and "1" from a file, a frame or an array agree.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None
 
 
 def tidy(columns: dict[str, list[Any]]) -> Any:
-    """A dataframe of the first library at hand: pandas, polars or pyarrow."""
+    """A dataframe of the first library that is installed: pandas, polars or pyarrow."""
     for backend in ("pandas", "polars", "pyarrow"):
         if find_spec(backend):
             return nw.from_dict(columns, backend=backend).to_native()

@@ -52,7 +52,7 @@ def posterior_matrix(q: Any, name: str) -> NDArray[Any]:
 def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
     """Posteriors as float64 (n, K): finite, in [0, 1], rows summing to one within 1e-6.
 
-    `first` is the number of the first row, where they are a part of more rows.
+    `first` is the number of the first row, where `q` is a part of more rows.
     """
     p = posterior_matrix(q, name)
     low, high = p.min(), p.max()

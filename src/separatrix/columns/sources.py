@@ -39,7 +39,7 @@ class Source:
 
     @staticmethod
     def of_frame(frame: Any) -> Source:
-        """The source of a frame of any library; a `Source` or a `Scan` will do too."""
+        """The source of a frame of any library, of a `Scan`, or of a `Source`."""
         if isinstance(frame, Source):
             return frame
         if isinstance(frame, Scan):

@@ -8,7 +8,7 @@ or bar, whichever the header holds most of. The dialect is the same in memory an
   there NA, N/A, NaN and null are missing;
 - every other column holds text as it stands, without outer blanks: NA is a level like any other,
   yes and no stay yes and no, and 007 is a code, not a number;
-- of two columns `a` the second is called `a.1`;
+- a second column `a` is called `a.1`;
 - a row with more or fewer fields than the header is an error, but for delimiters at its end.
 """
 

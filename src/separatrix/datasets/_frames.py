@@ -48,8 +48,7 @@ def from_frame(
     that names them. Dates are refused.
 
     Args:
-        frame: a dataframe of any library that narwhals takes, or a mapping of column name to
-            values.
+        frame: a dataframe of any library that narwhals takes, or a mapping of columns.
         target: the column to predict, 2 to 100 levels.
         sensitive: the column or columns that define the groups; several are intersected. They are
             left out of X.
@@ -59,8 +58,8 @@ def from_frame(
         cap: levels of a categorical column that have a feature of their own.
         name: what the card calls it.
 
-    >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None], "sex": ["f", "m", "m", "f"],
-    ...         "hired": ["no", "yes", "yes", "no"]}
+    >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None],
+    ...         "sex": ["f", "m", "m", "f"], "hired": ["no", "yes", "yes", "no"]}
     >>> data = from_frame(rows, target="hired", sensitive="sex")
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
@@ -72,16 +71,8 @@ def from_frame(
         raise InputError(
             f"`sensitive` must name at least one column, each once, got {list(chosen)}."
         )
-    _check_names(
-        names,
-        {
-            "target": (target,),
-            "sensitive": chosen,
-            "drop": drop,
-            "keep": keep,
-            "categorical": categorical,
-        },
-    )
+    _check_names(names, {"target": (target,), "sensitive": chosen})
+    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical})
     for what, others in {"sensitive": chosen, "drop": drop}.items():
         if target in others:
             raise InputError(f"Column {target!r} is both `target` and in `{what}`.")
@@ -99,25 +90,13 @@ def from_frame(
     columns = {column: raw_values(values, column) for column, values in named.items()}
     planned, dropped = _planned(columns, keep, categorical, cap)
     used = {column: columns[column] for column in planned.columns}
-    card = Card(
-        name,
-        name,
-        "the user's own",
-        "the user's own",
-        "",
-        dropped=(*(f"`{column}`: asked to." for column in drop), *dropped),
-    )
+    own, asked = "the user's own", (f"`{column}`: asked to." for column in drop)
+    card = Card(name, name, own, own, "", dropped=(*asked, *dropped))
+    fitted, grouping = planned.fit(used), Grouping(chosen, groups)
     return Data(
-        y,
-        z,
-        labels,
-        groups,
-        card,
-        columns=used,
-        preprocessing=planned.fit(used),
-        target=target,
-        grouping=Grouping(chosen, groups),
-    )
+        y, z, labels, groups, card, columns=used, preprocessing=fitted, target=target,
+        grouping=grouping,
+    )  # fmt: skip
 
 
 def plan(
@@ -187,15 +166,9 @@ def from_file(
     """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
     place = Path(path)
     data = from_frame(
-        read_table(place),
-        target=target,
-        sensitive=sensitive,
-        drop=drop,
-        keep=keep,
-        categorical=categorical,
-        cap=cap,
-        name=place.name,
-    )
+        read_table(place), target=target, sensitive=sensitive, drop=drop, keep=keep,
+        categorical=categorical, cap=cap, name=place.name,
+    )  # fmt: skip
     with place.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return replace(data, card=replace(data.card, source=str(place), read_from={str(place): digest}))
@@ -233,13 +206,10 @@ def _levels(values: Any, column: str, role: str) -> Coded:
 
 
 def _refuse_dates(values: Values, column: str) -> None:
-    if (
-        isinstance(values, Coded)
-        and values.levels
-        and all(_DATE.fullmatch(str(level)) for level in values.levels[:200])
-    ):
+    levels = values.levels[:200] if isinstance(values, Coded) else ()
+    if levels and all(_DATE.fullmatch(str(level)) for level in levels):
         raise InputError(
-            f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or "
+            f"Column `{column}` holds dates such as {levels[0]!r}. Turn it into numbers or "
             "categories that mean something for the prediction (days since an event, month, "
             "weekday), or pass it in `drop`."
         )
@@ -257,17 +227,14 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
             return None
         if here == known and here > 2:
             return "an identifier: all values are distinct"
-        words = sum(str(level).count(" ") for level in values.levels[:500]) / min(
-            500, len(values.levels)
-        )
+        words = np.mean([str(level).count(" ") for level in values.levels[:500]])
         return "free text" if here > n / 2 and here > 20 and words >= 3 else None
     known_values = values[~np.isnan(values)]
     distinct = len(np.unique(known_values))
     if distinct + (len(known_values) < n) <= 1:
         return "constant"
     whole = bool((known_values == np.floor(known_values)).all())
-    if (
-        whole and distinct == len(known_values) >= 100 and not keep
-    ):  # few integers are distinct by chance
+    # few integers are distinct by chance
+    if whole and distinct == len(known_values) >= 100 and not keep:
         return "an identifier: all values are distinct"
     return None

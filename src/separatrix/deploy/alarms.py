@@ -35,8 +35,7 @@ class Report:
         rows: rows seen.
         violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
         violation_corrected: v less its bias.
-        interval: for v given the composition of the rows seen; holds at all times at once with the
-            monitor's confidence.
+        interval: for v given the rows' labels and groups; holds at all times at once.
         recent: plug-in v of the shortest window with at least 1,000 rows, and its rows.
         reference: v of the reference.
         alarm: None, or the first alarm.

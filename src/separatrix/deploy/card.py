@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["CARD", "PLOT", "text", "write"]
 
 CARD, PLOT = "MODEL_CARD.md", "frontier.svg"
+_TITLES = {"choice": "Why this point", "audit": "Measured at selection"}
+_TITLES |= {"options": "Other options", "card": "Data"}
 
 
 def write(predictor: Predictor, folder: Path) -> None:
@@ -55,12 +57,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     columns = predictor.features if prepared is None else prepared.columns
     if columns:
         lines.append(f"- reads the columns: {_names(columns)}")
-    for title, key in (
-        ("Why this point", "choice"),
-        ("Measured at selection", "audit"),
-        ("Other options", "options"),
-        ("Data", "card"),
-    ):
+    for key, title in _TITLES.items():
         if about.get(key):
             lines += ["", f"## {title}", "", *_listed(about[key])]
     if plot:

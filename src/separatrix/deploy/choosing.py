@@ -33,17 +33,13 @@ def select(
     Args:
         candidates: what could be shipped.
         max_violation, max_eo_gap: budgets, one or both.
-        maximize: "utility", "accuracy", a further metric of the candidates, or a function of the
-            tables.
-        confidence: None for the fold-mean rule; otherwise the probability that the chosen point
-            keeps its budgets.
+        maximize: "utility", "accuracy", another metric of the candidates, or a function of tables.
+        confidence: None for fold means; else the probability that the choice keeps its budgets.
         rule: "sequence" or "holm", with a confidence.
-        option: "deterministic", "single" or "mixture" if only that will do; then it has the whole
-            error.
+        option: only "deterministic", "single" or "mixture"; it then has the whole error.
 
     Returns:
-        A `Selection`; `InfeasibleError` where nothing keeps the budgets, with the smallest that
-        something does.
+        A `Selection`. Otherwise `InfeasibleError` says the smallest budgets that can be kept.
 
     >>> def table(d):
     ...     return np.array([[[[60 - d, 40 + d], [60, 40]], [[30, 70], [30 + d, 70 - d]]]])
@@ -72,15 +68,13 @@ def select(
     for kind, pick in found.items():
         if pick is not None:
             index, weights, bound = pick
-            options[kind] = _option(
-                kind, candidates, values, index, weights, best, {} if confidence is None else bound
-            )
+            bound = {} if confidence is None else bound
+            options[kind] = _option(kind, candidates, values, index, weights, best, bound)
     if not options:
         raise _infeasible(candidates, values, limits, budgets, maximize, best, confidence)
     chosen = max(options.values(), key=lambda one: (round(one.value, 9), -KINDS.index(one.kind)))
-    return Selection(
-        chosen, options, kinds, budgets, _name(maximize), best, confidence, rule, tuple(candidates)
-    )
+    asked = kinds, budgets, _name(maximize)
+    return Selection(chosen, options, *asked, best, confidence, rule, tuple(candidates))
 
 
 Pick = tuple[tuple[int, ...], tuple[float, ...], dict[str, float]]
@@ -102,7 +96,7 @@ def _best(
             return None
         i, j, w = pair
         if w in (0.0, 1.0):
-            i, w = (i, 1.0) if w == 1.0 else (j, 1.0)
+            i = i if w == 1.0 else j
             return (i,), (1.0,), _named(limits[i], budgets)
         return (i, j), (w, 1.0 - w), _named(w * limits[i] + (1.0 - w) * limits[j], budgets)
     policy = "deterministic" if kind == "deterministic" else "randomized"
@@ -128,10 +122,8 @@ def best_pair(values: Array, limits: Array, budget: Array) -> tuple[int, int, fl
         return None
     low, high = np.zeros(len(first)), np.ones(len(first))
     for k, b in enumerate(budget):
-        slack, slope = (
-            b - limits[second, k],
-            limits[first, k] - limits[second, k],
-        )  # w · slope ≤ slack
+        # w · slope ≤ slack
+        slack, slope = b - limits[second, k], limits[first, k] - limits[second, k]
         with np.errstate(divide="ignore", invalid="ignore"):
             at = slack / slope
         high = np.where(slope > 0, np.minimum(high, at), high)
@@ -176,10 +168,8 @@ def _certified(
         if rule == "sequence":
             paths = list(dict.fromkeys(candidates[i].path for i in mine))
             for path in paths:
-                for i in sorted(
-                    (i for i in mine if candidates[i].path == path),
-                    key=lambda i: -candidates[i].strictness,
-                ):
+                own = [i for i in mine if candidates[i].path == path]
+                for i in sorted(own, key=lambda i: -candidates[i].strictness):
                     if (_upper(candidates[i], budgets, 1.0 - error / len(paths)) > budget).any():
                         break
                     passed[i] = True
@@ -194,8 +184,7 @@ def _certified(
 def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float) -> Array:
     """Upper bounds of what is budgeted, which hold together.
 
-    Of two predictions there are two bounds on v, and either may be the smaller one: each has half
-    of the error.
+    For two predictions there are two bounds on v; the smaller counts, each has half of the error.
     """
     table = candidate.hold_out
     assert table is not None
@@ -219,11 +208,8 @@ def _holm(
     budget = np.array(list(budgets.values()))
     rest, passed = list(mine), []
     while rest:
-        now = [
-            i
-            for i in rest
-            if (_upper(candidates[i], budgets, 1.0 - error / len(rest)) <= budget).all()
-        ]
+        sure = 1.0 - error / len(rest)
+        now = [i for i in rest if (_upper(candidates[i], budgets, sure) <= budget).all()]
         if not now:
             break
         passed += now
@@ -242,11 +228,7 @@ def _option(
 ) -> Option:
     components = tuple(candidates[i] for i in index)
     value = float(sum(w * values[i] for i, w in zip(index, weights, strict=True)))
-    names = [
-        name
-        for name in components[0].means
-        if all(name in component.means for component in components)
-    ]
+    names = [name for name in components[0].means if all(name in c.means for c in components)]
     means = {
         name: float(sum(w * p.means[name] for p, w in zip(components, weights, strict=True)))
         for name in names

@@ -25,8 +25,7 @@ def to_onnx(predictor: Predictor, path: Path) -> Path:
     """Write a single network as an ONNX file.
 
     Inputs: `X` (n, d) float32, as `Predictor.matrix` makes it, and `z` (n,) int64 group codes if
-    used. Output: `posterior` (n, K) float32. Labels, groups and preprocessing are in the metadata,
-    as JSON.
+    used. Output: `posterior` (n, K) float32. The metadata hold labels, groups and preprocessing.
     """
     try:
         from onnx import TensorProto, checker, helper, numpy_helper

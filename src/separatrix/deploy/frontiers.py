@@ -2,7 +2,7 @@
 
 By fold means, what is shipped is the model trained on all rows. With a confidence it is the model
 of fold 0, which did not see the rows of fold 0, and these rows are its hold-out. The fold is fixed
-beforehand: choosing it would be a choice too.
+beforehand, since the confidence would not cover a choice among folds.
 """
 
 from __future__ import annotations
@@ -23,22 +23,16 @@ from separatrix.deploy.points import Candidate, Option, Selection
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 from separatrix.runs.keys import ALL_ROWS
+from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
 
 __all__ = ["candidates_of", "model_of", "predictor_of"]
 
 CERTIFIED = 0  # the fold whose rows certify
 _AUDIT = (
-    "rows",
-    "violation",
-    "violation_corrected",
-    "violation_interval",
-    "violation_upper",
-    "p_value",
-    "utility",
-    "eo_gap",
-    "accuracy",
-)
+    "rows", "violation", "violation_corrected", "violation_interval", "violation_upper", "p_value",
+    "utility", "eo_gap", "accuracy",
+)  # fmt: skip
 
 
 def candidates_of(
@@ -47,9 +41,8 @@ def candidates_of(
     """Every point whose folds all trained, with its hold-out table where one is needed."""
     columns = frontier.columns
     fold = CERTIFIED if certified else ALL_ROWS
-    saved = {
-        (s.first.method, s.first.inputs) for s in frontier.results.saved if s.first.fold == fold
-    }
+    firsts = [saved.first for saved in frontier.results.saved]
+    saved = {(first.method, first.inputs) for first in firsts if first.fold == fold}
     wanted = None if method is None else {method} if isinstance(method, str) else set(method)
     names = ("method", "inputs", "trade_off", "policy")
     grouped: dict[tuple[Any, ...], list[int]] = {}
@@ -59,14 +52,10 @@ def candidates_of(
     candidates = []
     for (name, inputs, trade_off, policy), rows in grouped.items():
         if all(columns["status"][i] == "ok" for i in rows):
-            one = Candidate(
-                (name, inputs),
-                trade_off,
-                policy,
-                np.stack([columns["counts"][i] for i in rows]),
-                {"auroc": columns["auroc"][rows]},
-                strict=methods.strict_end(name),
-            )
+            tables, auroc = np.stack([*columns["counts"][rows]]), columns["auroc"][rows]
+            path, more = (name, inputs), {"auroc": auroc}
+            strict = methods.strict_end(name)
+            one = Candidate(path, trade_off, policy, tables, more, strict=strict)
             held = _hold_out(frontier, one, rows) if certified else None
             candidates.append(replace(one, hold_out=held))
     if not candidates:
@@ -111,19 +100,16 @@ def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Pred
     """The predictor of an option, with what is known about it for its card."""
     fold = ALL_ROWS if selection.confidence is None else CERTIFIED
     means = [(c.means["violation"], c.means["utility"]) for c in selection.candidates]
+    audits = [_audit(frontier, component) for component in option.components]
+    without = "" if fold == ALL_ROWS else f" but those of fold {fold}, which certify it"
     about = {
         "choice": selection.to_dict(),
-        "audit": {
-            f"branch {i}": _audit(frontier, component)
-            for i, component in enumerate(option.components)
-        },
+        "audit": {f"branch {i}": audit for i, audit in enumerate(audits)},
         "options": {kind: one.to_dict() for kind, one in selection.options.items()},
         "points": means,
         "point": (option.means["violation"], option.means["utility"]),
         "card": frontier.manifest["card"],
-        "trained on": "all rows"
-        if fold == ALL_ROWS
-        else f"all rows but those of fold {fold}, which certify it",
+        "trained on": f"all rows{without}",
     }
     components = tuple(_component(frontier, component, fold) for component in option.components)
     return _predictor(frontier, fold, components, option.weights, about)
@@ -162,12 +148,10 @@ def _predictor(
 def _component(frontier: Traced, candidate: Candidate, fold: int) -> Component:
     method, inputs = _path(candidate)
     saved, lane = frontier.saved_run(method, candidate.trade_off, inputs=inputs, fold=fold)
-    threshold = float("nan")
-    if candidate.policy == "deterministic":
+    policy, threshold = candidate.policy, None
+    if policy == "deterministic":
         threshold = _threshold(frontier, candidate, fold)
-    return Component.of(
-        method, candidate.trade_off, candidate.policy, saved.fitted(), lane, threshold
-    )
+    return Component.of(method, candidate.trade_off, policy, saved.fitted(), lane, threshold)
 
 
 def _path(candidate: Candidate) -> tuple[str, str]:
@@ -179,16 +163,12 @@ def _path(candidate: Candidate) -> tuple[str, str]:
 
 def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
     """The fold's own threshold; the median of them for the model trained on all rows."""
-    columns, (method, inputs) = frontier.columns, _path(candidate)
-    mine = (
-        (columns["method"] == method)
-        & (columns["inputs"] == inputs)
-        & (columns["trade_off"] == candidate.trade_off)
-        & (columns["policy"] == "deterministic")
-    )
+    method, inputs = _path(candidate)
+    named: dict[str, Any] = {"method": method, "inputs": inputs, "trade_off": candidate.trade_off}
     if fold != ALL_ROWS:
-        mine &= columns["fold"] == fold
-    return float(np.median(columns["threshold"][mine]))
+        named["fold"] = fold
+    own = select(frontier.columns, policy="deterministic", **named)
+    return float(np.median(own["threshold"]))
 
 
 def _audit(frontier: Traced, candidate: Candidate) -> dict[str, Any]:

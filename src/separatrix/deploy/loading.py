@@ -21,7 +21,7 @@ from separatrix.deploy.saving import (
     checksum,
     file_entry,
     skops_io,
-)  # fmt: skip
+)
 from separatrix.deploy.wrapping import Wrapped
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.methods import get
@@ -37,8 +37,7 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
 
     Args:
         folder: the folder.
-        trusted: further types that a scikit-learn base may hold, by full name, after you have
-            looked at them.
+        trusted: full names of further types, which you have checked, in a scikit-learn base.
     """
     place = Path(folder)
     manifest = _manifest(place)
@@ -46,13 +45,12 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
     arrays = _arrays(place)
     try:
         prepared, grouping = manifest["preprocessing"], manifest["grouping"]
+        entries = manifest["components"]
         return Predictor(
             labels=tuple(map(from_plain, manifest["labels"])),
             groups=tuple(map(from_plain, manifest["groups"])),
-            components=tuple(
-                _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
-            ),
-            weights=tuple(float(entry["weight"]) for entry in manifest["components"]),
+            components=tuple(_component(i, entry, arrays) for i, entry in enumerate(entries)),
+            weights=tuple(float(entry["weight"]) for entry in entries),
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             features=tuple(manifest["features"]),
             grouping=None if grouping is None else Grouping.from_dict(grouping),

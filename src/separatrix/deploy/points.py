@@ -34,8 +34,7 @@ class Candidate:
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
-        hold_out: counts of rows that did not train the model that would be shipped; needed for a
-            confidence.
+        hold_out: counts of rows that did not train the shipped model; a confidence needs them.
         strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 
@@ -55,10 +54,8 @@ class Candidate:
     @cached_property
     def means(self) -> dict[str, float]:
         """Fold means of violation, utility, EO gap, accuracy and the further metrics."""
-        measured = measure(self.tables)
-        return {
-            name: float(np.mean(values)) for name, values in {**measured, **self.metrics}.items()
-        }
+        measured = {**measure(self.tables), **self.metrics}
+        return {name: float(np.mean(values)) for name, values in measured.items()}
 
     def value(self, metric: Metric) -> float:
         """The fold mean of a metric: a name, or a function of the tables (folds, y, z, u)."""
@@ -98,10 +95,8 @@ class Option:
     bounds: Mapping[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return " + ".join(
-            f"{w:.3g} × ({component})"
-            for w, component in zip(self.weights, self.components, strict=True)
-        )
+        branches = zip(self.weights, self.components, strict=True)
+        return " + ".join(f"{w:.3g} × ({component})" for w, component in branches)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -161,11 +156,8 @@ class Selection:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest and the model card."""
-        rule = (
-            "fold mean"
-            if self.confidence is None
-            else f"{self.rule}, confidence {self.confidence:g}"
-        )
+        sure = self.confidence
+        rule = "fold mean" if sure is None else f"{self.rule}, confidence {sure:g}"
         return {
             "maximize": self.maximize,
             "budgets": dict(self.budgets),

@@ -2,9 +2,9 @@
 
 Three numbers are easily confused, so each has its own method. `branch_proba` is P(U = u | x, z) of
 each model. `predict_proba` is the mean of these, weighted: the law of the decision before any coin
-is thrown. `predict` throws the coins and returns labels; in a revealed mixture the branch N that
-was drawn belongs to the decision and is returned with ``return_branch=True``. (v, u) of a revealed
-mixture are the weighted means of its models'.
+is thrown. `predict` throws the coins and returns labels. In a revealed mixture the branch N that
+was drawn belongs to the decision; ``return_branch=True`` returns it too. (v, u) of a revealed
+mixture are the weighted means over its models.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
+from separatrix.runs.store import POLICIES
 
 __all__ = ["Component", "Predictor"]
 
 Array = NDArray[np.float64]
-POLICIES = ("randomized", "deterministic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +42,8 @@ class Component:
     Args:
         method: its file in `methods/`.
         trade_off: its λ.
-        policy: "randomized" draws the label from the posterior; "deterministic" takes the second of
-            two labels where its posterior exceeds `threshold`, and the most probable of more
-            labels.
+        policy: "randomized" draws the label from the posterior; "deterministic" takes the second
+            label where its posterior exceeds `threshold` for two labels, else the most probable.
         fitted: the trained method.
         lane: which of its lanes.
         threshold: of a deterministic decision between two labels.
@@ -65,7 +64,7 @@ class Component:
         status = self.fitted.status[self.lane]
         if status != "ok":
             raise InputError(
-                f"The model {self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
+                f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
             )
 
     @classmethod
@@ -106,8 +105,7 @@ class Predictor:
         grouping: finds the group in raw rows.
         bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
             where they see the rows.
-        about: plain data that belongs to the choice: budgets, audit, prices, data card, points of
-            the frontier.
+        about: plain data about the choice: budgets, audit, prices, data card, frontier.
     """
 
     labels: Levels
@@ -122,12 +120,8 @@ class Predictor:
 
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
-        if (
-            not self.components
-            or w.shape != (len(self.components),)
-            or (w < 0).any()
-            or abs(w.sum() - 1.0) > 1e-9
-        ):
+        one_each = len(self.components) > 0 and w.shape == (len(self.components),)
+        if not one_each or (w < 0).any() or abs(w.sum() - 1.0) > 1e-9:
             raise InputError(
                 "`weights` must be one non-negative number per component and sum to one, got "
                 f"{self.weights} for {len(self.components)} components."
@@ -141,9 +135,7 @@ class Predictor:
     @property
     def randomized(self) -> bool:
         """Whether a prediction throws any coin."""
-        return len(self.components) > 1 or any(
-            component.policy == "randomized" for component in self.components
-        )
+        return len(self.components) > 1 or self.components[0].policy == "randomized"
 
     def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x, z, N = b) of each branch b, array (branches, n, K)."""
@@ -153,9 +145,8 @@ class Predictor:
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x, z), (n, K): the law before the branch and the label are drawn."""
-        return np.einsum(
-            "b,bnk->nk", np.asarray(self.weights), self.branch_proba(X, sensitive_features)
-        )
+        q = self.branch_proba(X, sensitive_features)
+        return np.einsum("b,bnk->nk", np.asarray(self.weights), q)
 
     def predict(
         self,
@@ -173,11 +164,10 @@ class Predictor:
             X: raw rows as in training: a dataframe or a mapping of columns (found by name, others
                 ignored), or a matrix where the training data were one.
             sensitive_features: groups; read from the raw rows' own columns if None.
-            random_state: seed of the coins; None for coins that nobody can repeat.
+            random_state: seed of the coins; None for coins that cannot be repeated.
             ids: one identity per row, with a secret `salt`: the same person always gets the same
                 draw, in any batch and any order. For production; a seed depends on the row's place.
-            return_branch: also return the branch N of each row, which was drawn independently of
-                everything else.
+            return_branch: also return the branch N of each row, drawn independently of all else.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
@@ -194,10 +184,10 @@ class Predictor:
         return _array(self.labels)[chosen], branch
 
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
-        """Expected counts N[y, z, (branch, label)] on labelled rows, of the revealed decision.
+        """Expected counts N[y, z, (branch, label)] of the revealed decision on labelled rows.
 
-        Its violation and utility are those of the predictor, also of a mixture. With one component
-        the predictions are the labels themselves.
+        The violation and utility of this table are those of the predictor, also for a mixture. With
+        one component the predictions are the labels themselves.
         """
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
@@ -223,9 +213,8 @@ class Predictor:
         if not self.bases:
             return np.asarray(rows)
         # double precision, since a channel's thresholds are exact scores
-        return np.concatenate(
-            [np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases], axis=1
-        )
+        q = [np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases]
+        return np.concatenate(q, axis=1)
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:
         """Codes of the groups, from `sensitive_features` or from the raw rows' own columns."""

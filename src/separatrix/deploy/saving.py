@@ -5,8 +5,8 @@
 - `base.skops`: the scikit-learn classifiers behind it, if there are any, in skops' audited format
 - `MODEL_CARD.md`: for people, with `frontier.svg`
 
-The checksums find files that were cut or changed, not a forger, who could compute them anew: sign
-the folder for that.
+The checksums find files that were cut or changed. They do not find a forgery, since anybody can
+compute them: sign the folder for that.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ __all__ = [
 FORMAT = 1
 MANIFEST, ARRAYS, BASE = "manifest.json", "arrays.safetensors", "base.skops"
 FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
+_COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
 
 
@@ -61,9 +62,8 @@ def _write(predictor: Predictor, folder: Path) -> None:
         ) from error
     arrays: dict[str, NDArray[Any]] = {}
     components = []
-    for i, (component, weight) in enumerate(
-        zip(predictor.components, predictor.weights, strict=True)
-    ):
+    branches = zip(predictor.components, predictor.weights, strict=True)
+    for i, (component, weight) in enumerate(branches):
         for name, array in component.fitted.arrays().items():
             value = np.asarray(array)
             if value.dtype.kind not in "fiub":
@@ -71,46 +71,33 @@ def _write(predictor: Predictor, folder: Path) -> None:
                     f"The method {component.method!r} keeps {name!r} as {value.dtype}: only "
                     "numbers are saved."
                 )
-            arrays[f"component{i}.{name}"] = np.ascontiguousarray(value).reshape(
-                value.shape
-            )  # keep 0-d as it is
-        components.append(
-            {
-                "method": component.method,
-                "kind": getattr(component.fitted, "kind", "method"),
-                "trade_off": component.trade_off,
-                "policy": component.policy,
-                "lane": component.lane,
-                "threshold": component.threshold,
-                "uses_groups": component.uses_groups,
-                "weight": float(weight),
-            }
-        )
+            arrays[f"component{i}.{name}"] = np.asarray(value, order="C")
+        entry = {"kind": getattr(component.fitted, "kind", "method"), "weight": float(weight)}
+        components.append({name: getattr(component, name) for name in _COMPONENT} | entry)
     save_file(arrays, folder / ARRAYS)
     if predictor.bases:
         skops_io().dump(list(predictor.bases), folder / BASE)
     card.write(predictor, folder)
+    prepared, grouping = predictor.preprocessing, predictor.grouping
     manifest = {
         "format": FORMAT,
         "labels": [_plain(label) for label in predictor.labels],
         "groups": [_plain(group) for group in predictor.groups],
         "features": list(predictor.features),
-        "preprocessing": None
-        if predictor.preprocessing is None
-        else predictor.preprocessing.to_dict(),
-        "grouping": None if predictor.grouping is None else predictor.grouping.to_dict(),
+        "preprocessing": None if prepared is None else prepared.to_dict(),
+        "grouping": None if grouping is None else grouping.to_dict(),
         "components": components,
         "about": dict(predictor.about),
         "packages": _packages(),
         "files": {path.name: file_entry(path) for path in sorted(folder.iterdir())},
     }
-    text = json.dumps(
-        manifest | {"checksum": checksum(manifest)}, indent=1, ensure_ascii=False, default=_plain
-    )
+    manifest["checksum"] = checksum(manifest)
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=_plain)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
 def skops_io() -> Any:
+    """The module `skops.io`; one sentence where it is not installed."""
     try:
         import skops.io
     except ImportError as error:
@@ -121,14 +108,14 @@ def skops_io() -> Any:
 
 
 def file_entry(path: Path) -> dict[str, Any]:
+    """Size and hash of a file."""
     with path.open("rb") as file:
-        return {
-            "bytes": path.stat().st_size,
-            "sha256": hashlib.file_digest(file, "sha256").hexdigest(),
-        }
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
 
 
 def checksum(manifest: Mapping[str, Any]) -> str:
+    """Hash of a manifest."""
     text = json.dumps(manifest, sort_keys=True, ensure_ascii=True, default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -83,9 +83,8 @@ def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
         raise InputError(
             "This predictor was trained on a matrix without column names, so it cannot read a file."
         )
-    columns = list(
-        predictor.features if predictor.preprocessing is None else predictor.preprocessing.columns
-    )
+    prepared = predictor.preprocessing
+    columns = list(predictor.features if prepared is None else prepared.columns)
     if predictor.uses_groups:
         if predictor.grouping is None:
             raise InputError(
@@ -124,9 +123,8 @@ def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterat
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     look = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    with Progress(
-        *look, console=Console(stderr=True), transient=True, disable=not show
-    ) as progress:
+    console = Console(stderr=True)
+    with Progress(*look, console=console, transient=True, disable=not show) as progress:
         task = progress.add_task(path.name, total=1.0)
         for block, share in read_blocks(path, columns, rows):
             yield block
@@ -158,9 +156,7 @@ def _writer(path: Path, suffix: str) -> Iterator[Any]:
     opened: list[Any] = []
 
     def write_block(columns: Mapping[str, NDArray[Any]]) -> int:
-        table = pyarrow.table(
-            {name: pyarrow.array(column.tolist()) for name, column in columns.items()}
-        )
+        table = pyarrow.table({name: pyarrow.array(x.tolist()) for name, x in columns.items()})
         if not opened:
             opened.append(parquet.ParquetWriter(path, table.schema))
         opened[0].write_table(table.cast(opened[0].schema))

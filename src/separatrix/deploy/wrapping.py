@@ -23,7 +23,9 @@ class Wrapped:
     Args:
         channel: the channel.
         bases: how many scores there are; a prediction is that of one of them drawn at random.
-        ensemble: of how many classifiers each score is the mean.
+        ensemble: how many classifiers each score is the mean of.
+
+    The groups are codes.
     """
 
     kind: ClassVar[str] = "wrapped"
@@ -75,10 +77,10 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
     """
     scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
     if scores is None or promise is None or not scores.members:
+        bare = "" if promise is None else " around bare probabilities"
         raise InputError(
             "`model` must be a FrontierClassifier around a classifier, fitted with "
-            f"`sensitive_features`, got {type(model).__name__}"
-            + (" around bare probabilities." if promise is not None else ".")
+            f"`sensitive_features`, got {type(model).__name__}{bare}."
         )
     coded = Wrapped(promise.rule, len(scores.members), len(scores.members[0]))
     choice: dict[str, Any] = {
@@ -87,9 +89,8 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         "level on the rows of the rule": float(promise.level),
     }
     if np.isfinite(promise.expected):
-        sure = (
-            "" if model.confidence is None else f", with probability {model.confidence:g} at most"
-        )
+        sure = model.confidence
+        sure = "" if sure is None else f", with probability {sure:g} at most"
         choice[f"expected in the population{sure}"] = float(promise.expected)
     component = Component("postprocessing", float(promise.level), "randomized", coded)
     return Predictor(

@@ -40,12 +40,8 @@ def thresholds(
     """
     posterior = np.asarray(q)
     weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(posterior),))
-    return np.array(
-        [
-            best_threshold(s, y, z, n_groups, w)
-            for s, w in zip(posterior[:, :, 1], weight, strict=True)
-        ]
-    )
+    lanes = zip(posterior[:, :, 1], weight, strict=True)
+    return np.array([best_threshold(s, y, z, n_groups, w) for s, w in lanes])
 
 
 def evaluate(
@@ -76,25 +72,23 @@ def evaluate(
 
 def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:
     """The decisions q[..., 1] > t of each lane, as one-hot posteriors (M, n, 2)."""
-    posterior = np.asarray(q)
-    second = (
-        posterior[:, :, 1].astype(np.float64) > np.asarray(thresholds, dtype=np.float64)[:, None]
-    )
+    cuts = np.asarray(thresholds, dtype=np.float64)[:, None]
+    second = np.asarray(q)[:, :, 1].astype(np.float64) > cuts
     return np.stack([~second, second], axis=-1).astype(np.float32)
 
 
 def best_threshold(
     score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weight: float
 ) -> float:
-    r"""t* of two labels: the exact maximiser of Accuracy − w · EO gap over all thresholds.
+    r"""t* for two labels: the exact maximiser of Accuracy − w · EO gap over all thresholds.
 
     .. math:: t^* = \arg\max_t\ \frac1n \#\{1\{s_i > t\} = y_i\}
         - \frac w2 \bigl[\mathrm{range}_z \mathrm{FPR}_z(t) + \mathrm{range}_z
           \mathrm{FNR}_z(t)\bigr]
 
     Every distinct decision is tried, from counts in one pass over the sorted scores. Thresholds lie
-    half-way between neighbouring scores. Of equally good ones the closest to 1/2 is taken, which is
-    where the posterior itself decides.
+    half-way between neighbouring scores. The closest to 1/2, where the posterior itself decides, is
+    taken among equally good ones.
 
     Args:
         score: posterior of label 1, (n,).
@@ -114,9 +108,8 @@ def best_threshold(
     # row t: how many of each cell are above the t-th cut, from "everybody" to "nobody"
     above = np.vstack([total, total - np.cumsum(counts, axis=0)])
     right = (total[:n_groups] - above[:, :n_groups]).sum(1) + above[:, n_groups:].sum(1)
-    rate = np.divide(above, total, out=np.full_like(above, np.nan), where=total > 0).reshape(
-        -1, 2, n_groups
-    )
+    rate = np.divide(above, total, out=np.full_like(above, np.nan), where=total > 0)
+    rate = rate.reshape(-1, 2, n_groups)
     seen = ~np.isnan(rate[0])
     gap = np.zeros(len(above))
     for label in range(2):

@@ -27,7 +27,7 @@ __all__ = ["Job", "Source", "Stack", "fingerprint", "grid"]
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Where a stack's rows come from: a registered dataset by name, or data at hand.
+    """Where a stack's rows come from: a registered dataset by name, or data in memory.
 
     Args:
         name: what the records call it.
@@ -43,8 +43,7 @@ class Source:
         """The rows; a registered dataset is read once per process.
 
         Args:
-            expected: fingerprint that the rows must have: another machine may hold another version
-                of a dataset.
+            expected: fingerprint that the rows must have; another machine may hold others.
         """
         if self.data is not None:
             return self.data
@@ -161,8 +160,7 @@ def grid(
 
     Args:
         sources: datasets.
-        jobs: methods. On a dataset with more labels or groups than a method takes, the method is
-            left out.
+        jobs: methods; left out on a dataset with more labels or groups than they take.
         folds: cross-validation folds, stratified on (y, z).
         seeds: of the networks.
         split_seed: of the folds.
@@ -181,9 +179,9 @@ def grid(
             )
         for job in jobs:
             supports = methods.get(job.method).supports
-            if (len(data.labels) > 2 and not supports.multiclass) or (
-                len(data.groups) > 2 and not supports.multigroup
-            ):
+            if len(data.labels) > 2 and not supports.multiclass:
+                continue
+            if len(data.groups) > 2 and not supports.multigroup:
                 continue
             first = RunKey(
                 dataset=source.name,

@@ -31,9 +31,8 @@ def live_table(
         bars.TimeRemainingColumn(),
     )
     total, left, lost = _sizes(stacks), _sizes(todo), Counter[str]()
-    with bars.Progress(
-        *columns, console=Console(stderr=True), disable=not show, transient=True
-    ) as shown:
+    console = Console(stderr=True)
+    with bars.Progress(*columns, console=console, disable=not show, transient=True) as shown:
         task = {
             line: shown.add_task(line, total=size, completed=size - left[line], lost="")
             for line, size in total.items()

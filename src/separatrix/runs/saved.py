@@ -49,7 +49,8 @@ class SavedRun:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The models, as `Fitted.arrays` gave them."""
         with _opened(self.path) as file:
-            own = [name for name in file.keys() if name.startswith(_MODEL)]  # noqa: SIM118  no mapping
+            names = list(file.keys())
+            own = [name for name in names if name.startswith(_MODEL)]
             return {name[len(_MODEL) :]: file.get_tensor(name) for name in own}
 
     @cached_property

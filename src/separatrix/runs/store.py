@@ -13,8 +13,8 @@ process leaves all of it or nothing, and its locks keep two processes apart. Wor
 they send their records to the process that asked.
 
 A record's status is "ok", "diverged" (NaN in training), "error" (its message says which) or
-"timeout". The first two are final, the others are tried again by the next run. Fold −1 stands for a
-model trained on all rows: it has no test rows, hence no tables, and `tidy` leaves it out.
+"timeout". The first two are final, the others are tried again by the next run. Fold −1 is a model
+trained on all rows: it has no test rows, hence no tables, and `tidy` leaves it out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 FILE = "records.sqlite"
 POLICIES = ("randomized", "deterministic")
-FINAL = ("ok", "diverged")
+FINAL = ("ok", "diverged")  # its repr is also how SQL writes such a list
 _VERSION = 2
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
@@ -64,8 +64,7 @@ class Record:
         run: all that decides the result.
         status: "ok", "diverged", "error" or "timeout".
         message: what went wrong.
-        soft, hard: tables N[y, z, u] of the randomised and the deterministic policy; None unless
-            "ok".
+        soft, hard: N[y, z, u] of the randomised and the deterministic policy; None unless "ok".
         auroc: of the posterior; the macro average for more than two labels.
         threshold: t* of the deterministic policy; NaN for argmax.
         seconds: training time of its stack, shared out over the stack's lanes.
@@ -136,12 +135,11 @@ class Store:
     def add(self, records: Sequence[Record]) -> None:
         """Write the records of one stack: all of them or none. A final record is never replaced."""
         rows = [_row(record) for record in records]
+        names = "status", "message", "shape", "soft", "hard", "auroc", "threshold", "seconds"
         sql = (
             f"INSERT INTO record VALUES ({', '.join('?' * 17)}) ON CONFLICT (key) DO UPDATE SET "
-            "status = excluded.status, message = excluded.message, shape = excluded.shape, soft = "
-            "excluded.soft, hard = excluded.hard, auroc = excluded.auroc, threshold = "
-            "excluded.threshold, seconds = excluded.seconds WHERE record.status NOT IN ('ok', "
-            "'diverged')"
+            f"{', '.join(f'{name} = excluded.{name}' for name in names)} "
+            f"WHERE record.status NOT IN {FINAL}"
         )
         with self._clear(), self._transaction():
             self._db.executemany(sql, rows)
@@ -149,13 +147,8 @@ class Store:
     def finished(self) -> set[str]:
         """Keys of the runs that need not run again."""
         with self._clear():
-            marks = ", ".join("?" * len(FINAL))
-            return {
-                key
-                for (key,) in self._db.execute(
-                    f"SELECT key FROM record WHERE status IN ({marks})", FINAL
-                )
-            }
+            found = self._db.execute(f"SELECT key FROM record WHERE status IN {FINAL}")
+            return {key for (key,) in found}
 
     def records(self) -> list[Record]:
         """Every record, in an order that does not depend on who finished first."""
@@ -168,41 +161,30 @@ class Store:
 
     def describe(self, name: str, about: Mapping[str, Any]) -> None:
         """Remember labels, groups and card of a dataset, as plain JSON."""
+        values = name, json.dumps(about)
         with self._clear(), self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO dataset VALUES (?, ?)", (name, json.dumps(about))
-            )
+            self._db.execute("INSERT OR REPLACE INTO dataset VALUES (?, ?)", values)
 
     def datasets(self) -> dict[str, dict[str, Any]]:
         """What `describe` was told, by dataset."""
         with self._clear():
-            return {
-                name: json.loads(about)
-                for name, about in self._db.execute("SELECT * FROM dataset ORDER BY name")
-            }
+            rows = self._db.execute("SELECT * FROM dataset ORDER BY name")
+            return {name: json.loads(about) for name, about in rows}
 
     def add_curve(self, curve: ReferenceCurve, key: str = "") -> None:
         """Write or replace a dataset's named curve; `key` says what it was computed from."""
         v, u = (np.ascontiguousarray(x, dtype=np.float64) for x in (curve.violation, curve.utility))
+        values = curve.dataset, curve.name, key, v.tobytes(), u.tobytes()
         with self._clear(), self._transaction():
-            self._db.execute(
-                "INSERT OR REPLACE INTO curve VALUES (?, ?, ?, ?, ?)",
-                (curve.dataset, curve.name, key, v.tobytes(), u.tobytes()),
-            )
+            self._db.execute("INSERT OR REPLACE INTO curve VALUES (?, ?, ?, ?, ?)", values)
 
     def curves(self, key: str | None = None) -> list[ReferenceCurve]:
         """The curves, by dataset and name; those with this key only, if given."""
         where, values = ("", ()) if key is None else ("WHERE key = ? ", (key,))
+        sql = f"SELECT dataset, name, violation, utility FROM curve {where}ORDER BY dataset, name"
         with self._clear():
-            rows = self._db.execute(
-                f"SELECT dataset, name, violation, utility FROM curve {where}ORDER BY dataset, "
-                "name",
-                values,
-            ).fetchall()
-        return [
-            ReferenceCurve(dataset, name, np.frombuffer(v), np.frombuffer(u))
-            for dataset, name, v, u in rows
-        ]
+            rows = self._db.execute(sql, values).fetchall()
+        return [ReferenceCurve(row[0], row[1], *map(np.frombuffer, row[2:])) for row in rows]
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -234,35 +216,26 @@ class Store:
 
 def _row(record: Record) -> tuple[Any, ...]:
     run = record.run
-    tables = [
-        None if t is None else np.ascontiguousarray(t, dtype=np.float64)
-        for t in (record.soft, record.hard)
-    ]
-    shape = () if tables[0] is None else tables[0].shape
+    shape = () if record.soft is None else record.soft.shape
+    blobs = (
+        None if table is None else np.ascontiguousarray(table, dtype=np.float64).tobytes()
+        for table in (record.soft, record.hard)
+    )
     return (
         *(run.key, *run.series, run.trade_off, run.fold, run.seed, run.to_json()),
-        *(record.status, record.message, json.dumps(shape)),
-        *(None if t is None else t.tobytes() for t in tables),
+        *(record.status, record.message, json.dumps(shape), *blobs),
         *(record.auroc, record.threshold, record.seconds),
     )
 
 
 def _record(
-    run: str,
-    status: str,
-    message: str,
-    shape: str,
-    soft: bytes | None,
-    hard: bytes | None,
-    auroc: float | None,
-    threshold: float | None,
-    seconds: float,
-) -> Record:
+    run: str, status: str, message: str, shape: str, soft: bytes | None, hard: bytes | None,
+    auroc: float | None, threshold: float | None, seconds: float,
+) -> Record:  # fmt: skip
     a, b = (
         None if blob is None else np.frombuffer(blob).reshape(json.loads(shape))
         for blob in (soft, hard)
     )
-    known = [
-        float("nan") if x is None else x for x in (auroc, threshold)
-    ]  # SQLite keeps NaN as NULL
-    return Record(RunKey.from_json(run), status, message, a, b, known[0], known[1], seconds)
+    # SQLite keeps NaN as NULL
+    area, cut = (float("nan") if x is None else x for x in (auroc, threshold))
+    return Record(RunKey.from_json(run), status, message, a, b, area, cut, seconds)

@@ -25,8 +25,7 @@ def tidy(records: Iterable[Record]) -> Columns:
         Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
         `fold`, `seed`, `policy` ("randomized", "deterministic"), `violation`, `utility`, `eo_gap`,
         `accuracy`, `auroc`, `threshold`, `train_seconds`, `status`, `message` and `counts`
-        (objects: the table N[y, z, u] of this policy, or None). The metrics are NaN unless the
-        status is "ok".
+        (objects: the table N[y, z, u], or None). The metrics are NaN unless the status is "ok".
     """
     rows = [(r, policy) for r in records if r.run.fold != ALL_ROWS for policy in POLICIES]
     names = ("dataset", "method", "inputs", "recipe", "trade_off", "fold", "seed")

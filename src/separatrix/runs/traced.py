@@ -107,11 +107,11 @@ class Traced:
         seed: int | None = None,
     ) -> tuple[SavedRun, int]:
         """The stack that holds a run, and its lane there."""
+        wanted = method, inputs, fold, trade_off
         for saved in self.results.saved:
             for lane, run in enumerate(saved.runs):
-                if (run.method, run.inputs, run.fold, run.trade_off) == (
-                    method, inputs, fold, trade_off,
-                ) and seed in (None, run.seed):  # fmt: skip
+                found = run.method, run.inputs, run.fold, run.trade_off
+                if found == wanted and seed in (None, run.seed):
                     return saved, lane
         raise InputError(
             f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,7 +68,7 @@ def work(stack: Stack, timeout: float | None = None) -> Answer:
 
 
 def split(stack: Stack, data: Data) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Training and test rows of a stack; every row trains, and none tests, where the fold is −1."""
+    """Training and test rows of a stack; with fold −1 every row trains and none tests."""
     if stack.fold == ALL_ROWS:
         return np.arange(len(data)), np.arange(0)
     fold = datasets.folds(data.y, data.z, stack.runs[0].folds, stack.runs[0].split_seed)
@@ -83,23 +82,15 @@ def _train(stack: Stack) -> Answer:
     sample = Sample(X, data.y, data.z, len(data.labels), len(data.groups))
     lanes = [Lane(run.trade_off, train, stack.seed) for run in stack.runs]
     started = time.perf_counter()
-    fitted = methods.fit(
-        stack.job.method,
-        sample,
-        lanes,
-        recipe=stack.job.made(),
-        use_sensitive=stack.job.inputs == "xz",
-    )
+    job, use_sensitive = stack.job, stack.job.inputs == "xz"
+    fitted = methods.fit(job.method, sample, lanes, recipe=job.made(), use_sensitive=use_sensitive)
     seconds = (time.perf_counter() - started) / len(lanes)
     shown = test if len(test) else train[:1]  # a method may refuse to predict no rows at all
     q = np.asarray(fitted.posteriors(X[shown], data.z[shown]))
-    lost = [
-        status != "ok" or not np.isfinite(lane).all()
-        for status, lane in zip(fitted.status, q, strict=True)
-    ]
-    lost_one = partial(Record, status="diverged", message="its posteriors are not finite")
-    records = [lost_one(run, seconds=seconds) for run in stack.runs]
-    good = np.flatnonzero(~np.array(lost))
+    lost = "diverged", "its posteriors are not finite"
+    records = [Record(run, *lost, seconds=seconds) for run in stack.runs]
+    lanes_of = zip(fitted.status, q, strict=True)
+    good = np.flatnonzero([status == "ok" and np.isfinite(one).all() for status, one in lanes_of])
     if len(good):
         weights = [run.trade_off if run.weight is None else run.weight for run in stack.runs]
         on_train, on_test = (data.y[train], data.z[train]), (data.y[test], data.z[test])
@@ -107,20 +98,15 @@ def _train(stack: Stack) -> Answer:
         if len(data.labels) == 2:
             q_train = fitted.posteriors(X[train], data.z[train])[good]
             cuts = thresholds(q_train, *on_train, len(data.groups), np.array(weights)[good])
-        ranking = _ranking(stack.job.method, fitted, X[shown], data.z[shown], good)
-        scores = (
-            evaluate(q[good], *on_test, len(data.groups), cuts, ranking)
-            if len(test)
-            else [None] * len(good)
-        )
+        ranking = _ranking(job.method, fitted, X[shown], data.z[shown], good)
+        scores: list[tuple[Any, Any, float]] = [(None, None, float("nan"))] * len(good)
+        if len(test):
+            scores = [*evaluate(q[good], *on_test, len(data.groups), cuts, ranking)]
         for i, cut, found in zip(good.tolist(), cuts.tolist(), scores, strict=True):
-            soft, hard, area = (None, None, float("nan")) if found is None else found
-            records[i] = Record(stack.runs[i], "ok", "", soft, hard, area, cut, seconds)
-    return Answer(
-        tuple(records),
-        fitted.arrays() if stack.job.keep else None,
-        q[:, : len(test)] if stack.job.keep else None,
-    )
+            records[i] = Record(stack.runs[i], "ok", "", *found, cut, seconds)
+    if not job.keep:
+        return Answer(tuple(records))
+    return Answer(tuple(records), fitted.arrays(), q[:, : len(test)])
 
 
 def _prepared(stack: Stack, data: Data, train: NDArray[np.intp]) -> NDArray[np.float32]:

@@ -11,24 +11,10 @@ __all__ = ["dataset_table", "method_table"]
 
 def dataset_table() -> str:
     """One line per dataset."""
-    rows = tuple(
-        (
-            row["name"],
-            row["rows"],
-            row["features"],
-            row["labels"],
-            row["groups"],
-            "yes" if row["available"] else "no",
-            row["where"],
-            row["licence"],
-        )
-        for row in datasets.listing()
-    )
-    return Table(
-        "Datasets",
-        ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence"),
-        rows,
-    ).text()
+    head = ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence")
+    names = "name", "rows", "features", "labels", "groups", "available", "where", "licence"
+    known = [row | {"available": "yes" if row["available"] else "no"} for row in datasets.listing()]
+    return Table("Datasets", head, tuple(tuple(row[n] for n in names) for row in known)).text()
 
 
 def method_table() -> str:
@@ -40,11 +26,8 @@ def method_table() -> str:
         except MissingExtraError as error:
             rows.append((name, "–", "–", "–", "–", str(error)))
             continue
-        takes = [
-            ("any" if able else "two")
-            for able in (method.supports.multiclass, method.supports.multigroup)
-        ]
+        able = method.supports.multiclass, method.supports.multigroup
+        takes = ["any" if one else "two" for one in able]
         rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
-    return Table(
-        "Methods", ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference"), tuple(rows)
-    ).text()
+    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
+    return Table("Methods", head, tuple(rows)).text()

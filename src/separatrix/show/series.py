@@ -11,14 +11,8 @@ from separatrix.errors import InputError, MissingExtraError
 from separatrix.runs.tidy import Columns, select
 
 __all__ = [
-    "MARKERS",
-    "REFERENCES",
-    "Series",
-    "batch_series",
-    "legend_names",
-    "main_series",
-    "series",
-]
+    "MARKERS", "REFERENCES", "Series", "batch_series", "legend_names", "main_series", "series",
+]  # fmt: skip
 
 MARKERS = "osD^vP<X>ph8"
 REFERENCES = ("erm", "uniform")  # single points rather than paths
@@ -65,11 +59,8 @@ class Series(NamedTuple):
         if "batch" in self.changes:
             return None if self.changes["batch"] == "None" else int(self.changes["batch"])
         known = _method(self.method)
-        return (
-            known.recipes[self.base].batch
-            if known is not None and self.base in known.recipes
-            else None
-        )
+        recipe = None if known is None else known.recipes.get(self.base)
+        return None if recipe is None else recipe.batch
 
     @property
     def name(self) -> str:
@@ -85,26 +76,23 @@ class Series(NamedTuple):
 def legend_names(series: Sequence[Series]) -> list[str]:
     """Names of some paths; where only the recipe differs, with what differs from the default.
 
-    >>> legend_names([Series("cmi", "xz", "default, epochs=2"), Series("cmi", "xz", "default, epochs=2, batch=64")])
+    >>> recipes = "default, epochs=2", "default, epochs=2, batch=64"
+    >>> legend_names([Series("cmi", "xz", recipe) for recipe in recipes])
     ['CMI', 'CMI, batch=64']
     """
     parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
     names = []
     for s, own in zip(series, parts, strict=True):
         alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
-        differs = (
-            part for part in own if part != "default" and not all(part in other for other in alike)
-        )
-        names.append(", ".join([s.name, *differs]))
+        shared = {"default"}.union(set.intersection(*alike))
+        names.append(", ".join([s.name, *(part for part in own if part not in shared)]))
     return names
 
 
 def series(columns: Columns) -> list[Series]:
     """Those that occur, references last."""
-    found = {
-        Series(*key)
-        for key in zip(*(columns[name].tolist() for name in Series._fields), strict=True)
-    }
+    fields = (columns[name].tolist() for name in Series._fields)
+    found = {Series(*key) for key in zip(*fields, strict=True)}
     return sorted(found, key=lambda s: (s.method in REFERENCES, s))
 
 
@@ -116,7 +104,7 @@ def main_series(columns: Columns, dataset: str) -> list[Series]:
 def batch_series(columns: Columns, dataset: str) -> list[Series]:
     """The largest set of paths that differ in the batch size alone, sorted by it, or none."""
     largest: list[Series] = max(_families(columns, dataset), key=len, default=[])
-    # of two of one size the plain one
+    # the plain one among paths with the same batch size
     sizes = {s.batch: s for s in sorted(largest, key=_plainness)}
     return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
 
@@ -138,8 +126,5 @@ def _plainness(series: Series) -> tuple[bool, int]:
 def _method(name: str) -> methods.Method | None:
     try:
         return methods.get(name)
-    except (
-        InputError,
-        MissingExtraError,
-    ):  # records of another version, or read where torch is not installed
+    except (InputError, MissingExtraError):  # of another version, or torch is not installed
         return None

@@ -25,7 +25,7 @@ from separatrix.errors import InputError
 from separatrix.io import whole_folder, working
 from separatrix.optimum.limits import limit
 from separatrix.runs.keys import ALL_ROWS
-from separatrix.runs.store import ReferenceCurve, Store
+from separatrix.runs.store import POLICIES, ReferenceCurve, Store
 from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
 from separatrix.show import figures, report, tables
@@ -61,13 +61,8 @@ class Frontier(Traced):
     @property
     def points(self) -> Any:
         """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, …"""
-        return tidy(
-            {
-                name: column.tolist()
-                for name, column in self.columns.items()
-                if name not in ("counts", "dataset")
-            }
-        )
+        shown = [name for name in self.columns if name not in ("counts", "dataset")]
+        return tidy({name: self.columns[name].tolist() for name in shown})
 
     def envelope(
         self, policy: str = "randomized", method: str | Sequence[str] | None = None
@@ -78,14 +73,13 @@ class Frontier(Traced):
             policy: "randomized" or "deterministic".
             method: only points of this method, or of these; by default of all.
         """
-        if policy not in (allowed := ("randomized", "deterministic")):
-            raise InputError(f"`policy` must be one of {', '.join(allowed)}, got {policy!r}.")
-        mean = select(
-            self.means, policy=policy, lost=0, **({} if method is None else {"method": method})
-        )
+        if policy not in POLICIES:
+            raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {policy!r}.")
+        named = {} if method is None else {"method": method}
+        mean = select(self.means, policy=policy, lost=0, **named)
         hull = concave_envelope(mean["violation"], mean["utility"])
-        named = (mean[name][hull.index] for name in ("method", "inputs", "trade_off"))
-        return FrontierEnvelope(hull.violation, hull.utility, hull.index, *named)
+        of_vertex = (mean[name][hull.index] for name in ("method", "inputs", "trade_off"))
+        return FrontierEnvelope(hull.violation, hull.utility, hull.index, *of_vertex)
 
     def model(
         self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
@@ -104,26 +98,23 @@ class Frontier(Traced):
         option: str | None = None,
         method: str | Sequence[str] | None = None,
     ) -> OperatingPoint:
-        """One operating point within the budgets; `print(point)` shows all options.
+        """One operating point within the budgets.
+
+        `point.predictor` is what to ship, and `print(point)` shows all options.
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.
             maximize: "utility", "auroc", "accuracy", or a function of tables (folds, y, z, u).
-            confidence: None for fold means; otherwise the probability that the chosen point keeps
-                its budgets.
+            confidence: None for fold means; else the probability that the choice keeps budgets.
             rule: "sequence" or "holm", with a confidence.
-            option: "deterministic", "single" or "mixture" if only that will do.
+            option: only "deterministic", "single" or "mixture".
             method: only points of this method, or of these.
         """
         chosen = choosing.select(
-            candidates_of(self, method, certified=confidence is not None),
-            max_violation=max_violation,
-            max_eo_gap=max_eo_gap,
-            maximize=maximize,
-            confidence=confidence,
-            rule=rule,
+            candidates_of(self, method, certified=confidence is not None), maximize=maximize,
+            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, rule=rule,
             option=option,
-        )
+        )  # fmt: skip
         return OperatingPoint(chosen, partial(predictor_of, self, chosen))
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -162,9 +153,7 @@ class Frontier(Traced):
         runs = select(self.columns, method="erm", inputs="xz")
         if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
             return None
-        y, z = (
-            Coded(self.rows[name], own) for name, own in (("y", self.labels), ("z", self.groups))
-        )
+        y, z = Coded(self.rows["y"], self.labels), Coded(self.rows["z"], self.groups)
         q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
         q /= q.sum(1, keepdims=True)
         return Audit.of(count_posteriors(y, q, sensitive_features=z, labels=self.labels))
@@ -172,13 +161,9 @@ class Frontier(Traced):
     def add_limit(self) -> None:
         """The limit of post-processing ERM's held-out posteriors, once."""
         if self.limit is None:
+            y, z, q = self.rows["y"], self.rows["z"], self.held_out("erm", 0.0)
             with working("Limit of post-processing"):
-                found = limit(
-                    self.rows["y"],
-                    self.held_out("erm", 0.0),
-                    sensitive_features=self.rows["z"],
-                    points=200,
-                )
+                found = limit(y, q, sensitive_features=z, points=200)
             curve = ReferenceCurve(self.name, "limit", found.violation, found.utility)
             with Store(self.folder) as store:
                 store.add_curve(curve, self.manifest["fingerprint"])

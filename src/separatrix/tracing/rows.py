@@ -40,9 +40,8 @@ def _matrix_data(X: NDArray[Any], labels: Any, groups: Mapping[str, Any]) -> Dat
     check_lengths(few)
     coded = datasets.from_frame(few, target="(target)", sensitive=list(groups), name="data")
     names = tuple(f"x{i}" for i in range(X.shape[1]))
-    return Data(
-        coded.y, coded.z, coded.labels, coded.groups, coded.card, matrix=X, matrix_names=names
-    )
+    rows = coded.y, coded.z, coded.labels, coded.groups, coded.card
+    return Data(*rows, matrix=X, matrix_names=names)
 
 
 def _one_column(y: Any) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
 from separatrix.io import write_whole
+from separatrix.runs.store import POLICIES
 from separatrix.show import tables
 from separatrix.tracing.frontier import Frontier
 
@@ -28,15 +29,12 @@ def describe(data: Data, name: str) -> Iterator[str]:
 def write_tables(frontier: Frontier) -> Iterator[str]:
     """Write frontier.csv, the figure and the page of a frontier; gives the tables to print."""
     out, columns, name = frontier.folder, frontier.columns, frontier.name
-    both = [tables.paths(columns, name, policy) for policy in ("randomized", "deterministic")]
-    rows = tuple(
-        (policy, *row)
-        for policy, table in zip(("randomized", "deterministic"), both, strict=True)
-        for row in table.rows
-    )
-    write_whole(out / "frontier.csv", tables.Table("", ("Policy", *both[0].head), rows).csv())
+    both = {policy: tables.paths(columns, name, policy) for policy in POLICIES}
+    rows = tuple((policy, *row) for policy, table in both.items() for row in table.rows)
+    first = both[POLICIES[0]]
+    write_whole(out / "frontier.csv", tables.Table("", ("Policy", *first.head), rows).csv())
     page = frontier.report(out / "report.html")
-    yield both[0].text()
+    yield first.text()
     yield tables.envelopes(columns, name, limit=frontier.limit).text()
     lost = int((columns["status"] != "ok").sum()) // 2
     if lost:

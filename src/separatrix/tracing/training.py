@@ -41,8 +41,7 @@ def trace(
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
-            numeric array. Text is one-hot, numbers are scaled with the statistics of the training
-            rows.
+            numeric array. Text is one-hot, numbers are scaled by the training rows' statistics.
         y: labels, two or more.
         sensitive_features: groups; several columns make their intersection. A column of X of the
             same name is left out of X.
@@ -50,9 +49,8 @@ def trace(
         trade_offs: λ; by default the method's own grid.
         cv: folds, stratified on (label, group).
         random_state: seed of the folds and of the networks.
-        references: also trace `postprocessing` (the post-processing of ERM, which costs next to
-            nothing), ERM with and without the group as an input, and the exact limit of
-            post-processing.
+        references: also trace `postprocessing` (of ERM, at little cost), ERM with and without the
+            group as an input, and the exact limit of post-processing.
         n_jobs: processes; −1 for all cores.
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
@@ -62,16 +60,10 @@ def trace(
         The frontier.
     """
     return trace_data(
-        as_data(X, y, sensitive_features),
-        name="data",
-        method=method,
-        trade_offs=trade_offs,
-        cv=cv,
-        random_state=random_state,
-        references=references,
-        out=out,
+        as_data(X, y, sensitive_features), name="data", method=method, trade_offs=trade_offs,
+        cv=cv, random_state=random_state, references=references, out=out,
         execution=Execution(n_jobs=n_jobs, progress=progress),
-    )
+    )  # fmt: skip
 
 
 def trace_data(
@@ -92,9 +84,8 @@ def trace_data(
         raise InputError("`method` is empty: pass at least one name, such as 'cmi'.")
     source = Source(name, data=data)
     todo = _jobs(wanted, trade_offs, references)
-    stacks = grid(
-        [source], todo, folds=cv, seeds=(random_state,), split_seed=random_state, final=True
-    )
+    seeds = (random_state,)
+    stacks = grid([source], todo, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     missing = [m for m in wanted if m not in {stack.job.method for stack in stacks}]
     if missing:
         raise InputError(
@@ -130,7 +121,7 @@ def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, references:
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
-    """A frontier without a single point of what was asked for is no frontier."""
+    """Refuse a frontier in which a method that was asked for has no point."""
     with Store(folder) as store:
         records = store.records()
     for name in wanted:
