@@ -2,7 +2,7 @@ r"""Linear objectives under an equalized-odds budget for more than two labels: c
 
 Notation as in `duals`: a rule q has the table N[y,z,u] and the rates R[y,z,u] = N[y,z,u] / P(y,z).
 Total variation between two groups is a maximum of linear functions of the rates,
-:math:`TV_{yzz'} = \sum_u (R_{yzu} - R_{yz'u})_+`. With prices μ ≥ 0 on these differences, every rule
+:math:`TV_{yzz'} = \sum_u (R_{yzu} - R_{yz'u})_+`. With prices μ ≥ 0 on the differences, every rule
 within the budget ε gains at most
 
 .. math:: \sum_i w_i \max_u \sum_y p_{iy} W[y,z_i,u] + λε, \quad

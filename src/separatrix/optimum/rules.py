@@ -167,7 +167,8 @@ class HardMixture:
         codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
         if p.shape[1] != self.columns.shape[3]:
             raise InputError(
-                f"`scores` has {p.shape[1]} columns, the rule was fitted on {self.columns.shape[3]}."
+                f"`scores` has {p.shape[1]} columns, the rule was fitted on "
+                f"{self.columns.shape[3]}."
             )
         q = np.zeros((len(p), self.columns.shape[2]))
         for k in range(len(self.groups)):
