@@ -84,7 +84,7 @@ function showRates() {
   let empty = 0;
   d().labels.forEach((label, y) => d().groups.forEach((group, g) => {
     const n = d().about.cells[y][g];
-    if (!n) { empty += 1; return; } // "What is not estimable" names them
+    if (!n) { empty += 1; return; } // the notes name them
     const show = (p) => {
       const rate = p && mix(p, (q) => (q.rates ? q.rates[y][g] : null));
       const own = p && (p.a.cells || p.b.cells); // a point that lost a fold was measured on fewer rows
