@@ -20,10 +20,10 @@ demo: setup  ## the main job on the embedded Adult data: trace, report, select; 
 	$(BIN)/python examples/demo.py
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m 'not spark'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not spark'
 
 test-fast: setup  ## what a minute can check
-	$(BIN)/python -m pytest -n 2 -q -m 'not slow and not spark and not browser'
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not slow and not spark and not browser'
 
 fuzz: setup  ## the property tests with fresh random examples, 1,000 each where a test sets no number
 	SEPARATRIX_PROFILE=fuzz $(BIN)/python -m pytest -n 2 -q -m hypothesis

@@ -15,6 +15,8 @@ import separatrix as sx
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, parse_cost
 
+pytestmark = pytest.mark.slow
+
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [

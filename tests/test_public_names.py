@@ -72,6 +72,7 @@ def test_unknown_names_raise_attribute_error():
         _ = sx.fairness
 
 
+@pytest.mark.slow
 def test_core_import_is_light():
     """Neither torch nor pandas nor matplotlib, not even for a whole audit."""
     code = (

@@ -252,8 +252,9 @@ def finite(value):
     return not isinstance(value, float) or np.isfinite(value)
 
 
+@pytest.mark.slow
 @given(column, column, column, st.one_of(st.none(), column))
-@settings(max_examples=1_200)
+@settings(max_examples=500)
 def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
     """Never a traceback from inside numpy, never NaN in a result."""
     try:
@@ -271,6 +272,7 @@ def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
     assert str(a)
 
 
+@pytest.mark.slow
 @given(
     st.integers(2, 40),
     st.integers(2, 4),
@@ -279,7 +281,7 @@ def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=600)
+@settings(max_examples=400)
 def test_fuzz_valid_rows_always_give_finite_numbers(n, labels, groups, seed, soft, weighted):
     rng = np.random.default_rng(seed)
     y, z = rng.integers(0, labels, n), rng.integers(0, groups, n)

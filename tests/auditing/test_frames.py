@@ -171,6 +171,7 @@ def test_what_is_not_a_frame_is_refused():
         sx.audit_frame([1, 2], y="y", z="z", pred="u")
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=250)
 def test_fuzz_frames_give_an_audit_or_one_sentence(data):

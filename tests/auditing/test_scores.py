@@ -111,6 +111,7 @@ def test_every_engine_counts_what_the_arrays_count(frame, engine, weight):
     assert not binned.exact
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_a_frame_gives_the_audit_of_its_arrays(frame, weight):
     a = audit_score(
@@ -131,6 +132,7 @@ def test_the_audit_of_a_histogram_is_near_that_of_the_scores(frame, of_arrays):
     assert b.gap_upper >= of_arrays.gap_upper - 1e-12
 
 
+@pytest.mark.slow
 def test_scores_that_are_no_probabilities_are_counted_between_their_ends(frame):
     logit = np.log(frame["p"] / (1 - frame["p"]))
     table = count_score_frame(frame.assign(p=logit), y="y", z="sex", score="p", in_memory=0)
@@ -171,6 +173,7 @@ def test_html_escapes_names_and_draws_a_curve_per_group(frame):
     assert not re.search(r"\bnan\b|None", html)
 
 
+@pytest.mark.slow
 def test_the_picture_draws_every_groups_curve(of_arrays):
     ax = of_arrays.plot()
     names = [text.get_text() for text in ax.get_legend().get_texts()]

@@ -21,6 +21,7 @@ def by_loop(y, z, u, w, table):
     return out
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 60),
     st.integers(1, 5),
@@ -61,6 +62,7 @@ def test_every_width_of_code_counts_the_same(shape, dtype):
     np.testing.assert_array_equal(table.counts, expected[:, list(table.groups)])
 
 
+@pytest.mark.slow
 @given(st.integers(2, 40), st.integers(1, 4), st.integers(2, 4), st.integers(0, 2**32 - 1))
 def test_soft_counts_equal_a_plain_loop(n, groups, k, seed):
     rng = np.random.default_rng(seed)
@@ -93,6 +95,7 @@ def test_the_axes_of_soft_counts_are_as_long_as_the_codes():
     assert soft_counts(["a", "b", "c"], q, sensitive_features=["x", "y", "y"]).shape == (3, 2, 3)
 
 
+@pytest.mark.slow
 @given(st.integers(4, 60), st.integers(0, 2**32 - 1), st.booleans())
 def test_tables_of_chunks_add_to_the_table_of_all_rows(n, seed, soft):
     """Chunks may miss labels and groups; the sum has the union of the axes."""

@@ -104,6 +104,7 @@ def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
     np.testing.assert_array_equal(data.cells, table.counts.sum(2))
 
 
+@pytest.mark.slow
 def test_the_limit_of_a_file_is_that_of_its_columns(reader, tmp_path):
     frame = rows(tmp_path)
     asked = ["--y", "y", "--z", "sex", "--z", "old", "--score", "p"]

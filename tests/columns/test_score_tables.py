@@ -39,6 +39,7 @@ def decided(s, y, z, w, threshold):
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", CASES)
 def test_the_largest_gap_is_that_of_brute_force_over_all_thresholds(rows, monkeypatch):
     s, y, z, w = rows

@@ -53,6 +53,7 @@ def test_audit_and_monitor(form):
     np.testing.assert_array_equal(monitor.table.counts, 5 * a.table.counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_limit(form):
     z = FORMS[form]
@@ -89,6 +90,7 @@ def test_the_estimators(tmp_path):
     assert sx.load(saved).groups == GROUPS
 
 
+@pytest.mark.slow
 def test_trace_select_and_predict(tmp_path):
     pytest.importorskip("torch")
     known = as_data(X, Y, FRAME)

@@ -18,6 +18,7 @@ def one_by_one(columns, shape, weight=1.0):
     return out
 
 
+@pytest.mark.slow
 @given(
     st.integers(1, 300),
     st.tuples(*[st.integers(1, 6)] * 3),

@@ -32,6 +32,7 @@ def _finite(v: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~(np.isnan(v) | np.isnan(u)))
 
 
+@pytest.mark.slow
 @given(points)
 def test_pareto_set_is_what_no_point_beats(vu: tuple[np.ndarray, np.ndarray]) -> None:
     v, u = vu
@@ -47,6 +48,7 @@ def test_pareto_set_is_what_no_point_beats(vu: tuple[np.ndarray, np.ndarray]) ->
         assert (i in kept) == (not beaten and not twin)
 
 
+@pytest.mark.slow
 @given(points, st.floats(0.0, 1.0))
 def test_envelope_is_the_best_mixture_of_two_points(
     vu: tuple[np.ndarray, np.ndarray], level: float

@@ -92,6 +92,7 @@ def test_relabelling_changes_nothing(table, seed):
         assert quantity(shuffled) == pytest.approx(float(quantity(table)), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(count_tables(), seeds, st.integers(1, 3))
 @settings(max_examples=300)
 def test_cmi_bounds_every_centred_auditor(table, seed, dimension):
@@ -118,6 +119,7 @@ def test_cmi_bounds_every_centred_auditor(table, seed, dimension):
     )
 
 
+@pytest.mark.slow
 @given(count_tables(), seeds)
 @settings(max_examples=300)
 def test_mutual_information_bounds_every_covariance(table, seed):
@@ -180,6 +182,7 @@ def test_utility_agrees_with_scikit_learn():
     assert info.mutual_information(table) == pytest.approx(mutual_info_score(y, u), abs=1e-12)
 
 
+@pytest.mark.slow
 @given(count_tables(), st.integers(1, 3), st.integers(1, 2))
 def test_a_stack_of_tables_is_one_call(table, a, b):
     rng = np.random.default_rng(0)

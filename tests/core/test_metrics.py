@@ -39,6 +39,7 @@ def test_a_metric_is_either_a_budget_or_an_objective():
     assert not set(budgets()) & set(objectives())
 
 
+@pytest.mark.slow
 def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     balanced, results_folder, tmp_path
 ):
@@ -64,6 +65,7 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     assert ax.get_ylabel() == "balanced accuracy"
 
 
+@pytest.mark.slow
 def test_a_new_metric_is_an_objective_of_the_command_line():
     code = (
         "from separatrix.core.metrics import METRICS, Metric;"

@@ -103,6 +103,7 @@ def census(own_data: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_papers_small_regime(data_folder: str) -> None:
     data = datasets.load("acs_occupation")
     assert data.X.shape == (2_576, 55)
@@ -116,6 +117,7 @@ def test_the_papers_small_regime(data_folder: str) -> None:
         datasets.load("acs_occupation", n=44)
 
 
+@pytest.mark.slow
 def test_the_small_sample_is_drawn_from_the_large_one(data_folder: str) -> None:
     small, large = datasets.load("acs_occupation"), datasets.load("acs_occupation_large")
     rows = Counter(_keys(large))
@@ -133,6 +135,7 @@ def _keys(data: datasets.Data) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_full_size(data_folder: str) -> None:
     data = datasets.load("acs_occupation_large")
     assert data.X.shape == (251_208, 55)

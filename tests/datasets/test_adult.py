@@ -13,6 +13,7 @@ from separatrix import datasets
 from separatrix.datasets import adult
 
 
+@pytest.mark.slow
 def test_the_papers_features() -> None:
     data = datasets.load("adult", features="paper")
     assert data.X.shape == (32_561, 16)
@@ -37,6 +38,7 @@ def test_the_papers_features_against_the_text() -> None:
         assert (data.labels[data.y[row]], data.groups[data.z[row]]) == (fields[14], fields[9])
 
 
+@pytest.mark.slow
 def test_all_features_against_pandas() -> None:
     pandas = pytest.importorskip("pandas")
     data = datasets.load("adult", features="full")

@@ -8,6 +8,7 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from separatrix import datasets
 from separatrix.datasets import bank
@@ -21,6 +22,7 @@ def test_counts() -> None:
     assert sum("=" not in name for name in data.features) == 7
 
 
+@pytest.mark.slow
 def test_against_the_text() -> None:
     data = datasets.load("bank")
     lines = datasets._files.read(bank._FILE).content.decode().splitlines()
@@ -39,6 +41,7 @@ def test_against_the_text() -> None:
     assert data.z.tolist() == [row["marital"] == "married" for row in rows]
 
 
+@pytest.mark.slow
 def test_marital_status_can_be_left_out() -> None:
     data = datasets.load("bank", marital=False)
     assert data.X.shape == (45_211, 48)

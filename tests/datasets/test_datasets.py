@@ -56,6 +56,7 @@ def test_names_imports_no_dataset_and_no_heavy_library() -> None:
     assert done.stdout.strip() == "[] []"
 
 
+@pytest.mark.slow
 def test_embedded_data_need_no_dataframe_library() -> None:
     code = (
         "import sys\n"
@@ -90,6 +91,7 @@ def test_every_label_and_group_occurs(loaded: datasets.Data) -> None:
     assert list(loaded.group_sizes.values()) == np.bincount(loaded.z).tolist()
 
 
+@pytest.mark.slow
 def test_loading_again_gives_the_same(loaded: datasets.Data, options: dict[str, Any]) -> None:
     again = datasets.load(**options)
     assert np.array_equal(again.X, loaded.X)
@@ -110,6 +112,7 @@ def test_the_card_is_complete_and_plain(loaded: datasets.Data) -> None:
     assert all(len(digest) == 64 for digest in card["read_from"].values())
 
 
+@pytest.mark.slow
 def test_statistics_are_of_the_training_rows_only(loaded: datasets.Data) -> None:
     """Whatever stands in the other rows, the preprocessing of a fold is the same."""
     train = datasets.folds(loaded.y, loaded.z) != 0

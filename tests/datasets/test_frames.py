@@ -321,7 +321,7 @@ def test_an_unknown_group_is_an_error() -> None:
     assert grouping is not None
     with pytest.raises(InputError, match=r"`sex` holds 'x', which is not one of 'f', 'm'"):
         grouping.codes({"sex": ["f", "x"]})
-    with pytest.raises(InputError, match=r"`sex` has 1 missing value .row 1\."):
+    with pytest.raises(InputError, match=r"`sex` has 1 missing value .row 1.\."):
         grouping.codes({"sex": ["f", None]})
 
 

@@ -29,6 +29,7 @@ def laws() -> st.SearchStrategy[np.ndarray]:
     return law()
 
 
+@pytest.mark.slow
 @given(laws())
 def test_a_given_law_comes_back_with_exact_posteriors(p: np.ndarray) -> None:
     data = datasets.load("synthetic", law=p, n=50)

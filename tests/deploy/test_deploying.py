@@ -15,6 +15,8 @@ from people import people
 from separatrix.cli import main
 from separatrix.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 

@@ -38,6 +38,7 @@ def folder(mixture, tmp_path):
     return tmp_path / "model"
 
 
+@pytest.mark.slow
 def test_the_same_predictor_comes_back(mixture, folder):
     again, rows = sx.load(folder), people(400, seed=20)
     np.testing.assert_array_equal(again.branch_proba(rows), mixture.branch_proba(rows))
@@ -64,6 +65,7 @@ def test_the_manifest_names_what_a_reader_needs(folder):
     assert [p["weight"] for p in manifest["components"]] == [0.3, 0.7]
 
 
+@pytest.mark.slow
 def test_loading_needs_no_torch(folder, tmp_path):
     code = (
         "import sys; sys.modules['torch'] = None; import separatrix as sx;"
@@ -131,6 +133,7 @@ def test_a_newer_format_is_refused(folder):
         sx.load(folder)
 
 
+@pytest.mark.slow
 def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bomb = pickle.dumps(Bomb())
@@ -179,6 +182,7 @@ def test_a_manifest_that_makes_no_sense_is_one_sentence(folder, change):
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_scikit_learn_base_goes_through_skops(mixture, tmp_path, monkeypatch):
     rows = people(500, seed=21)
     matrix = mixture.matrix(rows)

@@ -22,6 +22,7 @@ pytest.importorskip("skops")
 TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("labels", "ensemble"), [(2, 1), (3, 1), (2, 2)])
 def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels, ensemble):
     rows = pd.DataFrame(people(1_200, seed=60))
@@ -50,6 +51,7 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
     assert "Post-processing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
     rows = pd.DataFrame(people(600, seed=61))[["job", "sex", "age", "pay"]]
     X, y, z = rows[["job", "sex", "age"]], rows["pay"], rows["sex"]

@@ -21,6 +21,8 @@ import separatrix as sx
 from separatrix import SeparationClassifier
 from separatrix.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 SMALL = {"hidden": (8,), "epochs": 60, "min_steps": 0, "batch": None, "learning_rate": 0.03}

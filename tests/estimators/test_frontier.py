@@ -181,6 +181,7 @@ def test_labels_and_groups_keep_their_names_and_several_columns_are_joined():
     assert 0.5 < model.score(frame, names, sensitive_features=groups) < 1.0
 
 
+@pytest.mark.slow
 def test_three_labels_keep_the_budget_on_the_rows_and_the_default_margin_asks_for_less():
     X, y, z = people(1_000, labels=3)
     p = LogisticRegression().fit(X, y).predict_proba(X)

@@ -31,6 +31,7 @@ def violation(q, y, z):
     return float(conditional_mutual_information(table))
 
 
+@pytest.mark.slow
 def test_unseen_rows_are_separated_and_the_raw_score_is_not():
     X, y, z = sample(6000, 0)
     new, label, group = sample(60_000, 1)
@@ -45,6 +46,7 @@ def test_unseen_rows_are_separated_and_the_raw_score_is_not():
     assert roc_auc_score(label, drawn) == pytest.approx(model.score_.auroc, abs=0.015)
 
 
+@pytest.mark.slow
 def test_one_kernel_and_drawn_members_keep_separation_best():
     """Own kernels see a fifth of the rows; the mean of the members has another law."""
     found = []

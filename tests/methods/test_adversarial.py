@@ -11,6 +11,7 @@ from separatrix import methods
 from separatrix.methods import Lane
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3)], ids=str)
 def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(sizes):
     reached = reach("adversarial", leaking(3000, *sizes), [0.0, 30.0])
@@ -19,6 +20,7 @@ def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(size
     assert reached.u[1] > 0.25 * reached.u[0]
 
 
+@pytest.mark.slow
 def test_a_fresh_discriminator_falls_to_chance_on_h():
     sample = leaking()
     networks = methods.fit(
@@ -38,6 +40,7 @@ def test_a_fresh_discriminator_falls_to_chance_on_h():
     assert accuracy[1] < 0.6
 
 
+@pytest.mark.slow
 def test_it_pays_for_independence_where_separation_is_free():
     """X ⟂ Z | Y, so ERM on X is separated already; hiding Z in h hides Y. `fr_train` has nothing to
     hide.

@@ -53,12 +53,14 @@ def test_a_strong_trade_off_removes_the_violation_and_keeps_the_ranking(n_labels
     assert v[2] < 0.01 * v[0]
 
 
+@pytest.mark.slow
 def test_the_path_is_monotone():
     v, u, _ = plane(leaking(), "cmi", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8])
     assert (np.diff(v) < 1e-3).all()
     assert (np.diff(u) < 5e-3).all()
 
 
+@pytest.mark.slow
 def test_the_sensitive_feature_is_used_only_when_asked():
     sample = leaking()
     fitted = methods.fit("cmi", sample, [Lane(0.1)], recipe=RECIPE, use_sensitive=False)

@@ -60,6 +60,7 @@ def test_the_look_is_read_without_importing_and_equals_the_constant(name):
     assert methods.style(name) == (method.label, method.colour)
 
 
+@pytest.mark.slow
 def test_finite_posteriors_that_sum_to_one(name):
     method = methods.get(name)
     for sample in problems(method):
@@ -74,6 +75,7 @@ def test_finite_posteriors_that_sum_to_one(name):
                 np.testing.assert_allclose(lane.sum(-1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_same_seed_same_output_and_inputs_untouched(name):
     method, sample = methods.get(name), people()
     before = sample.X.copy(), sample.y.copy(), sample.z.copy()
@@ -86,6 +88,7 @@ def test_same_seed_same_output_and_inputs_untouched(name):
         np.testing.assert_array_equal(array, copy)
 
 
+@pytest.mark.slow
 def test_relabelling_the_groups_changes_only_their_labels(name):
     method = methods.get(name)
     sample = people(n_groups=3) if method.supports.multigroup else people()

@@ -22,6 +22,7 @@ def gaussian(n=4_000, seed=0) -> tuple[Sample, np.ndarray]:
     return Sample(X, y, z), 1 / (1 + np.exp(-X.sum(1)))
 
 
+@pytest.mark.slow
 def test_it_finds_the_posterior():
     (sample, _), (fresh, truth) = gaussian(), gaussian(seed=1)
     q = methods.fit("erm", sample, [Lane(0.0)], recipe=RECIPE).posteriors(fresh.X, fresh.z)

@@ -28,6 +28,7 @@ def fitted(sample: Sample) -> Mixture:
     return methods.fit("exponentiated_gradient", sample, lanes, recipe=RECIPE, use_sensitive=False)
 
 
+@pytest.mark.slow
 def test_the_constraint_holds_on_the_training_rows(sample, fitted):
     """|P(U=1 | y, z) − P(U=1 | y)| ≤ ε, up to the gap at which fairlearn stops (below one over the
     root of n here).
@@ -43,6 +44,7 @@ def test_the_constraint_holds_on_the_training_rows(sample, fitted):
         assert np.abs(rates - overall[:, None]).max() <= epsilon + 1 / np.sqrt(len(sample))
 
 
+@pytest.mark.slow
 def test_a_larger_epsilon_is_more_accurate(sample, fitted):
     right = fitted.posteriors(sample.X, sample.z)[:, np.arange(len(sample)), sample.y].mean(1)
     assert right[1] > right[0]
@@ -57,6 +59,7 @@ def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
         np.testing.assert_allclose(q[lane, :, 1], fitted.weight[mine] @ decisions, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_lanes_played_side_by_side_end_where_they_end_alone(sample, fitted):
     alone = methods.fit(
         "exponentiated_gradient", sample, [Lane(EPSILONS[1])], recipe=RECIPE, use_sensitive=False

@@ -9,6 +9,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from laws import leaking, reach
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3)], ids=str)
 def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(sizes):
     reached = reach("fr_train", leaking(3000, *sizes), [0.0, 10.0])
@@ -17,6 +18,7 @@ def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(size
     assert reached.u[1] > 0.25 * reached.u[0]
 
 
+@pytest.mark.slow
 def test_a_fresh_discriminator_falls_to_chance_on_posterior_and_label():
     sample = leaking()
     reached = reach("fr_train", sample, [0.0, 10.0])

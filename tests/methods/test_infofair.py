@@ -74,6 +74,7 @@ def test_without_a_valid_pair_the_term_is_zero_and_so_is_its_derivative():
         assert gradient.isfinite().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3)], ids=str)
 def test_a_strong_penalty_cuts_the_violation_by_four_fifths_and_keeps_utility(sizes):
     reached = reach("infofair", leaking(2000, *sizes), [0.0, 0.8])

@@ -35,6 +35,7 @@ def measure(name: str, trade_offs: list[float]):
     return conditional_mutual_information(table), mutual_information(table), auroc(q, fresh.y), q
 
 
+@pytest.mark.slow
 def test_it_gets_more_information_through_at_a_smaller_violation():
     v, u, _, _ = measure("mi_objective", [0.4, 0.6])
     v_cmi, u_cmi, _, _ = measure("cmi", [0.2])
@@ -51,6 +52,7 @@ def test_labels_are_not_swapped():
     assert (auroc(fitted.posteriors(fresh.X, fresh.z), fresh.y) > 0.7).all()
 
 
+@pytest.mark.slow
 def test_logits_stay_within_bounds():
     sample = leaking(1_500)
     fitted = methods.fit("mi_objective", sample, [Lane(0.0)], recipe=replace(RECIPE, epochs=60))

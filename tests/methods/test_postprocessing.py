@@ -42,6 +42,7 @@ def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:
         fitted.posteriors(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [2, 3])
 def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int) -> None:
     pytest.importorskip("torch")

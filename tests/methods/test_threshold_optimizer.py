@@ -62,6 +62,7 @@ def test_error_rates_are_equal_on_the_held_out_rows():
     assert rates[1, 0] > rates[0, 0] + 0.2
 
 
+@pytest.mark.slow
 def test_it_cuts_the_violation_of_erm_by_four_fifths():
     sample = leaking()
     assert reach("threshold_optimizer", sample, [0.0]).v[0] < 0.2 * reach("erm", sample, [0.0]).v[0]

@@ -72,6 +72,7 @@ def test_update_equals_algorithm_1(way, trade_off, ny, nz):
     assert (ours - expected).norm() <= 1e-5 * expected.norm()
 
 
+@pytest.mark.slow
 def test_both_ways_to_the_norms_give_the_same_update():
     x, y, z = data()
     body, head = network()
@@ -114,6 +115,7 @@ def test_without_normalisation_it_is_the_plain_sum():
     assert criterion.last.cmi == pytest.approx(sx.nn.soft_cmi(logits, y, z, 2, 3).item(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_mi_utility_raises_the_information():
     x, y, z = data(n=400)
     body, head = network()
@@ -146,6 +148,7 @@ def test_sample_weight_is_repetition():
     )
 
 
+@pytest.mark.slow
 def test_running_counts_estimate_the_population_gradient():
     """With batches of 8 and 6 cells the running table is closer to the large sample's table than a
     batch is.

@@ -45,6 +45,7 @@ def naive_cmi(logits, y, z, weight=None) -> float:
     return total
 
 
+@pytest.mark.slow
 @given(batches())
 def test_value_equals_the_loop_of_the_paper(batch):
     logits, y, z, ny, nz, weight = batch

@@ -86,6 +86,7 @@ def test_ramps_of_scaled_columns_are_ramps_of_the_columns(column):
     )  # x ≈ 8 in single precision over the least width, 3e-3
 
 
+@pytest.mark.slow
 def test_networks_learn_the_jump_that_plain_ones_miss(sample):
     long = replace(RECIPE, epochs=20)
     policies = {

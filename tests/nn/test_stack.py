@@ -83,6 +83,7 @@ def alone(sample: Sample, lane: Lane, recipe: Recipe, use_sensitive: bool = True
         return torch.softmax(head(body(X)), 1).numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binned", [False, True])
 @pytest.mark.parametrize("change", [{}, {"cosine": True, "running": 0.9}])
 def test_each_lane_equals_the_same_network_trained_alone_in_plain_pytorch(binned, change):
@@ -230,6 +231,7 @@ def test_sample_weights_are_repetition():
     np.testing.assert_allclose(*q, atol=1e-4)  # Adam's ε sees the scale of the weights
 
 
+@pytest.mark.slow
 def test_early_stopping_keeps_the_best_weights_of_each_lane():
     rng = np.random.default_rng(0)
     noise = Sample(rng.normal(size=(300, 20)), rng.integers(0, 2, 300), rng.integers(0, 2, 300))

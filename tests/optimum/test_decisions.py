@@ -114,6 +114,7 @@ def convex_programme(law: np.ndarray, maximize, level: float) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maximize", LINEAR, ids=str)
 @pytest.mark.parametrize(("seed", "groups"), [(1, 2), (2, 3)])
 def test_linear_objectives_under_a_violation_equal_a_general_convex_solver(seed, groups, maximize):
@@ -128,6 +129,7 @@ def test_linear_objectives_under_a_violation_equal_a_general_convex_solver(seed,
         assert best.values[j] == pytest.approx(other, abs=1e-4)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10_000), groups=st.integers(2, 6), empty=st.booleans(),
@@ -145,6 +147,7 @@ def test_the_dual_of_a_linear_objective_under_a_violation_is_tight(seed, groups,
     assert (rates_violation(best.rates, mass) <= levels + 1e-12).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), groups=st.integers(2, 4), budget=st.sampled_from(GAPS))
 def test_utility_under_a_gap_budget_is_certified_and_no_random_rule_beats_it(seed, groups, budget):

@@ -27,6 +27,7 @@ def table_of(q: np.ndarray, p: np.ndarray, z: np.ndarray, w: np.ndarray) -> np.n
     return np.einsum("n,ny,nz,nu->yzu", w, p, np.eye(z.max() + 1)[z], q)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
     """Against gradient ascent over all kernels q(u | atom), penalised, from several starts."""
@@ -51,6 +52,7 @@ def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
         assert -found.fun <= best.value + 2e-3
 
 
+@pytest.mark.slow
 def test_the_gap_between_bound_and_rule_is_small():
     for seed in range(2):
         p, z, w = random_law(seed, 4, 3, 40)

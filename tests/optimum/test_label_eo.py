@@ -84,6 +84,7 @@ def test_the_rule_keeps_the_budget_and_has_the_value():
     assert (p * q).sum(1).mean() == pytest.approx(best.values[0], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_curve_rises_to_the_plain_argmax():
     p, y, z = law(7, n=90)
     best = sx.limit(y, p, sensitive_features=z, maximize="accuracy", budget="eo_max", points=5)

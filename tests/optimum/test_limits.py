@@ -54,6 +54,7 @@ def grid_search(regions: Regions, level: float, steps: int = 33) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_no_pair_of_rules_on_a_grid_is_above_the_upper_bound(seed: int) -> None:
     best = limit_of(*rows(seed), points=2)
@@ -102,6 +103,7 @@ def test_an_independent_global_search_finds_nothing_better(source: str, level: f
     assert -result.fun >= solved.values[0] - 2e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [2, 3])
 def test_the_channel_has_the_violation_and_utility_of_the_curve(groups: int) -> None:
     s, y, z = rows(7, groups=groups)
@@ -116,6 +118,7 @@ def test_the_channel_has_the_violation_and_utility_of_the_curve(groups: int) -> 
         assert point(q, y, z)[0] <= level + 1e-9
 
 
+@pytest.mark.slow
 def test_exact_separation_is_exact_and_curves_are_in_order() -> None:
     s, y, z = rows(3)
     best = limit_of(s, y, z, points=30)
@@ -137,6 +140,7 @@ def test_a_revealed_mixture_is_the_average_of_its_parts() -> None:
     assert u == pytest.approx(float(best.envelope().at(0.004)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_a_score_that_orders_alike_has_the_same_limit_and_weights_count_rows() -> None:
     s, y, z = rows(8, n=500)
     a = limit_of(s, y, z, points=5)
@@ -188,6 +192,7 @@ def test_concave_hull_of_a_roc_curve_dominates_it() -> None:
     assert (np.diff(slope) <= 1e-9 * np.abs(slope[:-1])).all()
 
 
+@pytest.mark.slow
 def test_three_labels_trace_a_path_down_to_separation() -> None:
     rng = np.random.default_rng(2)
     y, z = rng.integers(0, 3, 2000), rng.integers(0, 2, 2000)

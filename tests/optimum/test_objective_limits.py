@@ -31,6 +31,7 @@ def rates(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
     return np.array([[q[(y == k) & (z == g), 1].mean() for k in (0, 1)] for g in np.unique(z)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize("maximize", ["utility", "accuracy", Cost(1, 3)], ids=str)
 def test_the_rule_for_a_level_spends_no_more_and_gains_what_the_curve_says(maximize, budget):
@@ -108,6 +109,7 @@ def test_a_table_with_three_labels_is_refused():
         limit_frame(table, y="y", z="z", score="s")
 
 
+@pytest.mark.slow
 def test_thirty_rows_in_three_groups_take_a_bounded_number_of_steps(monkeypatch):
     """Two of three groups have scores that say nothing, so the best separated rule is a constant,
     and what is left to cut off close to it is not asked for again and again.
@@ -126,6 +128,7 @@ def test_thirty_rows_in_three_groups_take_a_bounded_number_of_steps(monkeypatch)
     assert steps[0] < 2500
 
 
+@pytest.mark.slow
 def test_no_random_thresholds_beat_the_bound_for_six_groups():
     y, s, z = rows(5, n=6000, groups=6)
     best = sx.limit(y, s, sensitive_features=z, levels=[1e-3])

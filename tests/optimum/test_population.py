@@ -88,6 +88,7 @@ def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed
     assert f.u_xz == pytest.approx(private.utility[-1], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_necessary_trade_off_on_a_thousand_separated_laws() -> None:
     """Theorem "Necessary trade-off beyond u*_X": with X ⟂ Z | Y and overlap the best v = 0 utility
     equals u*_X.
@@ -210,6 +211,7 @@ def test_best_predictor_of_x_is_a_threshold(seed: int) -> None:
     assert u_x(p) == pytest.approx(by_hand, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_large_binary_laws_go_to_the_certified_solver() -> None:
     p = random_law(np.random.default_rng(5), 20, 2, 3)
     f = exact_frontier(p, points=10)
@@ -220,6 +222,7 @@ def test_large_binary_laws_go_to_the_certified_solver() -> None:
     assert (f.private.upper - f.private.utility).max() <= 1e-4
 
 
+@pytest.mark.slow
 def test_a_private_coin_can_beat_every_revealed_mixture() -> None:
     """Why both curves are shown: without a coin only constants separate here."""
     p = np.zeros((2, 2, 2))

@@ -14,6 +14,7 @@ from scipy.special import logit
 from separatrix.optimum.geometry import _root_on_edge
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_the_maximiser_on_an_edge_is_where_the_slope_vanishes(seed: int) -> None:
     rng = np.random.default_rng(seed)

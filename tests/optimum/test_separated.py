@@ -73,6 +73,7 @@ def test_level_probabilities_are_exactly_separated(groups):
         assert score.utility == pytest.approx(float(mutual_information(table)), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_kernels_have_the_asked_margins_and_rise_on_random_chains():
     rng = np.random.default_rng(0)
     for _ in range(120):
@@ -296,6 +297,7 @@ def test_useless_scores_give_one_level():
     assert score.levels[0] == pytest.approx(y.mean())
 
 
+@pytest.mark.slow
 def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
     s, y, z = rows(6, 1000, groups=2)
     path = separation_path(y, s, sensitive_features=z, penalties=[100.0, 5, 1, 0.0])
@@ -312,6 +314,7 @@ def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
     assert a[-1] == pytest.approx(area(table_of(np.eye(levels.max() + 1)[levels], y, z)), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_relaxed_scores_are_as_good_as_a_search_from_random_starts():
     """Independent oracle: BFGS on softmax kernels with three levels, from six random starts."""
     s, y, z, w = small_law(11, groups=2, atoms=3)

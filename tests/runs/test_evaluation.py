@@ -19,6 +19,7 @@ def objective(score, y, z, t, weight):
     return float(information.accuracy(table) - weight * information.eo_gap(table))
 
 
+@pytest.mark.slow
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 20), st.integers(0, 1), st.integers(0, 2)), min_size=2, max_size=60

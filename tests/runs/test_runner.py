@@ -35,6 +35,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from killing import JOBS, LAW, stacks  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 def contents(folder):
     """Everything that a record says but how long it took."""

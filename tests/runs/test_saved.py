@@ -58,6 +58,7 @@ def reads(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 def test_choosing_by_name_reads_no_array(frontier, reads):
     vars(frontier).pop("results", None)
     assert len(candidates_of(frontier)) == 4
@@ -70,6 +71,7 @@ def test_choosing_by_name_reads_no_array(frontier, reads):
     assert len(reads) == 1 + len(saved.arrays)
 
 
+@pytest.mark.slow
 def test_a_certified_choice_reads_posteriors_but_no_model(frontier, reads):
     vars(frontier).pop("results", None)
     candidates_of(frontier, certified=True)

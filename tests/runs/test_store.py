@@ -153,6 +153,7 @@ def test_an_unknown_column_is_named():
         select({"fold": np.arange(2)}, flod=1)
 
 
+@pytest.mark.slow
 def test_the_example_folder_has_every_cell(results_folder):
     columns = Results.read(results_folder).columns
     assert set(columns["status"]) == {"ok"}

@@ -42,6 +42,7 @@ def of(records, results: Results) -> dict:
     return made["datasets"][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["randomized", "deterministic"])
 def test_envelopes_list_the_points_of_every_scope(records, results, policy):
     two = of(records, results)

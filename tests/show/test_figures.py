@@ -118,6 +118,7 @@ def test_every_method_looks_different_to_every_eye(vision):
         assert distance > 11.5, f"{a.name} and {b.name}: {distance:.1f}"
 
 
+@pytest.mark.slow
 def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folder, tmp_path):
     written = figures.draw(results_folder, tmp_path, progress=True)
     assert [p.name for p in written] == [
@@ -130,6 +131,7 @@ def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folde
     assert (tmp_path / "two-gradient-norm.svg").read_bytes() == again
 
 
+@pytest.mark.slow
 def test_the_frontier_of_one_dataset(results_folder, tmp_path):
     with pytest.raises(InputError, match="one of three, two"):
         figures.frontier(results_folder)
@@ -198,6 +200,7 @@ def test_a_point_that_lost_a_fold_is_not_drawn(made_up):
     assert 0.6 in results.points("two", *cmi, "randomized")["trade_off"]
 
 
+@pytest.mark.slow
 def test_any_name_of_a_dataset_is_drawn_and_is_a_file(made_up):
     odd = r"../50 $ & <b> \frac{"
     results = made_up(lambda r: [replace(r, run=replace(r.run, dataset=odd))])

@@ -34,6 +34,7 @@ def tables(draw):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(tables(), st.sampled_from([0.05, 0.3, 0.8]))
 def test_the_nearest_lawful_rates_are_those_of_a_general_solver(counts, part):
@@ -76,6 +77,7 @@ def test_no_budget_is_the_likelihood_ratio_of_separation_and_a_lawful_table_has_
     assert log_e_process(counts, v) <= 0.0
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(tables())
 def test_evidence_falls_with_the_budget(counts):

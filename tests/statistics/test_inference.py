@@ -41,6 +41,7 @@ def draw_tables(p: np.ndarray, n: int, repetitions: int, seed: int = 1) -> list[
     ]
 
 
+@pytest.mark.slow
 @given(count_tables())
 @settings(max_examples=300)
 def test_every_number_is_finite_and_in_range(counts):

@@ -96,6 +96,7 @@ def test_the_gap_bound_covers_the_largest_gap_of_the_population(weighted):
     assert np.mean(bounds) < 1  # it says something
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_under_separation_the_floor_is_what_is_seen(weighted):
     """The mean of the plug-in v and of the largest gap over samples is the mean of their floors."""

@@ -24,6 +24,8 @@ from separatrix.tracing import training
 from separatrix.tracing.rows import as_data
 from separatrix.tracing.training import trace_data
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 LAMBDAS = (0.0, 0.5, 1.0)
 
