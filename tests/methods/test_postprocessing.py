@@ -74,7 +74,7 @@ def test_an_array_of_probabilities_will_do() -> None:
     drawn = a.predict(p, sensitive_features=z, random_state=3)
     assert np.array_equal(drawn, a.predict(p, sensitive_features=z, random_state=3))
     assert drawn.mean() == pytest.approx(q[:, 1].mean(), abs=0.03)
-    with pytest.raises(InputError, match="no channel"):
+    with pytest.raises(InputError, match="sensitive_features"):
         a.predict_proba(p[:1], sensitive_features=[7])
 
 

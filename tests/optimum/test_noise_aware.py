@@ -182,7 +182,7 @@ def test_no_utility_to_share_is_a_constant() -> None:
     for channel in noise_aware_channels(
         np.full((400, 2), 0.5), y, z, (0.9, 0.02), (0, 1), reference=0.0
     ):
-        q = channel.predict_proba(np.full((400, 2), 0.5), z)
+        q = channel.predict_proba(np.full((400, 2), 0.5), sensitive_features=z)
         assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
 
 
