@@ -1,9 +1,8 @@
-"""Around a gradient-boosted classifier (scikit-learn's, LightGBM-like; XGBoost and LightGBM work
-alike): the best channel.
+"""Around a gradient-boosted classifier (scikit-learn's; XGBoost and LightGBM work alike): the best
+decisions within a budget.
 
-The classifier stays as it is; the channel changes its scores into decisions with the violation that
-was asked for. fairlearn's ThresholdOptimizer is beside it: one point, exact equalized odds on its
-own training rows.
+The classifier stays as it is; a rule per group changes its scores into decisions. fairlearn's
+ThresholdOptimizer is beside it: one point, exact equalized odds on its own training rows.
 """
 
 import tempfile
@@ -15,7 +14,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 import separatrix as sx
 from separatrix.deploy.wrapping import from_estimator
-from separatrix.methods.postprocessing import ChannelClassifier
 
 # skops asks before it loads these
 TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
@@ -33,16 +31,14 @@ def show(name: str, decision: np.ndarray) -> None:
 
 
 show("booster, threshold 1/2", booster.predict(X[test]))
-for budget in (0.005, 0.0):
-    model = ChannelClassifier(booster, max_violation=budget, prefit=True).fit(
-        X[fit], y[fit], sensitive_features=z[fit]
-    )
+for budget in (0.05, 0.03):
+    model = sx.FrontierClassifier(booster, max_eo_gap=budget, cv="prefit")
+    model.fit(X[fit], y[fit], sensitive_features=z[fit])
     with tempfile.TemporaryDirectory() as folder:
-        from_estimator(model).save(
-            Path(folder) / "model"
-        )  # the booster goes through skops, never pickle
+        # the booster goes through skops, never pickle
+        from_estimator(model).save(Path(folder) / "model")
         shipped = sx.load(Path(folder) / "model", trusted=[TREES])
-    show(f"channel, v ≤ {budget:g}", shipped.predict(X[test], z[test], random_state=0))
+    show(f"asked for EO gap ≤ {budget:g}", shipped.predict(X[test], z[test], random_state=0))
 peer = ThresholdOptimizer(
     estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba"
 )

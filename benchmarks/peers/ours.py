@@ -90,7 +90,7 @@ def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v: what `ChannelClassifier` does,
+    """The certified rules of a score's limit at rising levels of v: what `FrontierClassifier` does,
     for a whole path.
     """
     if crossed:

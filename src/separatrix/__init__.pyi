@@ -22,7 +22,7 @@ from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import SeparatrixError as SeparatrixError
-from .estimators.path import FrontierClassifier as FrontierClassifier
+from .estimators.frontier import FrontierClassifier as FrontierClassifier
 from .estimators.single import SeparationClassifier as SeparationClassifier
 from .optimum import population as population
 from .optimum.limits import limit as limit

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from separatrix.columns import text as _csv
 from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError
 
 
 def values(column: object) -> list[object]:
@@ -83,7 +83,7 @@ def test_a_short_row_is_an_error() -> None:
 
 
 def test_a_missing_column_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"rows\.csv has no column 'age'. There are 'a', 'b'"):
+    with pytest.raises(DataError, match=r"rows\.csv has no column 'age'. Did you mean 'a'"):
         read_csv(["a,b", "1,2"], source="rows.csv", only=["age"])
 
 

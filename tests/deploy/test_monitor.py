@@ -179,7 +179,7 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         (lambda m: Monitor(m.reference, 0.1, 95), "For 95 % pass 0.95"),
         (
             lambda m: m.update(["no"], ["no"], sensitive_features=["x"]),
-            "`sensitive_features` holds 'x', which was not there before",
+            "`sensitive_features` holds 'x', which is not one of 'f', 'm'",
         ),
         (lambda m: m.update(["no"], ["maybe"], sensitive_features=["f"]), "`y_pred` holds 'maybe'"),
         (lambda m: m.update(["maybe"], ["no"], sensitive_features=["f"]), "`y_true` holds 'maybe'"),

@@ -115,7 +115,7 @@ def test_an_unseen_category_and_a_missing_value_are_taken_as_in_training(single)
 def test_an_unseen_group_is_an_error_unless_the_model_does_not_look(single, data):
     rows = people(3, seed=8)
     rows["sex"] = np.array(["f", "x", "m"])
-    with pytest.raises(InputError, match=r"'x'.* were not in the training rows"):
+    with pytest.raises(InputError, match=r"'x', which is not one of"):
         single.predict_proba(rows)
     with pytest.raises(
         InputError, match=r"`sensitive_features` holds 'x', which was not in training \('f', 'm'\)"
@@ -147,7 +147,7 @@ def test_a_deterministic_part_throws_no_coin(single, fitted):
 
 
 def test_several_sensitive_columns_join_as_in_training(single):
-    wide = replace(single, groups=("f & true", "m & false"), grouping=None)
+    wide = replace(single, groups=(("f", True), ("m", False)), grouping=None)
     rows = people(4, seed=10)
     frame = pd.DataFrame({"sex": ["f", "m", "m", "f"], "old": [True, False, False, True]})
     assert wide.group_codes(rows, frame, 4).tolist() == [0, 1, 1, 0]
@@ -167,7 +167,7 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p, r: p.predict_proba({"age": r["age"], "sex": r["sex"]}), "lack the column 'job'"),
+        (lambda p, r: p.predict_proba({"age": r["age"], "sex": r["sex"]}), "no column 'job'"),
         (lambda p, r: p.predict_proba(np.zeros((5, 4))), "found by name, so an array will not do"),
         (lambda p, r: p.predict(r, ids=[1, 2]), "secret `salt`"),
         (lambda p, r: p.predict(r, ids=[1, 2], salt="short"), "at least 16 bytes, got 5"),
@@ -181,7 +181,7 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
             "uses the group: pass `sensitive_features`",
         ),
         (lambda p, r: replace(p.components[0], policy="fair"), "got 'fair'"),
-        (lambda p, r: p.counts(r, ["high"] * 4), "one label per row, 5, got 4"),
+        (lambda p, r: p.counts(r, ["high"] * 4), "`X` 5, `y` 4"),
         (lambda p, r: p.counts(r, ["rich"] * 5), "`y` holds 'rich'"),
     ],
 )

@@ -16,22 +16,23 @@ import separatrix as sx
 from people import people
 from separatrix.deploy.wrapping import from_estimator
 from separatrix.errors import InputError
-from separatrix.methods.postprocessing import ChannelClassifier
+from separatrix.estimators.frontier import FrontierClassifier
 
 pytest.importorskip("skops")
+TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 
 
-@pytest.mark.parametrize(("labels", "share"), [(2, 1.0), (3, 1.0), (2, 0.7)])
-def test_a_channel_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels, share):
+@pytest.mark.parametrize(("labels", "ensemble"), [(2, 1), (3, 1), (2, 2)])
+def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels, ensemble):
     rows = pd.DataFrame(people(1_200, seed=60))
     y = rows["pay"] if labels == 2 else rows["pay"].where(rows["age"] < 45, "unknown")
     base = make_pipeline(
         make_column_transformer((OneHotEncoder(), ["job", "sex"]), remainder="drop"),
         LogisticRegression(),
     )
-    model = ChannelClassifier(base, max_violation=0.01, cv=3, share=share).fit(
-        rows, y, sensitive_features=rows["sex"]
-    )
+    model = FrontierClassifier(
+        base, maximize="utility", max_violation=0.01, margin=0, cv=3, ensemble=ensemble
+    ).fit(rows, y, sensitive_features=rows["sex"])
     predictor = from_estimator(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
     before = predictor.predict_proba(rows, sensitive_features=rows["sex"])
@@ -49,14 +50,24 @@ def test_a_channel_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, 
     assert "Channel" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_only_a_fitted_channel_around_a_classifier_can_be_wrapped():
+def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
+    rows = pd.DataFrame(people(600, seed=61))[["job", "sex", "age", "pay"]]
+    X, y, z = rows[["job", "sex", "age"]], rows["pay"], rows["sex"]
+    model = FrontierClassifier(max_eo_gap=0.5, cv=2).fit(X, y, sensitive_features=z)
+    from_estimator(model).save(tmp_path / "model")
+    loaded = sx.load(tmp_path / "model", trusted=[TREES])
+    np.testing.assert_allclose(loaded.predict_proba(X, z), model.predict_proba(X, z), atol=1e-12)
+    assert loaded.about["choice"]["max_eo_gap"] == 0.5
+    assert loaded.about["choice"]["expected in the population"] <= 0.5
+
+
+def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
     with pytest.raises(
-        InputError,
-        match="must be a fitted ChannelClassifier around a classifier, got LogisticRegression",
+        InputError, match="fitted with `sensitive_features`, got LogisticRegression"
     ):
         from_estimator(LogisticRegression())
     rng = np.random.default_rng(0)
-    bare = ChannelClassifier(None, 0.0).fit(
+    bare = FrontierClassifier("precomputed").fit(
         rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     )
     with pytest.raises(InputError, match="around bare probabilities"):

@@ -1,17 +1,15 @@
-"""The channel as a method and as an estimator around any classifier."""
+"""The channel as a method."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from separatrix import methods
 from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.methods.postprocessing import ChannelClassifier
 
 
 def people(
@@ -26,87 +24,6 @@ def people(
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
-
-
-@pytest.mark.parametrize("labels", [2, 3])
-def test_exact_separation_on_the_rows_it_is_fitted_on(labels: int) -> None:
-    X, y, z = people(labels=labels)
-    base = LogisticRegression().fit(X[:2000], y[:2000])
-    held, yh, zh = X[2000:], y[2000:], z[2000:]
-    strict = ChannelClassifier(base, max_violation=0.0, prefit=True).fit(
-        held, yh, sensitive_features=zh
-    )
-    v, u = point(strict.predict_proba(held, sensitive_features=zh), yh, zh)
-    assert v < 1e-6
-    assert u > 0.05
-    free = ChannelClassifier(base, max_violation=None, prefit=True).fit(
-        held, yh, sensitive_features=zh
-    )
-    assert (
-        point(free.predict_proba(held, sensitive_features=zh), yh, zh)[1]
-        > point(base.predict_proba(held), yh, zh)[1]
-    )
-
-
-def test_cross_fitted_channel_beats_the_soft_posterior_on_unseen_rows() -> None:
-    """Why it exists: at a lower violation it keeps more than the sampled posterior of the same
-    classifier.
-    """
-    X, y, z = people(8000)
-    train, test = slice(0, 4000), slice(4000, 8000)
-    base = LogisticRegression().fit(X[train], y[train])
-    model = ChannelClassifier(LogisticRegression(), max_violation=0.002).fit(
-        X[train], y[train], sensitive_features=z[train]
-    )
-    soft = point(base.predict_proba(X[test]), y[test], z[test])
-    ours = point(model.predict_proba(X[test], sensitive_features=z[test]), y[test], z[test])
-    assert ours[0] < soft[0]
-    assert ours[1] > soft[1]
-
-
-def test_an_array_of_probabilities_will_do() -> None:
-    X, y, z = people()
-    p = LogisticRegression().fit(X, y).predict_proba(X)
-    a = ChannelClassifier(max_violation=0.001).fit(p, y, sensitive_features=z)
-    b = ChannelClassifier(max_violation=0.001).fit(p[:, 1], y, sensitive_features=z)
-    q = a.predict_proba(p, sensitive_features=z)
-    assert np.allclose(q, b.predict_proba(p[:, 1], sensitive_features=z))
-    drawn = a.predict(p, sensitive_features=z, random_state=3)
-    assert np.array_equal(drawn, a.predict(p, sensitive_features=z, random_state=3))
-    assert drawn.mean() == pytest.approx(q[:, 1].mean(), abs=0.03)
-    with pytest.raises(InputError, match="sensitive_features"):
-        a.predict_proba(p[:1], sensitive_features=[7])
-
-
-@pytest.mark.parametrize("labels", [2, 3])
-def test_a_share_of_the_utility_is_softer_and_separated(labels: int) -> None:
-    X, y, z = people(labels=labels)
-    p = LogisticRegression().fit(X, y).predict_proba(X)
-    whole, half = (
-        ChannelClassifier(share=share).fit(p, y, sensitive_features=z) for share in (1.0, 0.5)
-    )
-    q = half.predict_proba(p, sensitive_features=z)
-    v, u = point(q, y, z)
-    assert u == pytest.approx(
-        0.5 * point(whole.predict_proba(p, sensitive_features=z), y, z)[1], rel=0.03
-    )
-    assert v < 1e-4
-    assert len(np.unique(q[:, 1])) > 1000  # it ranks, a rule of thresholds does not
-    if labels == 2:
-        column = ChannelClassifier(share=0.5).fit(p[:, 1], y, sensitive_features=z)
-        assert np.allclose(q, column.predict_proba(p[:, 1], sensitive_features=z))
-    with pytest.raises(InputError, match="`share` is a share of the utility, between 0 and 1"):
-        ChannelClassifier(share=1.5).fit(p, y, sensitive_features=z)
-
-
-def test_labels_keep_their_names() -> None:
-    X, y, z = people(1000)
-    names = np.array(["no", "yes"])[y]
-    model = ChannelClassifier(LogisticRegression(), max_violation=0.01).fit(
-        X, names, sensitive_features=z
-    )
-    assert set(model.predict(X, sensitive_features=z)) <= {"no", "yes"}
-    assert model.classes_.tolist() == ["no", "yes"]
 
 
 def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:

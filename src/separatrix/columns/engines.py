@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from separatrix.columns.frames import check_present
 from separatrix.columns.text import read_header, typed
 from separatrix.columns.values import as_levels
@@ -65,8 +63,10 @@ class Scan:
             found = (chosen if rows is None else chosen.limit(rows)).fetchnumpy()
         out: dict[str, Any] = {}
         for name, values in zip(names, found.values(), strict=True):
-            coded = as_levels(_with_none(values), name, missing=True) if self.text else None
-            out[name] = values if coded is None else typed(coded.codes, list(coded.levels))  # type: ignore[arg-type]
+            if self.text:
+                codes, texts = as_levels(values, name, missing=True)
+                values = typed(codes, texts)
+            out[name] = values
         return out
 
     @contextmanager
@@ -91,9 +91,10 @@ def scan(files: Sequence[Path]) -> Scan:
     connection = duckdb.connect()
     connection.execute("SET enable_progress_bar = false")  # it would be drawn into the output
     listed = ", ".join(_text(str(one)) for one in files)
-    if is_parquet(files[0]):
-        query, names, text = f"SELECT * FROM read_parquet([{listed}])", [], False
-    else:
+    names: list[str] = []
+    text = not is_parquet(files[0])
+    query = f"SELECT * FROM read_parquet([{listed}])"
+    if text:
         headers = [read_header(one) for one in files]
         for one, header in zip(files, headers, strict=True):
             if header != headers[0]:
@@ -104,19 +105,11 @@ def scan(files: Sequence[Path]) -> Scan:
             f"SELECT * FROM read_csv([{listed}], auto_detect=false, header=true, "
             f"delim={_text(delimiter)}, quote='\"', escape='\"', columns={{{kinds}}})"
         )
-        text = True
     found = Scan(str(files[0]), names, None, text, connection)
     with found.reading():
         relation = connection.sql(query)
         names = names or list(relation.columns)
     return Scan(str(files[0]), names, relation, text, connection)
-
-
-def _with_none(values: Any) -> Any:
-    """Text with None for missing."""
-    if isinstance(values, np.ma.MaskedArray):
-        return np.where(np.ma.getmaskarray(values), None, values.data.astype(object))
-    return values
 
 
 def _quoted(name: str) -> str:

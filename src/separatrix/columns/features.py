@@ -60,15 +60,15 @@ def take(columns: Columns, rows: NDArray[Any]) -> dict[str, Values]:
 def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
     """A column as float64 with NaN for missing; text other than numbers is refused."""
     if isinstance(values, Coded):
-        numbers = []
+        parsed = []
         for level in map(str, values.levels):
             if not is_number(level) and level not in NOT_AVAILABLE:
                 raise InputError(
                     f"Column `{name}` must hold numbers, got {level!r}. Correct the value or drop "
                     "its row."
                 )
-            numbers.append(float(level) if is_number(level) else np.nan)
-        return np.array([*numbers, np.nan])[values.codes]  # code -1 takes the last one
+            parsed.append(float(level) if is_number(level) else np.nan)
+        return np.array([*parsed, np.nan])[values.codes]  # code -1 takes the last one
     array = as_array(values, name)
     if array.dtype.kind in "OUST":
         return as_numbers(as_category(array, name), name)
@@ -76,7 +76,7 @@ def as_numbers(values: Any, name: str) -> NDArray[np.float64]:
         raise InputError(
             f"Column `{name}` must hold numbers, got {array.dtype}. Convert it to numbers first."
         )
-    numbers = array.astype(np.float64)
+    numbers: NDArray[np.float64] = array.astype(np.float64)
     if np.isinf(numbers).any():
         raise InputError(
             f"Column `{name}` holds an infinite value in row {row_numbers(np.isinf(numbers))}. "

@@ -112,11 +112,11 @@ def intersect(parts: Mapping[str, Coded]) -> Coded:
     shape = tuple(len(one.levels) for one in coded)
     fused = np.ravel_multi_index([one.codes for one in coded], shape)
     here, codes = np.unique(fused, return_inverse=True)
-    check_levels(here, " & ".join(parts))
     places = zip(*(at.tolist() for at in np.unravel_index(here, shape)), strict=True)
     levels = tuple(
         tuple(one.levels[i] for one, i in zip(coded, place, strict=True)) for place in places
     )
+    check_levels(levels, " & ".join(parts))
     return Coded(codes.astype(np.intp), levels)
 
 

@@ -9,7 +9,7 @@ tab or bar, whichever the header holds most of. The dialect, the same in memory 
 - every other column holds text as it stands, without outer blanks: NA is a level like any other,
   yes and no stay yes and no, and 007 is a code, not a number;
 - of two columns `a` the second is called `a.1`;
-- a row with more or fewer fields than the header is an error.
+- a row with more or fewer fields than the header is an error, but for delimiters at its end.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ def read_csv(
     array([41., nan])
     """
     names, rows = _rows(lines, source, delimiter, header)
-    table = _Text(names, only, source)
+    try:
+        table = _Text(names, only, source)
+    except InputError as error:
+        raise DataError(f"{error} Is it the right file?") from error
     for chunk in rows:
         table.add(chunk)
     return table.columns(missing)
@@ -142,7 +145,7 @@ class _Text:
 
 def typed(
     codes: NDArray[Any],
-    texts: Sequence[str],
+    texts: Sequence[Any],
     missing: frozenset[str] = _EMPTY,
     *,
     numbers: bool = True,
@@ -176,24 +179,31 @@ def _rows(
     size: int | None = None,
 ) -> tuple[list[str], Iterator[list[list[str]]]]:
     """The names of the columns, and the rows in chunks of `size` (or `_CHUNK`)."""
-    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     names = _distinct(next(reader, []) if header is None else header)
     if not names:
-        raise DataError(f"{source} is empty: it has neither a header nor rows.")
+        raise DataError(f"{source} is empty: there are no rows.")
 
     def chunks() -> Iterator[list[list[str]]]:
-        while block := list(islice(reader, size or _CHUNK)):
-            chunk = [row for row in block if row]  # blank lines
-            if bad := next((row for row in chunk if len(row) != len(names)), None):
-                raise DataError(
-                    f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
-                    f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated or "
-                    f"damaged, or its delimiter is not {delimiter!r}."
-                )
-            if chunk:
-                yield chunk
+        try:
+            while block := list(islice(reader, size or _CHUNK)):
+                chunk = [_row(row, len(names)) for row in block if row]  # no blank lines
+                if bad := next((row for row in chunk if len(row) != len(names)), None):
+                    raise DataError(
+                        f"{source}, near line {reader.line_num:,}: a row has {len(bad)} fields "
+                        f"({', '.join(bad)[:60]}), the header {len(names)}. The file is truncated "
+                        f"or damaged, or its delimiter is not {delimiter!r}."
+                    )
+                if chunk:
+                    yield chunk
+        except csv.Error as error:
+            raise DataError(f"{source}, line {reader.line_num:,}: {error}.") from error
 
     return names, chunks()
+
+
+def _row(row: list[str], width: int) -> list[str]:
+    return row[:width] if len(row) > width and not any(row[width:]) else row
 
 
 @contextmanager
@@ -222,7 +232,7 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
         raise DataError(
             f"{path} is not UTF-8 text ({error}). Is it a CSV file? Save it as UTF-8."
         ) from error
-    except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
 
 

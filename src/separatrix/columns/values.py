@@ -98,8 +98,8 @@ class Coded:
         unknown = [level for level, at in zip(self.levels, place, strict=True) if at < 0]
         if unknown:
             raise InputError(
-                f"`{name}` holds {listed(unknown)}, which was not there before "
-                f"({listed(tuple(axis))}): nothing can be said about it."
+                f"`{name}` holds {listed(unknown)}, which is not one of {listed(tuple(axis))}: "
+                "nothing is known about it."
             )
         return place[self.codes]
 
@@ -201,7 +201,7 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
     x = _objects(values) if tuples else as_array(values, name)  # numpy would make a matrix
     if isinstance(x, np.ma.MaskedArray):
         gone = np.ma.getmaskarray(x)
-        x = np.asarray(x) if not gone.any() else np.where(gone, None, x.astype(object))
+        x = with_none(np.asarray(x), gone) if gone.any() else np.asarray(x)
     if x.ndim == 2 and x.shape[1] == 1:
         x = x[:, 0]
     if x.ndim != 1:
@@ -226,6 +226,13 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
     out = np.empty(len(values), dtype=object)
     out[:] = values
+    return out
+
+
+def with_none(x: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
+    """Objects, None where a value is gone."""
+    out = x.astype(object)
+    out[gone] = None
     return out
 
 

@@ -238,7 +238,7 @@ def _refuse_dates(values: Values, column: str) -> None:
     if (
         isinstance(values, Coded)
         and values.levels
-        and all(map(_DATE.fullmatch, values.levels[:200]))
+        and all(_DATE.fullmatch(str(level)) for level in values.levels[:200])
     ):
         raise InputError(
             f"Column `{column}` holds dates such as {values.levels[0]!r}. Turn it into numbers or "
@@ -260,7 +260,7 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
             return None
         if here == known and here > 2:
             return "an identifier: all values are distinct"
-        words = sum(level.count(" ") for level in values.levels[:500]) / min(
+        words = sum(str(level).count(" ") for level in values.levels[:500]) / min(
             500, len(values.levels)
         )
         return "free text" if here > n / 2 and here > 20 and words >= 3 else None

@@ -122,7 +122,7 @@ class Category:
             ranked = sorted(
                 np.flatnonzero(counts), key=lambda code: (-counts[code], x.levels[code])
             )
-            levels = tuple(x.levels[code] for code in sorted(ranked[: self.cap]))
+            levels = tuple(str(x.levels[code]) for code in sorted(ranked[: self.cap]))
             other = len(ranked) > self.cap
         missing = self.missing or bool((x.codes < 0).any())
         return replace(self, levels=levels, other=other, missing=missing).refit(x)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,13 +30,14 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.deploy.alarms import Alarm, Report
 from separatrix.errors import InputError
 from separatrix.io import write_whole
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import log_e_process, lower_bound, rate_sequences
 
-__all__ = ["Alarm", "Monitor", "Report"]
+__all__ = ["Monitor"]
 
 Array = NDArray[np.float64]
 _WINDOWS = tuple(
@@ -48,57 +49,6 @@ _FORMAT = 1
 class _Audited(Protocol):
     @property
     def table(self) -> CountTable: ...
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """The first time that the evidence was enough.
-
-    Args:
-        rows: rows seen when it was raised.
-        window: rows of the test that raised it; all rows, or the last ones.
-        violation: plug-in v of those rows.
-        log_e_process: log E against v ≤ budget, and what was needed.
-        log_needed: log of the inverse of that test's share of the error.
-    """
-
-    rows: int
-    window: int
-    violation: float
-    log_e_process: float
-    log_needed: float
-
-
-@dataclass(frozen=True)
-class Report:
-    """What the stream says now.
-
-    Args:
-        rows: rows seen.
-        violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
-        violation_corrected: v less its bias.
-        interval: for v given the composition of the rows seen; holds at all times at once with the
-            monitor's confidence.
-        recent: plug-in v of the shortest window with at least 1,000 rows, and its rows.
-        reference: v of the reference.
-        alarm: None, or the first alarm.
-    """
-
-    rows: int
-    violation: float
-    violation_corrected: float
-    utility: float
-    eo_gap: float
-    interval: tuple[float, float]
-    recent: tuple[float, int]
-    reference: float
-    budget: float
-    confidence: float
-    alarm: Alarm | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON or a metrics endpoint."""
-        return asdict(self)
 
 
 class Monitor:

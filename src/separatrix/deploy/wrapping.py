@@ -1,11 +1,9 @@
-"""A predictor around any classifier: its posteriors, then a channel per group
-(`methods.channel.ChannelClassifier`).
-"""
+"""A predictor around any classifier: its posteriors, then a rule per group."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,12 +23,14 @@ class Wrapped:
 
     Args:
         channel: the channel.
-        bases: how many classifiers there are; a prediction is that of one of them drawn at random.
+        bases: how many scores there are; a prediction is that of one of them drawn at random.
+        ensemble: of how many classifiers each score is the mean.
     """
 
     kind: ClassVar[str] = "wrapped"
     channel: ThresholdChannel | SoftmaxChannel
     bases: int = 1
+    ensemble: int = 1
 
     @property
     def status(self) -> tuple[str, ...]:
@@ -42,16 +42,19 @@ class Wrapped:
             raise InputError(
                 "A channel needs the group of every row: pass the group codes `z` as well."
             )
-        components = np.split(np.asarray(X, dtype=np.float64), self.bases, axis=1)
-        q = [
-            self.channel.predict_proba(p / p.sum(1, keepdims=True), sensitive_features=z)
-            for p in components
-        ]
+        p = np.asarray(X, dtype=np.float64)
+        p = p.reshape(len(p), self.bases, self.ensemble, -1)
+        p = (p / p.sum(-1, keepdims=True)).mean(2)
+        q = [self.channel.predict_proba(p[:, k], sensitive_features=z) for k in range(self.bases)]
         return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
-        sizes = {"n_groups": np.array(len(self.channel.groups)), "bases": np.array(self.bases)}
+        sizes = {
+            "n_groups": np.array(len(self.channel.groups)),
+            "bases": np.array(self.bases),
+            "ensemble": np.array(self.ensemble),
+        }
         return {**self.channel.arrays(), **sizes}
 
     @staticmethod
@@ -59,38 +62,43 @@ class Wrapped:
         """The channel that `arrays` described."""
         groups = tuple(range(int(arrays["n_groups"])))
         kind = SoftmaxChannel if "mix" in arrays else ThresholdChannel
-        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]))
+        ensemble = int(arrays.get("ensemble", 1))  # older folders do not have it
+        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]), ensemble)
 
 
 def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
-    """The predictor of a fitted `ChannelClassifier`: any classifier with `predict_proba`, saved
-    through skops.
+    """The predictor of a fitted `FrontierClassifier`: its classifiers are saved through skops.
 
     Args:
-        model: the fitted ChannelClassifier.
+        model: the fitted FrontierClassifier.
         features: names of the classifier's columns, if rows come as frames or files and the
             classifier wants a matrix. By default rows reach the classifier as they are.
     """
-    channel, bases = getattr(model, "channel_", None), getattr(model, "estimators_", ())
-    if channel is None or not bases:
+    scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
+    if scores is None or promise is None or not scores.members:
         raise InputError(
-            f"`model` must be a fitted ChannelClassifier around a classifier, got "
-            f"{type(model).__name__}"
-            + (" around bare probabilities." if channel is not None else ".")
+            "`model` must be a FrontierClassifier around a classifier, fitted with "
+            f"`sensitive_features`, got {type(model).__name__}"
+            + (" around bare probabilities." if promise is not None else ".")
         )
-    coded = Wrapped(replace(channel, groups=tuple(range(len(channel.groups)))), len(bases))
-    level = float(
-        model.limit_.violation[-1] if model.max_violation is None else model.max_violation
-    )
-    choice = {"max violation on the rows of the channel": level}
-    if model.share < 1.0:
-        choice["share of the utility that this allows"] = float(model.share)
-    component = Component("postprocessing", level, "randomized", coded)
+    coded = Wrapped(promise.rule, len(scores.members), len(scores.members[0]))
+    choice: dict[str, Any] = {
+        "maximize": str(model.maximize),
+        **{name: value for name, value in model.budgets().items() if value is not None},
+        "level on the rows of the rule": float(promise.level),
+    }
+    if np.isfinite(promise.expected):
+        sure = (
+            "" if model.confidence is None else f", with probability {model.confidence:g} at most"
+        )
+        choice[f"expected in the population{sure}"] = float(promise.expected)
+    component = Component("postprocessing", float(promise.level), "randomized", coded)
     return Predictor(
         tuple(model.classes_.tolist()),
-        tuple(channel.groups),
+        tuple(model.groups_),
         (component,),
+        preprocessing=scores.preprocessing,
         features=tuple(features),
-        bases=tuple(bases),
+        bases=tuple(one for team in scores.members for one in team),
         about={"choice": choice},
     )

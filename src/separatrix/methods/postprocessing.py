@@ -19,8 +19,7 @@ channels (`channels.noise-aware`), softer ones, which have the share 2 − λ of
 unseen rows; λ = 2 is a constant.
 
 λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel
-here does that. `ChannelClassifier` is the same around any classifier with `predict_proba`, or
-around an array of probabilities.
+here does that. `FrontierClassifier` (`estimators`) goes around any classifier.
 """
 
 from __future__ import annotations
@@ -31,28 +30,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import StratifiedKFold
-from sklearn.utils import _safe_indexing
 
-from separatrix.columns.counting import soft_counts
-from separatrix.columns.groups import as_groups
-from separatrix.columns.scores import binary_score, check_posteriors, check_weight
-from separatrix.columns.values import as_levels, check_lengths
-from separatrix.core.information import mutual_information
+from separatrix.columns.values import as_levels
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
 from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
 from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
 
-__all__ = ["METHOD", "ChannelClassifier", "fit"]
+__all__ = ["METHOD", "fit"]
 
 Array = NDArray[np.float64]
 Channel = ThresholdChannel | SoftmaxChannel
@@ -253,150 +244,6 @@ def _normalised(q: NDArray[Any]) -> Array:
     """Posteriors in double precision; single-precision rows sum to one only within 1e-7."""
     p = np.asarray(q, dtype=np.float64)
     return p / p.sum(-1, keepdims=True)
-
-
-class ChannelClassifier(ClassifierMixin, BaseEstimator):
-    """The best post-processing of a classifier for a given violation, with or without
-    cross-fitting.
-
-    Args:
-        estimator: a classifier with `predict_proba`; None if X *is* the probabilities, (n,) or (n,
-            K).
-        max_violation: the most v, in nats, on the rows of `fit`. 0 is exact separation, None the
-            most useful rule.
-        share: of the utility of that rule. Below 1 it is a noise-aware channel
-            (`channels.noise-aware`): softer, and of all channels of that utility the one of which
-            unseen rows are expected to show the least violation.
-        prefit: `estimator` is fitted already, and the rows of `fit` are rows that it has not seen.
-        cv: otherwise `cv` clones are fitted, each without one fold, which it scores; a prediction
-            is that of one of them drawn at random. (A clone fitted on all rows would have other
-            scores than those that the channel was fitted to.)
-        random_state: seed of the folds and of `predict`.
-
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> rng = np.random.default_rng(0)
-    >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
-    >>> X = rng.normal(size=(2000, 1)) + (y * (1 + z))[:, None]
-    >>> model = ChannelClassifier(LogisticRegression(), max_violation=0.0).fit(X, y, sensitive_features=z)
-    >>> model.predict_proba(X[:1], sensitive_features=z[:1]).shape
-    (1, 2)
-    """
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        max_violation: float | None = 0.0,
-        prefit: bool = False,
-        cv: int = 5,
-        random_state: int = 0,
-        share: float = 1.0,
-    ) -> None:
-        self.estimator = estimator
-        self.max_violation = max_violation
-        self.share = share
-        self.prefit = prefit
-        self.cv = cv
-        self.random_state = random_state
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sensitive_features: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-    ) -> ChannelClassifier:
-        """Score the rows, compute the limit of the scores (`limit_`), and keep the channel of
-        `max_violation` and `share`.
-        """
-        if not 0.0 <= self.share <= 1.0:
-            raise InputError(
-                f"`share` is a share of the utility, between 0 and 1, got {self.share}."
-            )
-        codes, labels = as_levels(y, "y")
-        weight = None if sample_weight is None else check_weight(sample_weight, len(codes))
-        self.classes_ = np.asarray(labels)
-        if self.estimator is None or self.prefit:
-            self.estimators_: tuple[Any, ...] = () if self.estimator is None else (self.estimator,)
-            (scores,) = self._scores(X)
-        else:
-            folds = StratifiedKFold(self.cv, shuffle=True, random_state=self.random_state)
-            fitted, scores = [], np.empty((len(codes), len(labels)))
-            for train, test in folds.split(np.empty((len(codes), 0)), codes):
-                extra = {} if weight is None else {"sample_weight": weight[train]}
-                own = clone(self.estimator).fit(
-                    _safe_indexing(X, train), _safe_indexing(y, train), **extra
-                )
-                scores[test] = self._posteriors(own, _safe_indexing(X, test))
-                fitted.append(own)
-            self.estimators_ = tuple(fitted)
-        coded = as_groups(sensitive_features)
-        self.limit_: DecisionLimit | LabelLimit | SoftmaxLimit = limit(
-            codes,
-            scores,
-            sensitive_features=coded,
-            sample_weight=weight,
-            random_state=self.random_state,
-        )
-        wanted = (
-            float(self.limit_.violation[-1])
-            if self.max_violation is None
-            else float(self.max_violation)
-        )
-        strictest = float(self.limit_.violation[0])
-        self.channel_: Channel = self.limit_.rule(
-            max(wanted, strictest if strictest < 1e-6 else wanted)
-        )
-        if self.share < 1.0:
-            z, groups = coded
-            q = self.channel_.predict_proba(scores, sensitive_features=coded)
-            law = soft_counts(codes, q, sensitive_features=z, sample_weight=weight)
-            useful = float(mutual_information(law))
-            (self.channel_,) = noise_aware_channels(
-                scores, codes, z, [self.share], groups, reference=useful, sample_weight=weight
-            )
-        return self
-
-    def predict_proba(self, X: Any, sensitive_features: ArrayLike) -> Array:
-        """P(U = u | x, z), array (n, K), columns in the order of `classes_`."""
-        z = as_groups(sensitive_features)
-        q = [
-            self.channel_.predict_proba(scores, sensitive_features=z) for scores in self._scores(X)
-        ]
-        return np.asarray(np.mean(q, axis=0))
-
-    def predict(
-        self, X: Any, sensitive_features: ArrayLike, random_state: int | None = None
-    ) -> NDArray[Any]:
-        """Draw the prediction of each row; the same `random_state` draws the same."""
-        q = self.predict_proba(X, sensitive_features)
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        place = (rng.random(len(q))[:, None] > np.cumsum(q, axis=1)).sum(1)
-        return self.classes_[np.minimum(place, q.shape[1] - 1)]
-
-    def _scores(self, X: Any) -> list[Array]:
-        """The scores of each classifier; X itself where there is none."""
-        if not self.estimators_:
-            p = np.asarray(X, dtype=np.float64)
-            if p.ndim == 1:
-                p = binary_score(p, "X")
-                return [
-                    p
-                    if self.share == 1.0
-                    else check_posteriors(np.stack([1.0 - p, p], axis=1), "X")
-                ]
-            return [p]
-        return [self._posteriors(own, X) for own in self.estimators_]
-
-    def _posteriors(self, fitted: Any, X: Any) -> Array:
-        known = getattr(fitted, "classes_", None)
-        if known is not None and len(known) != len(self.classes_):
-            raise InputError(
-                f"The classifier knows {len(known)} labels, `y` has {len(self.classes_)}: both "
-                f"must have the same."
-            )
-        q = np.asarray(fitted.predict_proba(X), dtype=np.float64)
-        check_lengths({"predict_proba(X)": q})
-        return _normalised(q)
 
 
 METHOD = Method(

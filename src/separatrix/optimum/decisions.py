@@ -172,7 +172,9 @@ def rule_of(
         edge = int(np.argmax(beyond)) if beyond.any() else len(chain) - 2
         a, d = chain[edge], chain[edge + 1] - chain[edge]
         slant = d[1] * s - d[0] * t
-        position = 1.0 if slant >= 0 else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
+        # along the first edge the ray and the edge are one: rounding must not decide the position
+        straight = edge == 0 or slant >= 0
+        position = 1.0 if straight else float(np.clip((a[0] * t - a[1] * s) / slant, 0.0, 1.0))
         reach = (a + position * d).sum()
         keep = min(1.0, float((s + t) / reach)) if reach > 0 else 0.0
         thresholds.append(cut[edge : edge + 2].copy())

@@ -1,0 +1,211 @@
+"""Any classifier as a source of honest scores: every row is scored by models that did not see it.
+
+`cv` clones are fitted, each without one fold, which it then scores. A rule fitted to these scores
+corrects the errors that will occur on unseen rows. A prediction is therefore that of one of the
+clones drawn at random: the mean of the rule over the clones. A clone fitted on all rows would have
+other scores than those that the rule was fitted to.
+
+With ``ensemble=R`` the rows are dealt R times. The score of a row is the mean of the R clones that
+did not see it, and the k-th score of a new row the mean of the R clones without their fold k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
+
+from separatrix import datasets
+from separatrix.columns.scores import check_posteriors
+from separatrix.columns.values import listed
+from separatrix.datasets import Preprocessing
+from separatrix.errors import InputError
+
+__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one", "has_text"]
+
+Array = NDArray[np.float64]
+PRECOMPUTED = "precomputed"  # X is the probabilities themselves
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Classifiers, and what they say about rows that they did not see.
+
+    Args:
+        members: members[k][r] did not see fold k of the r-th deal; empty if X is the probabilities.
+        scores: P(Y | x) of every row of `fit`, array (n, K).
+        classes: the K labels, sorted.
+        preprocessing: raw columns to the members' matrix; None where they take rows as they are.
+    """
+
+    members: tuple[tuple[Any, ...], ...]
+    scores: Array = field(repr=False)
+    classes: NDArray[Any]
+    preprocessing: Preprocessing | None = None
+
+    def posteriors(self, X: Any) -> list[Array]:
+        """The scores of new rows, one array (n, K) for each of the `cv` members."""
+        if not self.members:
+            return [as_posteriors(X, len(self.classes))]
+        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
+        return [
+            np.mean([posteriors_of(one, rows, self.classes) for one in team], axis=0)
+            for team in self.members
+        ]
+
+
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    z: NDArray[np.intp],
+    *,
+    cv: int | str = 5,
+    ensemble: int = 1,
+    random_state: int = 0,
+    sample_weight: Array | None = None,
+) -> CrossFit:
+    """Scores of every row by classifiers that did not see it.
+
+    Args:
+        estimator: a classifier with `predict_proba`; None for the default base model; "precomputed"
+            if X is the probabilities, (n,) or (n, K), of rows that their model did not see.
+        X: rows as the classifier takes them.
+        y, z: labels, and codes of the groups. Folds are stratified on both.
+        cv: number of folds; "prefit" if `estimator` is fitted already and did not see these rows.
+        ensemble: how many times the rows are dealt.
+        random_state: seed of the folds.
+        sample_weight: weight of each row, passed on to the classifier.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    >>> X = rng.normal(size=(200, 1)) + y[:, None]
+    >>> found = cross_fit(LogisticRegression(), X, y, z, cv=4)
+    >>> found.scores.shape, len(found.members), len(found.posteriors(X[:3]))
+    ((200, 2), 4, 4)
+    """
+    classes = np.unique(y)
+    if isinstance(estimator, str):
+        if estimator != PRECOMPUTED:
+            raise InputError(
+                f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
+            )
+        return CrossFit((), as_posteriors(X, len(classes), len(y)), classes)
+    if cv == "prefit" or type(estimator).__name__ == "FrozenEstimator":
+        if estimator is None:
+            raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
+        return CrossFit(((estimator,),), posteriors_of(estimator, X, classes), classes)
+    _check_sizes(y, classes, cv, ensemble)
+    model, preprocessing = base_model(estimator, X)
+    rows = X if preprocessing is None else preprocessing.transform(X)
+    scores = np.zeros((len(y), len(classes)))
+    members: list[list[Any]] = [[] for _ in range(int(cv))]
+    for deal in range(ensemble):
+        fold = datasets.folds(y, z, int(cv), random_state + deal)
+        for k, team in enumerate(members):
+            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            weight = None if sample_weight is None else sample_weight[train]
+            own = fit_one(model, _safe_indexing(rows, train), y[train], weight)
+            scores[test] += posteriors_of(own, _safe_indexing(rows, test), classes) / ensemble
+            team.append(own)
+    return CrossFit(tuple(map(tuple, members)), scores, classes, preprocessing)
+
+
+def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
+    """The classifier to clone, and the preprocessing that it needs.
+
+    The default is boosted trees. They take a matrix of numbers as it is, missing values included;
+    a frame with other columns is prepared by `datasets.plan`.
+    """
+    if estimator is not None:
+        return estimator, None
+    trees = HistGradientBoostingClassifier(random_state=0)
+    return trees, datasets.plan(X).fit(X) if has_text(X) else None
+
+
+def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
+    """A fitted clone; weights reach the last step of a pipeline."""
+    own = clone(model)
+    if sample_weight is None:
+        return own.fit(X, y)
+    name, last = "sample_weight", own
+    while isinstance(last, Pipeline):
+        step, last = last.steps[-1]
+        name = f"{step}__{name}"
+    if not has_fit_parameter(last, "sample_weight"):
+        raise InputError(
+            f"{type(last).__name__} takes no `sample_weight`: fit without weights, or use another "
+            "`estimator`."
+        )
+    return own.fit(X, y, **{name: sample_weight})
+
+
+def posteriors_of(model: Any, X: Any, classes: NDArray[Any]) -> Array:
+    """P(Y | x) of one fitted classifier, array (n, K), columns in the order of `classes`."""
+    if not hasattr(model, "predict_proba"):
+        raise InputError(
+            f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it "
+            "in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
+        )
+    q = np.asarray(model.predict_proba(X), dtype=np.float64)
+    known = np.asarray(getattr(model, "classes_", classes))
+    if len(known) != len(classes) or not (known == classes).all():
+        raise InputError(
+            f"The classifier knows the labels {listed(known.tolist())}, `y` has "
+            f"{listed(classes.tolist())}: both must be the same."
+        )
+    return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
+
+
+def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
+    """Probabilities (n, K) from an array of them, or from one column for two labels."""
+    try:
+        q = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"`X` must be probabilities, since no model makes them: {error}."
+        ) from error
+    if q.ndim == 2 and q.shape[1] == 1:
+        q = q[:, 0]
+    if q.ndim == 1 and n_labels == 2:
+        q = np.stack([1.0 - q, q], axis=1)
+    if q.ndim != 2 or q.shape[1] != n_labels or (rows is not None and len(q) != rows):
+        raise InputError(
+            f"`X` must be probabilities, one row per label of `y` and {n_labels} columns, got "
+            f"shape {np.shape(X)}."
+        )
+    return check_posteriors(q, "X")
+
+
+def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: int) -> None:
+    if not isinstance(cv, int | np.integer) or cv < 2:
+        raise InputError(f'`cv` must be a number of folds, at least 2, or "prefit", got {cv!r}.')
+    if ensemble < 1:
+        raise InputError(f"`ensemble` must be at least 1, got {ensemble}.")
+    count = np.unique(y, return_counts=True)[1]
+    if count.min() < cv:
+        rare = np.asarray(classes)[count.argmin()]
+        raise InputError(
+            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a "
+            "smaller `cv`, or more rows."
+        )
+
+
+def has_text(X: Any) -> bool:
+    """Whether rows are columns by name, and not all of them numbers."""
+    if isinstance(X, Mapping):
+        return True
+    frame = nw.from_native(X, pass_through=True, eager_only=True)
+    if not isinstance(frame, nw.DataFrame):
+        return False
+    return any(not (d.is_numeric() or d == nw.Boolean) for d in frame.schema.values())

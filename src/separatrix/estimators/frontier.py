@@ -1,0 +1,304 @@
+"""The best decisions of any classifier within a budget, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _check_y,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.values import Levels, listed
+from separatrix.errors import InputError
+from separatrix.estimators.crossfit import (
+    CrossFit,
+    base_model,
+    cross_fit,
+    fit_one,
+    has_text,
+    posteriors_of,
+)
+from separatrix.optimum.decision_limit import DecisionLimit
+from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.limits import limit
+from separatrix.optimum.objectives import Cost
+from separatrix.optimum.promised import Promises
+
+__all__ = ["FrontierClassifier"]
+
+Array = NDArray[np.float64]
+_BUDGETS = {
+    "max_eo_gap": "eo_gap",
+    "max_violation": "violation",
+    "max_eo_max": "eo_max",
+    "max_tpr_gap": "tpr_gap",
+    "max_fpr_gap": "fpr_gap",
+}
+
+
+class FrontierClassifier(ClassifierMixin, BaseEstimator):
+    """The best decisions that a classifier's scores allow within a budget, for each group.
+
+    The classifier is cross-fitted, so the rule is fitted to scores of unseen rows. The rule is the
+    certified optimum for the objective: thresholds per group, with a coin between two of them where
+    that is better. By default it is fitted for a smaller budget than asked, such that the
+    population is expected to keep what was asked; where the rows cannot promise that, `fit` refuses
+    and says the smallest budget that they can.
+
+    Args:
+        estimator: a classifier with `predict_proba` (a pipeline, LightGBM, XGBoost, …); None for
+            boosted trees, which also take frames with text; "precomputed" if X is the
+            probabilities.
+        maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
+        max_eo_gap: budget: mean over both labels of the range of the groups' rates.
+        max_violation: budget: I(U;Z|Y) in nats. One budget at most; none for the best rule without.
+        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
+            samples.
+        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
+        random_state: seed of the folds and of `predict`.
+        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
+            budget on the rows of `fit` only.
+        ensemble: how many times the rows are dealt into folds; scores are means over the deals.
+        max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
+            the true-positive rates, of the false-positive rates.
+
+    Attributes:
+        classes_, groups_: the labels and the groups.
+        promise_: the `PromisedRule`: level on the rows, expectation in the population.
+        limit_: `limit` of these rows for this objective and budget, computed when asked for.
+        scores_: the out-of-fold P(Y | x), array (n, K).
+        n_features_in_, feature_names_in_: as in scikit-learn.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> z, y = rng.choice(["f", "m"], 4000), rng.integers(0, 2, 4000)
+    >>> X = rng.normal(size=(4000, 1)) + (y * (1 + (z == "m")))[:, None]
+    >>> model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
+    >>> model = model.fit(X, y, sensitive_features=z)
+    >>> round(model.promise_.expected, 3), model.predict(X[:1], sensitive_features=z[:1]).shape
+    (0.05, (1,))
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        maximize: str | Cost = "accuracy",
+        max_eo_gap: float | None = None,
+        max_violation: float | None = None,
+        *,
+        confidence: float | None = None,
+        cv: int | str = 5,
+        random_state: int = 0,
+        margin: float | None = None,
+        ensemble: int = 1,
+        max_eo_max: float | None = None,
+        max_tpr_gap: float | None = None,
+        max_fpr_gap: float | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.maximize = maximize
+        self.max_eo_gap = max_eo_gap
+        self.max_violation = max_violation
+        self.confidence = confidence
+        self.cv = cv
+        self.random_state = random_state
+        self.margin = margin
+        self.ensemble = ensemble
+        self.max_eo_max = max_eo_max
+        self.max_tpr_gap = max_tpr_gap
+        self.max_fpr_gap = max_fpr_gap
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> FrontierClassifier:
+        """Cross-fit the classifier, then fit the rule to the scores.
+
+        Without `sensitive_features` it warns and is the plain classifier.
+        """
+        X, labels, weight = self._checked(X, y, sample_weight)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
+                f"{'' if len(self.classes_) else 'es: it is empty'}."
+            )
+        if sensitive_features is None:
+            self._fit_plain(X, labels, weight)
+            return self
+        z, self.groups_ = self._groups(sensitive_features, labels)
+        seen = slice(None) if weight is None else np.flatnonzero(weight > 0)  # weight 0 is no row
+        if weight is not None:
+            X, labels, z, weight = _safe_indexing(X, seen), labels[seen], z[seen], weight[seen]
+        budget, asked = self._budget()
+        self.crossfit_: CrossFit | None = cross_fit(
+            self.estimator,
+            X,
+            labels,
+            z,
+            cv=self.cv,
+            ensemble=self.ensemble,
+            random_state=self.random_state,
+            sample_weight=weight,
+        )
+        self.scores_ = self.crossfit_.scores
+        self.best_ = Promises(
+            self.scores_,
+            np.searchsorted(self.classes_, labels),
+            z,
+            np.ones(len(labels)) if weight is None else weight,
+            tuple(range(len(self.groups_))),
+            maximize=self.maximize,
+            budget=budget,
+        )
+        self.promise_ = self.best_.rule(asked, margin=self.margin, confidence=self.confidence)
+        return self
+
+    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K)."""
+        check_is_fitted(self, "classes_")
+        X = self._rows(X)
+        if self.crossfit_ is None:
+            return posteriors_of(self.plain_, self._prepared(X), self.classes_)
+        if sensitive_features is None:
+            raise InputError(
+                "The rule needs the group of every row: pass `sensitive_features` "
+                f"({listed(self.groups_)})."
+            )
+        scores = self.crossfit_.posteriors(X)
+        z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
+        rule = self.promise_.rule
+        q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
+        return np.asarray(np.mean(q, axis=0))
+
+    def predict(
+        self, X: Any, sensitive_features: Any = None, random_state: int | None = None
+    ) -> NDArray[Any]:
+        """A decision per row; the same `random_state` throws the same coins."""
+        q = self.predict_proba(X, sensitive_features)
+        if self.crossfit_ is None:
+            return np.asarray(self.classes_[q.argmax(1)])
+        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        place = (np.cumsum(q, axis=1)[:, :-1] <= rng.random((len(q), 1))).sum(1)
+        return np.asarray(self.classes_[place])
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The accuracy of `predict`."""
+        decided = self.predict(X, sensitive_features)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+    @property
+    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+        """The best of the objective at every level of the budget, on these rows: `limit`."""
+        check_is_fitted(self, "best_")
+        return limit(
+            self.classes_[self.best_.y],
+            self.best_.scores,
+            sensitive_features=[self.groups_[code] for code in self.best_.z.tolist()],
+            sample_weight=self.best_.weight,
+            maximize=self.maximize,
+            budget=self.best_.budget,
+        )
+
+    def budgets(self) -> dict[str, float | None]:
+        """All budgets by name; None where it is not given."""
+        return {name: getattr(self, name) for name in _BUDGETS}
+
+    def _checked(
+        self, X: Any, y: ArrayLike, sample_weight: Any
+    ) -> tuple[Any, NDArray[Any], Array | None]:
+        """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
+        X = self._rows(X, reset=True)
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        labels = _check_y(y, estimator=self)
+        check_classification_targets(labels)
+        check_consistent_length(X, labels)
+        if sample_weight is None:
+            return X, labels, None
+        return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+
+    def _rows(self, X: Any, reset: bool = False) -> Any:
+        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
+        if isinstance(self.estimator, str) or isinstance(X, Mapping):
+            return X
+        if self.estimator is None and not has_text(X):
+            return validate_data(
+                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+            )
+        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        return X
+
+    def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
+        warnings.warn(
+            f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
+            "classifier and keeps no budget.",
+            UserWarning,
+            stacklevel=3,
+        )
+        self.groups_, self.crossfit_ = (), None
+        if isinstance(self.estimator, str):
+            raise InputError(
+                "Probabilities alone, without `sensitive_features`, leave nothing to fit."
+            )
+        if self.cv == "prefit":
+            self.plain_, self.preprocessing_ = self.estimator, None
+            return
+        model, self.preprocessing_ = base_model(self.estimator, X)
+        self.plain_ = fit_one(model, self._prepared(X), labels, weight)
+
+    def _prepared(self, X: Any) -> Any:
+        return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
+
+    def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
+        codes, levels = as_groups(values)
+        if len(codes) != len(labels):
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {len(labels):,}, got "
+                f"{len(codes):,}."
+            )
+        return np.asarray(codes, dtype=np.intp), levels
+
+    def _budget(self) -> tuple[str, float | None]:
+        """The one budget that was given: its name and its level."""
+        given = {name: value for name, value in self.budgets().items() if value is not None}
+        if len(given) > 1:
+            raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
+        for name, value in given.items():
+            return _BUDGETS[name], float(value)
+        return "eo_gap", None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        elif not isinstance(self.estimator, str):
+            inner = get_tags(self.estimator)
+            tags.input_tags.allow_nan = inner.input_tags.allow_nan
+            tags.input_tags.sparse = inner.input_tags.sparse
+        return tags

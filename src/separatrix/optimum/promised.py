@@ -1,0 +1,271 @@
+"""From scores to the decision rule that keeps an asked budget in the population.
+
+Two labels: the exact optimum of `decisions` on curves that borrow (`borrowing`), at the level that
+`margin` finds. More labels: the best of the channels of `softmax` and of the dual (`duals`) whose
+table, drawn anew from its own counts, is expected to keep the budget.
+
+`margin=0` keeps the budget on the given rows, with their own curves; another number is taken off
+the budget first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.counting import soft_counts
+from separatrix.columns.values import Levels
+from separatrix.core.information import (
+    accuracy,
+    conditional_mutual_information,
+    eo_gap,
+    mutual_information,
+)
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
+from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.geometry import Regions
+from separatrix.optimum.label_limit import LabelLimit
+from separatrix.optimum.limits import limit
+from separatrix.optimum.margin import BudgetKeeper, rate_errors
+from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
+from separatrix.optimum.softmax import softmax_path
+
+__all__ = ["PromisedRule", "Promises", "regions_of"]
+
+Array = NDArray[np.float64]
+Rule = ThresholdChannel | SoftmaxChannel
+_DRAWS = 200
+
+
+class PromisedRule(NamedTuple):
+    """A rule and what it promises.
+
+    Args:
+        rule: P(U | score, group).
+        level: the budget that it was fitted for on the rows.
+        expected: what the population is expected to show of the budget; NaN if nobody asked.
+        smallest: the least that could be promised with these rows; NaN if nobody asked.
+        borrowed: pseudo-rows of the pooled curve in each cell (groups, 2).
+    """
+
+    rule: Rule
+    level: float
+    expected: float
+    smallest: float
+    borrowed: Array
+
+
+class Promises:
+    """The best rules for an objective, for any budget of one kind; curves are computed once.
+
+    Args:
+        scores: P(Y | x), array (n, K), of rows that trained nothing.
+        y, z: codes of the labels and of the groups.
+        weight: weight of each row.
+        groups: the names of the groups, for the rule.
+        maximize, budget: as in `limit`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, 4000), rng.integers(0, 2, 4000)
+    >>> s = 1 / (1 + np.exp(-rng.normal(size=4000) - (2 * y - 1) * (1 + z)))
+    >>> best = Promises(np.stack([1 - s, s], 1), y, z, np.ones(4000), ("f", "m"))
+    >>> found = best.rule(0.05)
+    >>> bool(found.level < 0.05), round(found.expected, 3), best.rule(0.05, margin=0).level
+    (True, 0.05, 0.05)
+    """
+
+    def __init__(
+        self,
+        scores: Array,
+        y: NDArray[np.intp],
+        z: NDArray[np.intp],
+        weight: Array,
+        groups: Levels,
+        *,
+        maximize: str | Cost = "accuracy",
+        budget: str = "eo_gap",
+    ) -> None:
+        self.scores, self.y, self.z, self.weight = scores, y, z, weight
+        self.groups, self.maximize, self.budget = groups, maximize, budget
+
+    def rule(
+        self,
+        asked: float | None = None,
+        *,
+        margin: float | None = None,
+        confidence: float | None = None,
+    ) -> PromisedRule:
+        """The best rule that keeps a budget on unseen rows.
+
+        Args:
+            asked: the budget; None for the best rule without one.
+            margin: None to keep it in the population; a number that is taken off it, 0 for none.
+            confidence: the probability that the population keeps it; None for its expectation.
+
+        Raises:
+            InfeasibleError: the rows are too few to promise it.
+        """
+        _check(asked, margin, confidence)
+        if self.scores.shape[1] > 2:
+            return self._of_many_labels(asked, margin, confidence)
+        if asked is None or margin is not None:
+            level = 1.0 if asked is None else asked - (margin or 0.0)
+            rule = self._rule(self._plain, self._rates(self._plain, level))
+            return PromisedRule(rule, level, np.nan, np.nan, self._plain.borrowed)
+        kept = self._keeper.keep(asked, confidence)
+        rule = self._rule(self._pulled, kept.rates)
+        return PromisedRule(rule, kept.level, kept.expected, kept.smallest, self._pulled.borrowed)
+
+    @cached_property
+    def _plain(self) -> GroupCurves:
+        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight, borrow=False)
+
+    @cached_property
+    def _pulled(self) -> GroupCurves:
+        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight)
+
+    @cached_property
+    def _keeper(self) -> BudgetKeeper:
+        known, kind = self._pulled, budget_named(self.budget)
+        return BudgetKeeper(
+            lambda level: self._rates(known, level),
+            lambda x: kind.measure(x, known.mass),
+            lambda x: rate_errors(known, self._rule(known, x)),
+            self.budget,
+        )
+
+    def _rates(self, known: GroupCurves, level: float) -> Array:
+        """The best rates (groups, 2) within a level on the curves."""
+        return self._solve(known, np.array([level])).rates[0]
+
+    def _solve(self, known: GroupCurves, levels: Array) -> DecisionCurve:
+        return solve(
+            known.curves,
+            known.mass,
+            maximize=self.maximize,
+            budget=self.budget,
+            levels=levels,
+            groups=self.groups,
+        )
+
+    def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
+        return rule_of(x, known.curves, regions_of(known), self.groups)
+
+    def _of_many_labels(
+        self, asked: float | None, margin: float | None, confidence: float | None
+    ) -> PromisedRule:
+        """The best channel that is expected to keep the budget."""
+        if not isinstance(self.maximize, str) or self.maximize not in _VALUES:
+            raise InputError(
+                f"More than two labels: `maximize` must be one of {', '.join(map(repr, _VALUES))}, "
+                f"got {self.maximize!r}."
+            )
+        if self.budget not in _GAPS:
+            raise InputError(
+                f"More than two labels: the budget must be one of {', '.join(map(repr, _GAPS))}, "
+                f"got {self.budget!r}."
+            )
+        rules, tables = self._channels(asked)
+        values, used = _VALUES[self.maximize](tables), _GAPS[self.budget](tables)
+        computed = asked is not None and margin is None
+        shown = used
+        if computed:
+            drawn = [_GAPS[self.budget](_drawn(table, self.weight)) for table in tables]
+            shown = np.array(
+                [d.mean() if confidence is None else np.quantile(d, confidence) for d in drawn]
+            )
+        most = np.inf if asked is None else asked - (margin or 0.0)
+        smallest = float(shown.min())
+        fits = np.flatnonzero(shown <= most + 1e-12)
+        if not len(fits):
+            raise InfeasibleError(
+                f"No channel found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
+                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                {self.budget: smallest},
+                float("nan"),
+            )
+        best = int(fits[values[fits].argmax()])
+        promise = (float(shown[best]), smallest) if computed else (np.nan, np.nan)
+        borrowed = np.zeros((len(self.groups), 2))
+        return PromisedRule(rules[best], float(used[best]), *promise, borrowed)
+
+    @cached_property
+    def _softmax_rules(self) -> list[SoftmaxChannel]:
+        path = softmax_path(self.scores, self.y, self.z, sample_weight=self.weight)
+        parts = zip(path.weight, path.bias, path.mix, strict=True)
+        return [SoftmaxChannel(tuple(range(len(self.groups))), *one) for one in parts]
+
+    def _channels(self, asked: float | None) -> tuple[list[SoftmaxChannel], Array]:
+        """Channels for more than two labels and their tables (channels, y, z, u).
+
+        Those of the softmax path; for a linear objective also the optima of the dual at a few
+        violations up to what was asked. An EO gap ε comes with a v of about ε².
+        """
+        rules = list(self._softmax_rules)
+        if self.maximize != "utility":
+            most = 10.0 if asked is None else asked if self.budget == "violation" else 2 * asked**2
+            levels = most * np.array([1.0] if asked is None else [1.0, 0.5, 0.2, 0.05])
+            best = limit(
+                self.y,
+                self.scores,
+                sensitive_features=self.z,
+                sample_weight=self.weight,
+                maximize=self.maximize,
+                levels=levels[:1],
+            )
+            assert isinstance(best, LabelLimit)
+            rules += [best.rule(level) for level in levels.tolist()]
+        q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
+        tables = np.stack([soft_counts(self.y, one, sensitive_features=self.z, sample_weight=self.weight) for one in q])
+        return [replace(rule, groups=self.groups) for rule in rules], tables
+
+
+def regions_of(known: GroupCurves) -> Regions:
+    """What randomised thresholds of these curves can do."""
+    return Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
+
+
+_VALUES: dict[str, Callable[[Any], Array]] = {
+    "accuracy": accuracy,
+    "utility": mutual_information,
+    "balanced_accuracy": lambda table: _balanced(np.asarray(table)),
+}
+_GAPS = {"eo_gap": eo_gap, "violation": conditional_mutual_information}
+
+
+def _drawn(table: Array, weight: Array) -> Array:
+    """Tables (draws, y, z, u) of as many effective rows, drawn from the rates of one."""
+    share = weight.sum() ** 2 / (weight**2).sum() / weight.sum()
+    rows = table.sum(-1)
+    law = table / np.where(rows > 0, rows, 1.0)[..., None]
+    law[rows <= 0, 0] = 1.0
+    rng, n = np.random.default_rng(0), np.maximum(np.round(rows * share), rows > 0).astype(np.int64)
+    counts = rng.multinomial(n, law, size=(_DRAWS, *rows.shape)).astype(np.float64)
+    return counts / np.where(n > 0, n, 1)[..., None] * rows[..., None]
+
+
+def _balanced(table: Array) -> Array:
+    """The mean over labels of the share decided right."""
+    return np.diagonal(table.sum(-2) / table.sum((-2, -1))[..., None], axis1=-2, axis2=-1).mean(-1)
+
+
+def _check(asked: float | None, margin: float | None, confidence: float | None) -> None:
+    if asked is not None and not asked >= 0.0:
+        raise InputError(f"A budget is a number of at least 0, got {asked}.")
+    if margin is not None and not (margin >= 0.0 and (asked is None or margin <= asked)):
+        raise InputError(
+            f"`margin` is taken off the budget of {asked} and must be between 0 and that, got "
+            f"{margin}."
+        )
+    if confidence is not None and (asked is None or margin is not None):
+        raise InputError(
+            "`confidence` needs a budget and the computed margin (margin=None): it says how surely "
+            "the budget is kept."
+        )
