@@ -194,7 +194,7 @@ def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: i
         raise InputError(f"`ensemble` must be at least 1, got {ensemble}.")
     count = np.unique(y, return_counts=True)[1]
     if count.min() < cv:
-        rare = np.asarray(classes)[count.argmin()]
+        rare = np.asarray(classes)[count.argmin()].tolist()
         raise InputError(
             f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a "
             "smaller `cv`, or more rows."
