@@ -177,6 +177,10 @@ def test_parquet_keeps_its_types(tmp_path):
     assert list(again) == ["z"]
 
 
-def test_a_scan_keeps_its_connection():
+def test_a_scan_keeps_its_connection(tmp_path):
     """Older DuckDBs close a relation whose connection is collected."""
-    assert "connection" in engines.Scan.__dataclass_fields__
+    (tmp_path / "rows.csv").write_text("a,b\n1,x\n2,y\n")
+    found = engines.scan([tmp_path / "rows.csv"])
+    gc.collect()
+    assert found.connection.execute("SELECT 1").fetchall() == [(1,)]
+    assert len(found.relation.fetchall()) == 2

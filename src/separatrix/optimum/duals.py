@@ -29,7 +29,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.optimum.rules import SoftmaxChannel
 
-__all__ = ["DualPoint", "LinearDual"]
+__all__ = ["DualPoint", "LinearDual", "by_group"]
 
 Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains
@@ -64,12 +64,7 @@ class LinearDual:
             n_groups: how many groups.
             gains: g[y, u], what deciding u for a row with label y is worth.
         """
-        order = np.argsort(z, kind="stable")
-        ends = np.searchsorted(z[order], np.arange(n_groups + 1))
-        rows = [order[a:b] for a, b in pairwise(ends)]
-        w = weight / weight.sum()
-        self.p, self.wp = [p[r] for r in rows], [w[r, None] * p[r] for r in rows]
-        self.w = [w[r] for r in rows]
+        self.p, self.wp, self.w = by_group(p, z, weight, n_groups)
         self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
         self.gains = (gains - self.offset) / self.scale
         mass = np.array([part.sum(0) for part in self.wp]).T  # P(y, z)
@@ -179,3 +174,14 @@ class LinearDual:
             float(mutual_information(mixed)),
             np.nan,
         )
+
+
+def by_group(
+    p: Array, z: NDArray[Any], weight: Array, n_groups: int
+) -> tuple[list[Array], list[Array], list[Array]]:
+    """Posteriors, posteriors times weight, and weights of each group's rows; weights sum to one."""
+    order = np.argsort(z, kind="stable")
+    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
+    rows = [order[a:b] for a, b in pairwise(ends)]
+    w = weight / weight.sum()
+    return [p[r] for r in rows], [w[r, None] * p[r] for r in rows], [w[r] for r in rows]

@@ -16,7 +16,7 @@ that the budget holds exactly, and its dual gives the next μ.
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from scipy.sparse import eye_array as eye
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
+from separatrix.optimum.duals import by_group
 from separatrix.optimum.rules import HardMixture
 
 __all__ = ["EoColumns", "EoPoint"]
@@ -61,12 +62,7 @@ class EoColumns:
             p, z, weight, n_groups, gains: as in `LinearDual`.
             worst: the budget is on the largest label's gap instead of the mean over the labels.
         """
-        order = np.argsort(z, kind="stable")
-        ends = np.searchsorted(z[order], np.arange(n_groups + 1))
-        rows = [order[a:b] for a, b in pairwise(ends)]
-        w = weight / weight.sum()
-        self.p, self.wp = [p[r] for r in rows], [w[r, None] * p[r] for r in rows]
-        self.w = [w[r] for r in rows]
+        self.p, self.wp, self.w = by_group(p, z, weight, n_groups)
         self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
         self.gains, self.worst = (gains - self.offset) / self.scale, worst
         self.mass = np.array([part.sum(0) for part in self.wp]).T  # P(y, z)

@@ -114,13 +114,7 @@ class SoftmaxChannel:
         >>> c.predict_proba([[1.0, 0.0, 0.0]], sensitive_features=["a"])
         array([[0.5 , 0.25, 0.25]])
         """
-        p = check_posteriors(scores, "scores")
-        codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
-        if p.shape[1] != self.weight.shape[2]:
-            raise InputError(
-                f"`scores` has {p.shape[1]} columns, the channel was fitted on "
-                f"{self.weight.shape[2]}."
-            )
+        p, codes = _rows(scores, sensitive_features, self.groups, self.weight.shape[2])
         if self.prior is not None:
             p = balanced(p, self.prior[codes])
         q = np.empty((len(p), self.weight.shape[1]))
@@ -163,13 +157,7 @@ class HardMixture:
         >>> rule.predict_proba([[0.6, 0.3, 0.1]], sensitive_features=["a"])
         array([[0.75, 0.  , 0.25]])
         """
-        p = check_posteriors(scores, "scores")
-        codes = group_codes(sensitive_features, self.groups, len(p), "sensitive_features")
-        if p.shape[1] != self.columns.shape[3]:
-            raise InputError(
-                f"`scores` has {p.shape[1]} columns, the rule was fitted on "
-                f"{self.columns.shape[3]}."
-            )
+        p, codes = _rows(scores, sensitive_features, self.groups, self.columns.shape[3])
         q = np.zeros((len(p), self.columns.shape[2]))
         for k in range(len(self.groups)):
             rows = np.flatnonzero(codes == k)
@@ -185,3 +173,13 @@ class HardMixture:
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> HardMixture:
         """The inverse of `arrays`."""
         return cls(groups, np.asarray(arrays["weights"]), np.asarray(arrays["columns"]))
+
+
+def _rows(
+    scores: ArrayLike, sensitive_features: Any, groups: Levels, labels: int
+) -> tuple[Array, NDArray[np.intp]]:
+    """Posteriors with one column per fitted label, and the codes of the groups."""
+    p = check_posteriors(scores, "scores")
+    if p.shape[1] != labels:
+        raise InputError(f"`scores` has {p.shape[1]} columns, the channel was fitted on {labels}.")
+    return p, group_codes(sensitive_features, groups, len(p), "sensitive_features")
