@@ -38,6 +38,7 @@ NAMES = [
     "compare",
     "concave_envelope",
     "conditional_mutual_information",
+    "from_estimator",
     "limit",
     "limit_frame",
     "load",

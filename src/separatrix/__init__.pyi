@@ -21,6 +21,7 @@ from .core.information import mutual_information as mutual_information
 from .deploy.loading import load as load
 from .deploy.monitor import Monitor as Monitor
 from .deploy.predictor import Predictor as Predictor
+from .deploy.wrapping import from_estimator as from_estimator
 from .errors import DataError as DataError
 from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError

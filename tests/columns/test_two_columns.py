@@ -86,7 +86,7 @@ def test_the_estimators(tmp_path):
     q = [model.predict_proba(X, sensitive_features=z) for z in FORMS.values()]
     for other in q[1:]:
         np.testing.assert_array_equal(other, q[0])
-    saved = model.to_predictor().save(tmp_path / "model")
+    saved = from_estimator(model).save(tmp_path / "model")
     assert sx.load(saved).groups == GROUPS
 
 

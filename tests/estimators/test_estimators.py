@@ -203,7 +203,7 @@ def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(
     frame = pd.DataFrame(X, columns=list("abcd"))
     options = FEW | {"use_sensitive": use_sensitive, "piecewise_linear": piecewise_linear}
     model = SeparationClassifier(0.3, **options).fit(frame, y, sensitive_features=z)
-    predictor = model.to_predictor()
+    predictor = sx.from_estimator(model)
     predictor.save(tmp_path / "model")
     for one in (predictor, sx.load(tmp_path / "model")):
         q = replace_policy(one).predict_proba(frame, sensitive_features=z)

@@ -8,9 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
+from separatrix.estimators.single import SeparationClassifier
+from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
 __all__ = ["Wrapped", "from_estimator"]
@@ -68,13 +71,16 @@ class Wrapped:
 
 
 def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
-    """The predictor of a fitted `FrontierClassifier`: its classifiers are saved through skops.
+    """The predictor of a fitted estimator: it is saved without pickle and streams files.
 
     Args:
-        model: the fitted FrontierClassifier.
-        features: names of the classifier's columns, if rows come as frames or files and the
-            classifier wants a matrix. By default rows reach the classifier as they are.
+        model: a fitted FrontierClassifier, whose classifiers are saved through skops, or a fitted
+            SeparationClassifier.
+        features: names of the columns of a classifier that takes a matrix, if rows come as frames
+            or files. By default rows reach the classifier as they are.
     """
+    if isinstance(model, SeparationClassifier):
+        return _of_network(model)
     scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
     if scores is None or promise is None or not scores.members:
         bare = "" if promise is None else " around bare probabilities"
@@ -102,3 +108,16 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         bases=tuple(one for team in scores.members for one in team),
         about={"choice": choice},
     )
+
+
+def _of_network(model: SeparationClassifier) -> Predictor:
+    """The network of a fitted SeparationClassifier, for features as they come."""
+    check_is_fitted(model)
+    if not isinstance(model.fitted_, Networks):
+        raise InputError(
+            f"Only networks can become a predictor of raw features; {model.method!r} is none."
+        )
+    fitted = model.fitted_.unscaled(model.mean_, model.scale_)
+    component = Component.of(model.method, model.trade_off, model.policy, fitted)
+    names = tuple(map(str, getattr(model, "feature_names_in_", ())))
+    return Predictor(tuple(model.classes_.tolist()), model.groups_, (component,), features=names)

@@ -1,4 +1,4 @@
-"""Shared by the estimators: checked inputs, scaling, codes, the way to a predictor."""
+"""Shared by the estimators: checked inputs, scaling, codes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.values import Levels
-from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
-from separatrix.methods import Fitted, Recipe
-from separatrix.nn.networks import Networks
+from separatrix.methods import Recipe
 
 __all__ = ["Array", "Base"]
 
@@ -109,21 +107,6 @@ class Base(ClassifierMixin, BaseEstimator):
         coin = np.random.default_rng(self._seed()).random((len(q), 1))
         labels: NDArray[Any] = self.classes_[(np.cumsum(q, axis=1)[:, :-1] <= coin).sum(1)]
         return labels
-
-    def _unscaled(self, fitted: Fitted) -> Fitted:
-        """The same networks for features as they come."""
-        if not isinstance(fitted, Networks):
-            raise InputError(
-                f"Only networks can become a predictor of raw features; {self.method!r} is none."
-            )
-        return fitted.unscaled(self.mean_, self.scale_)
-
-    def _assemble(
-        self, components: tuple[Component, ...], weights: tuple[float, ...], about: dict[str, Any]
-    ) -> Predictor:
-        names = tuple(map(str, getattr(self, "feature_names_in_", ())))
-        labels = tuple(self.classes_.tolist())
-        return Predictor(labels, self.groups_, components, weights, features=names, about=about)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from separatrix import methods
-from separatrix.deploy.predictor import Component, Predictor
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
 from separatrix.methods import Lane, Sample
@@ -119,10 +117,3 @@ class SeparationClassifier(Base):
         if self.policy == "deterministic":
             return self.classes_[q.argmax(1)]
         return self._draw(q)
-
-    def to_predictor(self) -> Predictor:
-        """The predictor to deploy: save it, load it without pickle, stream files through it."""
-        check_is_fitted(self)
-        fitted = self._unscaled(self.fitted_)
-        component = Component.of(self.method, self.trade_off, self.policy, fitted)
-        return self._assemble((component,), (1.0,), {})
