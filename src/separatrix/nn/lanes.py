@@ -114,6 +114,8 @@ class Recipe:
             not improved for so many epochs, and keep its best weights; None trains on all rows.
         piecewise_linear: pieces that each column of more than two values is cut into, beside the
             column itself; 0 for none. Embeddings (more than 64 such columns) have none.
+        level: whose violation a penalty sees: that of a "draw" from the posterior (the paper's), or
+            of the "score" in soft bins (`core.binned_cmi`), which holds at every threshold.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -126,6 +128,7 @@ class Recipe:
     running: float = 0.0
     patience: int | None = None
     piecewise_linear: int = 0
+    level: str = "draw"
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -144,6 +147,8 @@ class Recipe:
                 "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
                 f"{self.piecewise_linear}."
             )
+        if self.level not in ("draw", "score"):
+            raise InputError(f'`level` must be "draw" or "score", got {self.level!r}.')
         if not self.learning_rate > 0:
             raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
 
