@@ -26,8 +26,7 @@ from separatrix.columns.values import Levels, as_array, as_levels, check_lengths
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
-from separatrix.methods import Fitted
-from separatrix.nn.networks import Networks
+from separatrix.methods import Fitted, Stack
 from separatrix.runs.store import POLICIES
 
 __all__ = ["Component", "Predictor"]
@@ -77,9 +76,9 @@ class Component:
         lane: int = 0,
         threshold: float | None = None,
     ) -> Component:
-        """A component with no more than its own lane of a stack of networks."""
+        """A component with no more than its own lane of a stack of models."""
         uses, cut = True, 0.5 if threshold is None or np.isnan(threshold) else float(threshold)
-        if isinstance(fitted, Networks):
+        if isinstance(fitted, Stack):
             fitted, lane, uses = fitted[[lane]], 0, fitted.n_groups > 0
         return cls(method, float(trade_off), policy, fitted, lane, cut, uses)
 
