@@ -37,7 +37,7 @@ def test_no_model_scores_a_row_that_it_saw(bases):
         train, scores = found.training(k)
         assert set(test) | set(train) == set(range(len(FOLD)))
         for row, pattern in zip(train, scores[:, 0], strict=True):
-            own = set(np.flatnonzero((FOLD == k) | (FOLD == FOLD[row])))
+            own = set(np.flatnonzero((k == FOLD) | (FOLD[row] == FOLD)))
             assert _saw(pattern) == set(range(len(FOLD))) - own
         assert members.shape == (len(found.folds) - 1, len(test), 1)
         for pattern in members.ravel():
@@ -48,7 +48,7 @@ def test_what_ships_saw_all_rows_but_one_fold():
     found = _nested(["a"] * 5)
     rows, scores = found.training(None)
     for row, pattern in zip(rows, scores[:, 0], strict=True):
-        assert _saw(pattern) == set(np.flatnonzero(FOLD != FOLD[row]))
+        assert _saw(pattern) == set(np.flatnonzero(FOLD[row] != FOLD))
     assert len(found.members) == 4
 
 

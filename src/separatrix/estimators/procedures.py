@@ -312,5 +312,5 @@ def _coded(maximize: str | Cost, groups: Levels) -> str | Cost:
     """A cost by group, with codes instead of names."""
     if not isinstance(maximize, Cost):
         return maximize
-    costs = maximize.per_group(groups)
-    return Cost(*({code: float(c) for code, c in enumerate(column)} for column in costs.T))
+    first, second = (dict(enumerate(column.tolist())) for column in maximize.per_group(groups).T)
+    return Cost(false_positive=first, false_negative=second)

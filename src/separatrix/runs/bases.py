@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from separatrix.errors import DataError
@@ -61,7 +62,7 @@ class BaseRows:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="X does not have valid feature names")
             if self.kind == JOINT:
-                return fit_one(model, X, self.y[places], None, z=self.z[places])
+                return clone(model).fit(X, self.y[places], self.z[places])
             return fit_one(model, X, self.y[places], None)
 
     def score(self, model: Any, X: Any) -> Array:
