@@ -35,7 +35,7 @@ def test_the_truth_is_within_two_errors(groups, rows, apart):
     assert np.mean(kept) >= 0.93
     seen = np.mean([MEASURES["eo_gap"](_tables(rng, rates, rows)).mean() for _ in range(20)])
     true_gap = float(MEASURES["eo_gap"](truth))
-    assert abs(np.mean(gaps) - true_gap) < 0.5 * (seen - true_gap) + 0.1 * true_gap
+    assert abs(np.mean(gaps) - true_gap) < 0.5 * (seen - true_gap) + 0.2 * true_gap
 
 
 def test_procedures_that_differ_from_fold_to_fold_have_a_larger_error():

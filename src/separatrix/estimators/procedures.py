@@ -7,6 +7,7 @@ elsewhere, so what is measured is what is shipped.
 
 - `Decisions`: the best rule for an objective within budgets. Its prediction is a law of labels.
 - `Scoring`: the score with the best AUROC within budgets. Its prediction is a law of levels.
+- `Plain`: the base model as it is, for comparison.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from separatrix.optimum.separated import SeparatedScore
 from separatrix.optimum.separating import separate
 from separatrix.statistics.unseen import Estimate, unseen
 
-__all__ = ["Decisions", "Measured", "Procedure", "Scoring", "measured"]
+__all__ = ["Decisions", "Measured", "Plain", "Procedure", "Scoring", "measured"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -170,6 +171,33 @@ class Scoring:
         return replace(self, budgets=_raised(self.budgets, smallest))
 
 
+@dataclass(frozen=True)
+class Plain:
+    """The base model as it is: its most probable label, or its score in 100 bins.
+
+    Args:
+        score: the score of two labels instead of decisions.
+    """
+
+    score: bool = False
+    budgets: Budgets = field(default_factory=dict)
+
+    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> Array | None:
+        """The edges of the bins of a score."""
+        return np.unique(np.quantile(scores[:, 1], np.arange(1, 100) / 100)) if self.score else None
+
+    def law(self, rule: Array | None, scores: Array, z: Codes) -> Array:
+        """The mean over the members of decisions or bins."""
+        if rule is None:
+            return np.asarray(np.mean([np.eye(s.shape[1])[s.argmax(1)] for s in scores], axis=0))
+        bins = np.eye(len(rule) + 1)
+        each = [bins[np.searchsorted(rule, s[:, 1], side="right")] for s in scores]
+        return np.asarray(np.mean(each, axis=0))
+
+    def at_least(self, smallest: Budgets) -> Plain:
+        return self
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """A procedure, what it is on all rows, and what it showed on the test rows of outer folds.
@@ -190,10 +218,15 @@ class Measured:
     groups: Levels
     eased: int = 0
 
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts levels of a score rather than labels."""
+        return isinstance(self.procedure, Scoring) or getattr(self.procedure, "score", False)
+
     @cached_property
     def promise(self) -> dict[str, Estimate]:
         """Estimate and standard error of each metric on unseen rows."""
-        if isinstance(self.procedure, Scoring):
+        if self.is_score:
             return unseen(self.tables, self.squares, ordered.MEASURES)
         measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
         aim = getattr(self.procedure, "maximize", None)
@@ -312,5 +345,7 @@ def _coded(maximize: str | Cost, groups: Levels) -> str | Cost:
     """A cost by group, with codes instead of names."""
     if not isinstance(maximize, Cost):
         return maximize
-    first, second = (dict(enumerate(column.tolist())) for column in maximize.per_group(groups).T)
-    return Cost(false_positive=first, false_negative=second)
+    by_code: list[Any] = [
+        dict(enumerate(column)) for column in maximize.per_group(groups).T.tolist()
+    ]
+    return Cost(*by_code)

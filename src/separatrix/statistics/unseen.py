@@ -1,8 +1,8 @@
 r"""What unseen rows will show: an estimate and its standard error, from the tables of outer folds.
 
 Fold k has a procedure of its own and measures it on its test rows: a table N_k[y, z, u] of expected
-decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew here: r* = r + error,
-with the cells' sizes drawn too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
+decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew: r* = r + error, and
+the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
 
 - The estimate of accuracy, cost and AUROC is m̄. Information grows with noise by as much as a second
   helping of the same noise adds: 2 m̄ − E m(N*). The largest gap of noisy rates is far above that of
