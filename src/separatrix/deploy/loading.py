@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
+from separatrix.deploy.content import skops_io
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.saving import (
     ARRAYS,
@@ -20,7 +21,6 @@ from separatrix.deploy.saving import (
     MANIFEST,
     checksum,
     file_entry,
-    skops_io,
 )
 from separatrix.deploy.wrapping import Wrapped
 from separatrix.errors import DataError, InputError, MissingExtraError
@@ -56,6 +56,7 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
             grouping=None if grouping is None else Grouping.from_dict(grouping),
             bases=_bases(place / BASE, trusted) if BASE in manifest["files"] else (),
             about=manifest["about"],
+            key_id=manifest["key_id"],
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         if isinstance(error, InputError | MissingExtraError):

@@ -9,8 +9,9 @@ mixture are the weighted means over its models.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.draws import uniforms
+from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
+from separatrix.deploy.content import base_digest, described, model_hash, skops_io
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
@@ -106,6 +108,7 @@ class Predictor:
         bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
             where they see the rows.
         about: plain data about the choice: budgets, audit, prices, data card, frontier.
+        key_id: public name of the one secret whose draws this predictor may use (`with_key`).
     """
 
     labels: Levels
@@ -117,6 +120,7 @@ class Predictor:
     grouping: Grouping | None = None
     bases: tuple[Any, ...] = ()
     about: Mapping[str, Any] = field(default_factory=dict)
+    key_id: str | None = None
 
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
@@ -153,28 +157,66 @@ class Predictor:
         X: Any,
         sensitive_features: Any = None,
         *,
-        random_state: int | None = 0,
+        random_state: int | Unset | None = UNSET,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
         return_branch: bool = False,
     ) -> Any:
-        """Decisions.
+        """Decisions. A randomised predictor needs `ids` and `salt`, or a `random_state`.
 
         Args:
             X: raw rows as in training: a dataframe or a mapping of columns (found by name, others
                 ignored), or a matrix where the training data were one.
             sensitive_features: groups; read from the raw rows' own columns if None.
-            random_state: seed of the coins; None for coins that cannot be repeated.
+            random_state: seed of the coins, which depend on the row's place: not for requests of
+                one row, which would all get the first coin. None for fresh entropy.
             ids: one identity per row, with a secret `salt`: the same person always gets the same
-                draw, in any batch and any order. For production; a seed depends on the row's place.
+                draw, in any batch and any order. For production.
             return_branch: also return the branch N of each row, drawn independently of all else.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
         q = self.branch_proba(X, sensitive_features)
-        labels, branch = self.decide(q, uniforms(q.shape[1], random_state, ids, salt))
+        coins = self.coins(q.shape[1], random_state=random_state, ids=ids, salt=salt)
+        labels, branch = self.decide(q, coins)
         return (labels, branch) if return_branch else labels
+
+    def coins(
+        self,
+        n: int,
+        purposes: Sequence[str] = ("branch", "label"),
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """Coins (n, purposes) of this model, as in `predict`; zeros where it throws none."""
+        if not self.randomized:
+            return np.zeros((n, len(purposes)))
+        if ids is None:
+            return uniforms(n, purposes, random_state=random_state, salt=salt)
+        self.check_key(salt)
+        model = bytes.fromhex(self.model_hash)
+        return uniforms(n, purposes, random_state=random_state, ids=ids, salt=salt, model=model)
+
+    @cached_property
+    def model_hash(self) -> str:
+        """SHA-256 of all that decides: the same before and after saving; not of the card."""
+        bases = base_digest(skops_io().dumps(list(self.bases))) if self.bases else None
+        return model_hash(*described(self), bases)
+
+    def with_key(self, salt: str | bytes) -> Predictor:
+        """The same predictor bound to one secret; draws with another one are then refused."""
+        return replace(self, key_id=key_id(salt))
+
+    def check_key(self, salt: str | bytes | None) -> None:
+        """Refuse a secret other than the one of `with_key`."""
+        if self.key_id is not None and salt is not None and key_id(salt) != self.key_id:
+            raise InputError(
+                f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
+                "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
+            )
 
     def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Labels and branches (n,) from `branch_proba` and two uniform numbers per row (n, 2)."""
