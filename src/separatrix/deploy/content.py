@@ -16,12 +16,12 @@ from zipfile import ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
-__all__ = ["base_digest", "canonical", "described", "model_hash", "plain", "skops_io"]
+__all__ = ["base_digest", "canonical", "described", "model_hash", "plain"]
 
 _COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 Described = tuple[dict[str, Any], dict[str, NDArray[Any]]]
@@ -48,6 +48,7 @@ def described(predictor: Predictor) -> Described:
         "labels": [plain(label) for label in predictor.labels],
         "groups": [plain(group) for group in predictor.groups],
         "features": list(predictor.features),
+        "reads": predictor.reads,
         "preprocessing": None if prepared is None else prepared.to_dict(),
         "grouping": None if grouping is None else grouping.to_dict(),
         "components": components,
@@ -81,17 +82,6 @@ def base_digest(content: bytes) -> str:
 def canonical(value: Any) -> str:
     """One text for equal plain data."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True, default=plain)
-
-
-def skops_io() -> Any:
-    """The module `skops.io`; one sentence where it is not installed."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError(
-            "A scikit-learn base needs skops: pip install 'separatrix[deploy]'."
-        ) from error
-    return skops.io
 
 
 def plain(value: Any) -> Any:

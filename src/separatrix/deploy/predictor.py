@@ -26,15 +26,18 @@ from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
-from separatrix.deploy.content import base_digest, described, model_hash, skops_io
+from separatrix.deploy.content import base_digest, described, model_hash
 from separatrix.errors import InputError
+from separatrix.estimators.stored import model_bytes
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
+from separatrix.runs.bases import posteriors
 from separatrix.runs.store import POLICIES
 
 __all__ = ["Component", "Predictor"]
 
 Array = NDArray[np.float64]
+READS = ("x", "xz", "joint")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,10 @@ class Predictor:
         preprocessing: raw columns to the models' matrix; None where rows come as a matrix.
         features: the matrix's columns, where there is no preprocessing.
         grouping: finds the group in raw rows.
-        bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
+        bases: fitted classifiers whose probabilities, side by side, are what the models see; none
             where they see the rows.
+        reads: what the bases see: "x", the rows; "xz", one column per group in front of them;
+            "joint", the rows, of which they say P(y, z | x).
         about: plain data about the choice: budgets, audit, prices, data card, frontier.
         key_id: public name of the one secret whose draws this predictor may use (`with_key`).
     """
@@ -119,6 +124,7 @@ class Predictor:
     features: tuple[str, ...] = ()
     grouping: Grouping | None = None
     bases: tuple[Any, ...] = ()
+    reads: str = "x"
     about: Mapping[str, Any] = field(default_factory=dict)
     key_id: str | None = None
 
@@ -130,6 +136,15 @@ class Predictor:
                 "`weights` must be one non-negative number per component and sum to one, got "
                 f"{self.weights} for {len(self.components)} components."
             )
+        if self.reads not in READS:
+            raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
+        if self.is_score and (len(self.components) > 1 or len(self.labels) != 2):
+            raise InputError("A score has one component and is for two labels.")
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts a score, P(Y = second label | S), rather than a decision."""
+        return hasattr(self.components[0].fitted, "drawn")
 
     @property
     def uses_groups(self) -> bool:
@@ -142,15 +157,51 @@ class Predictor:
         return len(self.components) > 1 or self.components[0].policy == "randomized"
 
     def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z, N = b) of each branch b, array (branches, n, K)."""
-        matrix = self.matrix(X)
-        z = self.group_codes(X, sensitive_features, len(matrix)) if self.uses_groups else None
+        """P(U = u | x, z, N = b) of each branch b, array (branches, n, K).
+
+        For a score the K values are its levels.
+        """
+        matrix, z = self._seen(X, sensitive_features)
         return np.stack([component.proba(matrix, z) for component in self.components])
 
-    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn."""
+    def predict_proba(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn.
+
+        A score has no such law that could be used in its place: then it is [1 − score, score] with
+        the drawn score, and needs `random_state`, or `ids` and `salt`, as `predict` does.
+        """
+        if self.is_score:
+            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
+            return np.stack([1.0 - score, score], axis=1)
         q = self.branch_proba(X, sensitive_features)
         return np.einsum("b,bnk->nk", np.asarray(self.weights), q)
+
+    def score(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
+        if not self.is_score:
+            raise InputError("This predictor decides; it has no score. Use `predict_proba`.")
+        matrix, z = self._seen(X, sensitive_features)
+        coins = self.coins(
+            len(matrix), ("branch", "level"), random_state=random_state, ids=ids, salt=salt
+        )
+        fitted: Any = self.components[0].fitted
+        return np.asarray(fitted.drawn(matrix, z, coins))
 
     def predict(
         self,
@@ -177,6 +228,10 @@ class Predictor:
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
+        if self.is_score:
+            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
+            labels = _array(self.labels)[(score >= 0.5).astype(np.intp)]
+            return (labels, np.zeros(len(labels), dtype=np.intp)) if return_branch else labels
         q = self.branch_proba(X, sensitive_features)
         coins = self.coins(q.shape[1], random_state=random_state, ids=ids, salt=salt)
         labels, branch = self.decide(q, coins)
@@ -203,7 +258,7 @@ class Predictor:
     @cached_property
     def model_hash(self) -> str:
         """SHA-256 of all that decides: the same before and after saving; not of the card."""
-        bases = base_digest(skops_io().dumps(list(self.bases))) if self.bases else None
+        bases = base_digest(model_bytes(list(self.bases))) if self.bases else None
         return model_hash(*described(self), bases)
 
     def with_key(self, salt: str | bytes) -> Predictor:
@@ -244,18 +299,36 @@ class Predictor:
         table = CountTable(counts, self.labels, self.groups, names, len(codes), moments)
         return table.simplest()
 
-    def matrix(self, X: Any) -> NDArray[Any]:
-        """What the models see of raw rows: the float32 matrix, or the bases' posteriors."""
+    def _seen(self, X: Any, sensitive_features: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """What the models see: the matrix, and the codes of the groups where they need them."""
+        rows = self._rows(X)
+        n = len(rows) if hasattr(rows, "__len__") else rows.shape[0]
+        z = self.group_codes(X, sensitive_features, n) if self.uses_groups else None
+        return self._scored(rows, z), z
+
+    def matrix(self, X: Any, z: NDArray[Any] | None = None) -> NDArray[Any]:
+        """What the models see of raw rows: the float32 matrix, or the bases' probabilities."""
+        return self._scored(self._rows(X), z)
+
+    def _rows(self, X: Any) -> Any:
         if self.preprocessing is not None:
-            rows: Any = self.preprocessing.transform(X)
-        elif self.bases and not self.features:
-            rows = X  # a pipeline that reads its own columns
-        else:
-            rows = self._numbers(X)
+            return self.preprocessing.transform(X)
+        if self.bases and not self.features:
+            return X  # a pipeline that reads its own columns
+        return self._numbers(X)
+
+    def _scored(self, rows: Any, z: NDArray[Any] | None) -> NDArray[Any]:
         if not self.bases:
             return np.asarray(rows)
+        if self.reads == "xz":
+            if z is None:
+                raise InputError("The classifiers behind this predictor see the group: pass it.")
+            rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
-        q = [np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases]
+        if self.reads == "joint":
+            q = [base.joint_proba(rows).reshape(len(rows), -1) for base in self.bases]
+        else:
+            q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:

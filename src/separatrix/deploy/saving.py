@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix.deploy import card
-from separatrix.deploy.content import canonical, described, plain, skops_io
+from separatrix.deploy.content import canonical, described, plain
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.estimators.stored import model_bytes
 from separatrix.io import whole_folder
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _write(predictor: Predictor, folder: Path) -> None:
     core, arrays = described(predictor)
     save_file(arrays, folder / ARRAYS)
     if predictor.bases:
-        skops_io().dump(list(predictor.bases), folder / BASE)
+        (folder / BASE).write_bytes(model_bytes(list(predictor.bases)))
     card.write(predictor, folder)
     manifest = {
         "format": FORMAT,

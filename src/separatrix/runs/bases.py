@@ -28,7 +28,7 @@ from separatrix.estimators.stored import model_bytes, model_from_bytes
 from separatrix.io import write_whole
 from separatrix.runs.keys import hash_of
 
-__all__ = ["BASE", "BaseRows", "fit_bases", "read_bases"]
+__all__ = ["BASE", "JOINT", "LABELS", "BaseRows", "fit_bases", "posteriors", "read_bases"]
 
 BASE = "base"
 LABELS, JOINT = "labels", "joint"  # what a model predicts: P(y | x, z), or P(y, z | x)
@@ -73,11 +73,13 @@ class BaseRows:
 
 
 def posteriors(model: Any, X: Any, n_labels: int) -> Array:
-    """P(Y = code | x) (n, K) of a classifier that was fitted to codes, some perhaps unseen."""
+    """P(Y | x) (n, K) of a classifier; one that was fitted to codes may lack rare ones."""
     q = np.asarray(model.predict_proba(X), dtype=np.float64)
-    out = np.zeros((len(q), n_labels))
-    out[:, np.asarray(model.classes_, dtype=np.intp)] = q
-    return out / out.sum(1, keepdims=True)
+    if q.shape[1] < n_labels:
+        known, seen = q, np.asarray(model.classes_, dtype=np.intp)
+        q = np.zeros((len(known), n_labels))
+        q[:, seen] = known
+    return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
 
 
 def fit_bases(
