@@ -68,7 +68,11 @@ def test_the_manifest_names_what_a_reader_needs(folder):
 @pytest.mark.slow
 def test_loading_needs_no_torch(folder, tmp_path):
     code = (
-        "import sys; sys.modules['torch'] = None; import separatrix as sx;"
+        "import sys, importlib.abc\n"
+        "class Absent(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name.partition('.')[0] == 'torch': raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Absent()); import separatrix as sx;"
         f"p = sx.load({str(folder)!r}); "
         f"print(p.predict_proba({{'age': [40.0], 'job': ['cook'], 'sex': ['f']}}).shape)"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import typer
@@ -60,18 +61,32 @@ def predict(
     salt_file: Path | None = typer.Option(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
-    seed: int = typer.Option(0, help="Of the draws, where there is no secret."),
+    seed: int | None = typer.Option(
+        None, help="Of the draws, where there is no secret; by default a fresh one."
+    ),
 ) -> None:
     """Predict a file of any size, in constant memory.
 
     Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
     predictions.csv
     """
+    from separatrix.columns.draws import UNSET, Unset, check_seed
     from separatrix.deploy.loading import load
     from separatrix.deploy.streaming import predict_file
 
+    if seed is not None and salt_file is not None:
+        raise InputError("Pass --seed or --salt-file: draws follow the row's place or its --id.")
     salt = None if salt_file is None else _secret(salt_file)
-    rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
+    predictor = load(model)
+    state: int | Unset | None = check_seed(seed) if salt is None else UNSET
+    if predictor.randomized and state is None:
+        state = secrets.randbits(63)
+        typer.echo(
+            f"The model draws its answers: --seed {state} repeats these; with --id and --salt-file "
+            "a person always gets the same draw.",
+            err=True,
+        )
+    rows = predict_file(predictor, file, out, id_column=id_column, salt=salt, random_state=state)
     typer.echo(f"{rows:,} predictions are in {out}")
 
 

@@ -53,6 +53,10 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         "- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
     ]
+    if predictor.randomized:
+        bound = predictor.key_id or "none; bind one with `predictor.with_key(salt)`"
+        lines.append(f"- key id of the secret: {bound}")
+    lines.append(f"- model hash: {predictor.model_hash}")
     prepared = predictor.preprocessing
     columns = predictor.features if prepared is None else prepared.columns
     if columns:

@@ -20,16 +20,16 @@ from separatrix.deploy.saving import (
     MANIFEST,
     checksum,
     file_entry,
-    skops_io,
 )
-from separatrix.deploy.wrapping import Wrapped
+from separatrix.deploy.wrapped import Wrapped, WrappedScore
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.estimators.stored import model_from_bytes
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
 
 __all__ = ["load"]
 
-_KINDS: dict[str, Any] = {kind.kind: kind for kind in (Networks, Wrapped)}
+_KINDS: dict[str, Any] = {kind.kind: kind for kind in (Networks, Wrapped, WrappedScore)}
 
 
 def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
@@ -55,7 +55,9 @@ def load(folder: str | Path, *, trusted: Sequence[str] = ()) -> Predictor:
             features=tuple(manifest["features"]),
             grouping=None if grouping is None else Grouping.from_dict(grouping),
             bases=_bases(place / BASE, trusted) if BASE in manifest["files"] else (),
+            reads=manifest["reads"],
             about=manifest["about"],
+            key_id=manifest["key_id"],
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         if isinstance(error, InputError | MissingExtraError):
@@ -149,18 +151,4 @@ def _component(
 
 
 def _bases(path: Path, trusted: Sequence[str]) -> tuple[Any, ...]:
-    skops = skops_io()
-    try:
-        unknown = [name for name in skops.get_untrusted_types(file=path) if name not in trusted]
-        if unknown:
-            raise DataError(
-                f"{path} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
-                "loaded. If you know them, pass load(folder, trusted=[...])."
-            )
-        return tuple(skops.load(path, trusted=list(trusted)))
-    except DataError:
-        raise
-    except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here
-        raise DataError(
-            f"{path} is not a whole skops file ({type(error).__name__}: {error})."
-        ) from error
+    return tuple(model_from_bytes(path.read_bytes(), trusted, path))

@@ -9,8 +9,9 @@ mixture are the weighted means over its models.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +19,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.draws import uniforms
+from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
+from separatrix.deploy.content import base_digest, described, model_hash
 from separatrix.errors import InputError
+from separatrix.estimators.stored import model_bytes
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
+from separatrix.runs.bases import posteriors
 from separatrix.runs.store import POLICIES
 
 __all__ = ["Component", "Predictor"]
 
 Array = NDArray[np.float64]
+READS = ("x", "xz", "joint")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,9 +108,12 @@ class Predictor:
         preprocessing: raw columns to the models' matrix; None where rows come as a matrix.
         features: the matrix's columns, where there is no preprocessing.
         grouping: finds the group in raw rows.
-        bases: fitted classifiers whose `predict_proba`, side by side, are what the models see; none
+        bases: fitted classifiers whose probabilities, side by side, are what the models see; none
             where they see the rows.
+        reads: what the bases see: "x", the rows; "xz", one column per group in front of them;
+            "joint", the rows, of which they say P(y, z | x).
         about: plain data about the choice: budgets, audit, prices, data card, frontier.
+        key_id: public name of the one secret whose draws this predictor may use (`with_key`).
     """
 
     labels: Levels
@@ -116,7 +124,9 @@ class Predictor:
     features: tuple[str, ...] = ()
     grouping: Grouping | None = None
     bases: tuple[Any, ...] = ()
+    reads: str = "x"
     about: Mapping[str, Any] = field(default_factory=dict)
+    key_id: str | None = None
 
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
@@ -126,6 +136,15 @@ class Predictor:
                 "`weights` must be one non-negative number per component and sum to one, got "
                 f"{self.weights} for {len(self.components)} components."
             )
+        if self.reads not in READS:
+            raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
+        if self.is_score and (len(self.components) > 1 or len(self.labels) != 2):
+            raise InputError("A score has one component and is for two labels.")
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts a score, P(Y = second label | S), rather than a decision."""
+        return hasattr(self.components[0].fitted, "drawn")
 
     @property
     def uses_groups(self) -> bool:
@@ -138,43 +157,121 @@ class Predictor:
         return len(self.components) > 1 or self.components[0].policy == "randomized"
 
     def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z, N = b) of each branch b, array (branches, n, K)."""
-        matrix = self.matrix(X)
-        z = self.group_codes(X, sensitive_features, len(matrix)) if self.uses_groups else None
+        """P(U = u | x, z, N = b) of each branch b, array (branches, n, K).
+
+        For a score the K values are its levels.
+        """
+        matrix, z = self._seen(X, sensitive_features)
         return np.stack([component.proba(matrix, z) for component in self.components])
 
-    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn."""
+    def predict_proba(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """P(U = u | x, z), (n, K): the law before the branch and the label are drawn.
+
+        A score has no such law that could be used in its place: then it is [1 − score, score] with
+        the drawn score, and needs `random_state`, or `ids` and `salt`, as `predict` does.
+        """
+        if self.is_score:
+            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
+            return np.stack([1.0 - score, score], axis=1)
         q = self.branch_proba(X, sensitive_features)
         return np.einsum("b,bnk->nk", np.asarray(self.weights), q)
+
+    def score(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
+        if not self.is_score:
+            raise InputError("This predictor decides; it has no score. Use `predict_proba`.")
+        matrix, z = self._seen(X, sensitive_features)
+        coins = self.coins(
+            len(matrix), ("branch", "level"), random_state=random_state, ids=ids, salt=salt
+        )
+        fitted: Any = self.components[0].fitted
+        return np.asarray(fitted.drawn(matrix, z, coins))
 
     def predict(
         self,
         X: Any,
         sensitive_features: Any = None,
         *,
-        random_state: int | None = 0,
+        random_state: int | Unset | None = UNSET,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
         return_branch: bool = False,
     ) -> Any:
-        """Decisions.
+        """Decisions. A randomised predictor needs `ids` and `salt`, or a `random_state`.
 
         Args:
             X: raw rows as in training: a dataframe or a mapping of columns (found by name, others
                 ignored), or a matrix where the training data were one.
             sensitive_features: groups; read from the raw rows' own columns if None.
-            random_state: seed of the coins; None for coins that cannot be repeated.
+            random_state: seed of the coins, which depend on the row's place: not for requests of
+                one row, which would all get the first coin. None for fresh entropy.
             ids: one identity per row, with a secret `salt`: the same person always gets the same
-                draw, in any batch and any order. For production; a seed depends on the row's place.
+                draw, in any batch and any order. For production.
             return_branch: also return the branch N of each row, drawn independently of all else.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
+        if self.is_score:
+            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
+            labels = _array(self.labels)[(score >= 0.5).astype(np.intp)]
+            return (labels, np.zeros(len(labels), dtype=np.intp)) if return_branch else labels
         q = self.branch_proba(X, sensitive_features)
-        labels, branch = self.decide(q, uniforms(q.shape[1], random_state, ids, salt))
+        coins = self.coins(q.shape[1], random_state=random_state, ids=ids, salt=salt)
+        labels, branch = self.decide(q, coins)
         return (labels, branch) if return_branch else labels
+
+    def coins(
+        self,
+        n: int,
+        purposes: Sequence[str] = ("branch", "label"),
+        *,
+        random_state: int | Unset | None = UNSET,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """Coins (n, purposes) of this model, as in `predict`; zeros where it throws none."""
+        if not self.randomized:
+            return np.zeros((n, len(purposes)))
+        if ids is None:
+            return uniforms(n, purposes, random_state=random_state, salt=salt)
+        self.check_key(salt)
+        model = bytes.fromhex(self.model_hash)
+        return uniforms(n, purposes, random_state=random_state, ids=ids, salt=salt, model=model)
+
+    @cached_property
+    def model_hash(self) -> str:
+        """SHA-256 of all that decides: the same before and after saving; not of the card."""
+        bases = base_digest(model_bytes(list(self.bases))) if self.bases else None
+        return model_hash(*described(self), bases)
+
+    def with_key(self, salt: str | bytes) -> Predictor:
+        """The same predictor bound to one secret; draws with another one are then refused."""
+        return replace(self, key_id=key_id(salt))
+
+    def check_key(self, salt: str | bytes | None) -> None:
+        """Refuse a secret other than the one of `with_key`."""
+        if self.key_id is not None and salt is not None and key_id(salt) != self.key_id:
+            raise InputError(
+                f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
+                "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
+            )
 
     def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Labels and branches (n,) from `branch_proba` and two uniform numbers per row (n, 2)."""
@@ -202,18 +299,36 @@ class Predictor:
         table = CountTable(counts, self.labels, self.groups, names, len(codes), moments)
         return table.simplest()
 
-    def matrix(self, X: Any) -> NDArray[Any]:
-        """What the models see of raw rows: the float32 matrix, or the bases' posteriors."""
+    def _seen(self, X: Any, sensitive_features: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """What the models see: the matrix, and the codes of the groups where they need them."""
+        rows = self._rows(X)
+        n = len(rows) if hasattr(rows, "__len__") else rows.shape[0]
+        z = self.group_codes(X, sensitive_features, n) if self.uses_groups else None
+        return self._scored(rows, z), z
+
+    def matrix(self, X: Any, z: NDArray[Any] | None = None) -> NDArray[Any]:
+        """What the models see of raw rows: the float32 matrix, or the bases' probabilities."""
+        return self._scored(self._rows(X), z)
+
+    def _rows(self, X: Any) -> Any:
         if self.preprocessing is not None:
-            rows: Any = self.preprocessing.transform(X)
-        elif self.bases and not self.features:
-            rows = X  # a pipeline that reads its own columns
-        else:
-            rows = self._numbers(X)
+            return self.preprocessing.transform(X)
+        if self.bases and not self.features:
+            return X  # a pipeline that reads its own columns
+        return self._numbers(X)
+
+    def _scored(self, rows: Any, z: NDArray[Any] | None) -> NDArray[Any]:
         if not self.bases:
             return np.asarray(rows)
+        if self.reads == "xz":
+            if z is None:
+                raise InputError("The classifiers behind this predictor see the group: pass it.")
+            rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
-        q = [np.asarray(base.predict_proba(rows), dtype=np.float64) for base in self.bases]
+        if self.reads == "joint":
+            q = [base.joint_proba(rows).reshape(len(rows), -1) for base in self.bases]
+        else:
+            q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:

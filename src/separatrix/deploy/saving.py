@@ -19,24 +19,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from separatrix.deploy import card
+from separatrix.deploy.content import canonical, described, plain
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.estimators.stored import model_bytes
 from separatrix.io import whole_folder
 
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
 __all__ = [
-    "ARRAYS", "BASE", "FILES", "FORMAT", "MANIFEST", "checksum", "file_entry", "save", "skops_io",
+    "ARRAYS", "BASE", "FILES", "FORMAT", "MANIFEST", "checksum", "file_entry", "save",
 ]  # fmt: skip
 
 FORMAT = 1
 MANIFEST, ARRAYS, BASE = "manifest.json", "arrays.safetensors", "base.skops"
 FILES = {ARRAYS, BASE, card.CARD, card.PLOT}
-_COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 _PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
 
 
@@ -60,51 +58,23 @@ def _write(predictor: Predictor, folder: Path) -> None:
         raise MissingExtraError(
             "Saving a predictor needs safetensors: pip install 'separatrix[deploy]'."
         ) from error
-    arrays: dict[str, NDArray[Any]] = {}
-    components = []
-    branches = zip(predictor.components, predictor.weights, strict=True)
-    for i, (component, weight) in enumerate(branches):
-        for name, array in component.fitted.arrays().items():
-            value = np.asarray(array)
-            if value.dtype.kind not in "fiub":
-                raise InputError(
-                    f"The method {component.method!r} keeps {name!r} as {value.dtype}: only "
-                    "numbers are saved."
-                )
-            arrays[f"component{i}.{name}"] = np.asarray(value, order="C")
-        entry = {"kind": getattr(component.fitted, "kind", "method"), "weight": float(weight)}
-        components.append({name: getattr(component, name) for name in _COMPONENT} | entry)
+    core, arrays = described(predictor)
     save_file(arrays, folder / ARRAYS)
     if predictor.bases:
-        skops_io().dump(list(predictor.bases), folder / BASE)
+        (folder / BASE).write_bytes(model_bytes(list(predictor.bases)))
     card.write(predictor, folder)
-    prepared, grouping = predictor.preprocessing, predictor.grouping
     manifest = {
         "format": FORMAT,
-        "labels": [_plain(label) for label in predictor.labels],
-        "groups": [_plain(group) for group in predictor.groups],
-        "features": list(predictor.features),
-        "preprocessing": None if prepared is None else prepared.to_dict(),
-        "grouping": None if grouping is None else grouping.to_dict(),
-        "components": components,
+        **core,
+        "model": predictor.model_hash,
+        "key_id": predictor.key_id,
         "about": dict(predictor.about),
         "packages": _packages(),
         "files": {path.name: file_entry(path) for path in sorted(folder.iterdir())},
     }
     manifest["checksum"] = checksum(manifest)
-    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=_plain)
+    text = json.dumps(manifest, indent=1, ensure_ascii=False, default=plain)
     (folder / MANIFEST).write_text(text, encoding="utf-8")
-
-
-def skops_io() -> Any:
-    """The module `skops.io`; one sentence where it is not installed."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError(
-            "A scikit-learn base needs skops: pip install 'separatrix[deploy]'."
-        ) from error
-    return skops.io
 
 
 def file_entry(path: Path) -> dict[str, Any]:
@@ -116,8 +86,7 @@ def file_entry(path: Path) -> dict[str, Any]:
 
 def checksum(manifest: Mapping[str, Any]) -> str:
     """Hash of a manifest."""
-    text = json.dumps(manifest, sort_keys=True, ensure_ascii=True, default=_plain)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical(manifest).encode()).hexdigest()
 
 
 def _packages() -> dict[str, str]:
@@ -128,18 +97,3 @@ def _packages() -> dict[str, str]:
         except PackageNotFoundError:  # an extra that is not installed
             continue
     return found
-
-
-def _plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, `from_plain` restores them."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, str | int | float | bool) or value is None:
-        return value
-    raise InputError(
-        f"{value!r} of type {type(value).__name__} cannot be written as JSON. Use text or numbers."
-    )
