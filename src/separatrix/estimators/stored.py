@@ -1,20 +1,23 @@
-"""A fitted classifier as bytes and back, in skops' audited format: never through pickle.
+"""A fitted classifier as bytes and back: never through pickle.
 
-skops does not trust scikit-learn's boosted trees, because their nodes hold places in arrays that
-are used without a look: a forged file could make a prediction read foreign memory. Here every node
-is looked at before anybody predicts, so such files load without a question.
+Our own base models are arrays, in safetensors' format. Classifiers of other libraries go through
+skops' audited format. skops does not trust scikit-learn's boosted trees, because their nodes hold
+places in arrays that are used without a look: a forged file could make a prediction read foreign
+memory. Here every node is looked at before anybody predicts, so such files load without a question.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from separatrix.errors import DataError, MissingExtraError
+from separatrix.estimators.base_models import from_arrays, to_arrays
 
-__all__ = ["OURS", "model_bytes", "model_from_bytes", "skops_io"]
+__all__ = ["OURS", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
 
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 OURS = (_TREE,)  # types that are checked here
@@ -32,8 +35,25 @@ def skops_io() -> Any:
 
 
 def model_bytes(model: Any) -> bytes:
-    """A fitted classifier, or a list of them, as bytes."""
-    return bytes(skops_io().dumps(model))
+    """A fitted classifier as bytes.
+
+    >>> from separatrix.estimators.logistic import Logistic
+    >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
+    ['a', 'b']
+    """
+    arrays = to_arrays(model)
+    if arrays is None:
+        return bytes(skops_io().dumps(model))
+    from safetensors.numpy import save
+
+    about = {"kind": model.kind, "classes": json.dumps(np.asarray(model.classes_).tolist())}
+    return bytes(save({name: np.asarray(a, order="C") for name, a in arrays.items()}, about))
+
+
+def is_skops(content: bytes) -> bool:
+    """Whether bytes of `model_bytes` are in skops' format, which is a zip file."""
+    return content[:2] == b"PK"
 
 
 def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
@@ -41,9 +61,27 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
     Args:
         content: of `model_bytes`.
-        trusted: full names of further types that the caller has checked.
+        trusted: full names of further types of other libraries that the caller has checked.
         source: where the bytes are from, for the error.
     """
+    return _from_skops(content, trusted, source) if is_skops(content) else _ours(content, source)
+
+
+def _ours(content: bytes, source: object) -> Any:
+    from safetensors.numpy import load
+
+    try:
+        size = int.from_bytes(content[:8], "little")
+        about = json.loads(content[8 : 8 + size])["__metadata__"]
+        classes = json.loads(about["classes"])
+        return from_arrays(about["kind"], load(content), classes)
+    except Exception as error:  # damaged in any of many ways: one sentence
+        raise DataError(
+            f"{source} is not a whole base model ({type(error).__name__}: {error})."
+        ) from error
+
+
+def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
     skops = skops_io()
     known = {*OURS, *trusted}
     try:

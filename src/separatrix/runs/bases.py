@@ -5,7 +5,7 @@ where the model may ship, the model itself. Each is a file of its own in `base/`
 done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
 numbers: rows, folds, model, what it predicts, and the folds left out.
 
-Models are kept in skops' audited format. Nothing is ever loaded through pickle.
+Models are kept as `estimators.stored` keeps them. Nothing is ever loaded through pickle.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def read_members(
     for fit in plan_fits(bases):
         wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
         if wanted and fit.base == bases[-1 if k is None else k]:
-            path = _file(folder, rows, fit).with_suffix(".skops")
+            path = _file(folder, rows, fit).with_suffix(".model")
             members.append(model_from_bytes(_read(path), trusted, path))
     return members
 
@@ -176,7 +176,7 @@ def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes |
 
     path = _file(folder, rows, fit)
     if model is not None:  # first, since the scores say that the piece is done
-        write_whole(path.with_suffix(".skops"), model)
+        write_whole(path.with_suffix(".model"), model)
     write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
 
 
