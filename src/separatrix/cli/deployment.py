@@ -64,6 +64,9 @@ def predict(
     seed: int | None = typer.Option(
         None, help="Of the draws, where there is no secret; by default a fresh one."
     ),
+    verify_key: Path | None = typer.Option(
+        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
+    ),
 ) -> None:
     """Predict a file of any size, in constant memory.
 
@@ -77,7 +80,7 @@ def predict(
     if seed is not None and salt_file is not None:
         raise InputError("Pass --seed or --salt-file: draws follow the row's place or its --id.")
     salt = None if salt_file is None else _secret(salt_file)
-    predictor = load(model)
+    predictor = load(model, verify_key=verify_key)
     state: int | Unset | None = check_seed(seed) if salt is None else UNSET
     if predictor.randomized and state is None:
         state = secrets.randbits(63)

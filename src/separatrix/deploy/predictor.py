@@ -26,7 +26,9 @@ from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
-from separatrix.deploy.content import base_digest, described, model_hash, skops_io
+from separatrix.deploy.bases import kind_of
+from separatrix.deploy.content import described, model_hash
+from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
@@ -63,6 +65,10 @@ class Component:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {self.policy!r}.")
+        if not np.isfinite([self.trade_off, self.threshold]).all():
+            raise InputError(
+                f"λ and the threshold must be finite, got {self.trade_off} and {self.threshold}."
+            )
         status = self.fitted.status[self.lane]
         if status != "ok":
             raise InputError(
@@ -125,7 +131,7 @@ class Predictor:
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
         one_each = len(self.components) > 0 and w.shape == (len(self.components),)
-        if not one_each or (w < 0).any() or abs(w.sum() - 1.0) > 1e-9:
+        if not (one_each and (w >= 0).all() and abs(w.sum() - 1.0) <= 1e-9):
             raise InputError(
                 "`weights` must be one non-negative number per component and sum to one, got "
                 f"{self.weights} for {len(self.components)} components."
@@ -203,7 +209,8 @@ class Predictor:
     @cached_property
     def model_hash(self) -> str:
         """SHA-256 of all that decides: the same before and after saving; not of the card."""
-        bases = base_digest(skops_io().dumps(list(self.bases))) if self.bases else None
+        kinds = [(kind_of(base), base) for base in self.bases]
+        bases = [[kind.name, kind.digest(kind.dump(base))] for kind, base in kinds]
         return model_hash(*described(self), bases)
 
     def with_key(self, salt: str | bytes) -> Predictor:
@@ -269,11 +276,16 @@ class Predictor:
             return self.grouping.codes(X)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
-    def save(self, folder: str | Path) -> Path:
-        """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none."""
+    def save(self, folder: str | Path, *, sign_key: Key | None = None) -> Path:
+        """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none.
+
+        Args:
+            folder: new, or an older predictor that is replaced.
+            sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
+        """
         from separatrix.deploy.saving import save
 
-        return save(self, Path(folder))
+        return save(self, Path(folder), sign_key)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""
