@@ -20,8 +20,9 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
-__all__ = ["canonical", "described", "finite", "model_hash", "plain"]
+__all__ = ["FORMAT", "canonical", "described", "finite", "model_hash", "plain"]
 
+FORMAT = 2  # of a saved predictor
 _COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 Described = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 

@@ -17,7 +17,7 @@ from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card, schema
 from separatrix.deploy.bases import BASES
-from separatrix.deploy.content import model_hash
+from separatrix.deploy.content import FORMAT, model_hash
 from separatrix.deploy.kinds import check_law, restored
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.saving import ARRAYS, MANIFEST, checksum, file_entry
@@ -94,11 +94,11 @@ def _manifest(folder: Path, text: bytes) -> dict[str, Any]:
     found = manifest.get("format") if isinstance(manifest, dict) else None
     if not isinstance(found, int) or isinstance(found, bool):
         raise DataError(f"{path} is not the manifest of a predictor.")
-    if found != schema.FORMAT:
-        which, advice = ("a newer", "Upgrade") if found > schema.FORMAT else ("an older", "Select")
+    if found != FORMAT:
+        which, advice = ("a newer", "Upgrade") if found > FORMAT else ("an older", "Select")
         raise DataError(
             f"{str(folder)!r} was saved in format {found} by {which} separatrix; this one reads "
-            f"{schema.FORMAT}. {advice} and save it again."
+            f"{FORMAT}. {advice} and save it again."
         )
     claimed = manifest.pop("checksum", None)
     if claimed != checksum(manifest):

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from separatrix.deploy import card
 from separatrix.deploy.bases import kind_of
-from separatrix.deploy.content import canonical, described, finite, model_hash
-from separatrix.deploy.schema import FORMAT
+from separatrix.deploy.content import FORMAT, canonical, described, finite, model_hash
 from separatrix.deploy.signing import SIGNATURE, Key, sign
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import whole_folder

@@ -16,9 +16,8 @@ from separatrix.deploy.bases import BASES
 from separatrix.deploy.kinds import COMPONENTS
 from separatrix.runs.store import POLICIES
 
-__all__ = ["COMPONENT", "FIELDS", "FORMAT", "check", "parse"]
+__all__ = ["COMPONENT", "FIELDS", "check", "parse"]
 
-FORMAT = 2
 _HEX = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"[0-9a-f]{8}")
 _DEEPEST = 100
