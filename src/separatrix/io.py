@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from separatrix.errors import DataError, InputError
 
 __all__ = [
-    "OpenFolder", "read_whole", "remove_stale", "whole_file", "whole_folder", "working",
-    "write_whole",
+    "OpenFolder", "appending", "read_whole", "remove_stale", "whole_file", "whole_folder",
+    "working", "write_whole",
 ]  # fmt: skip
 
 _END = ".unfinished"
@@ -47,6 +47,19 @@ def whole_file(path: Path, *, parents: bool = False) -> Iterator[Path]:
         yield temporary
         _flush(temporary)
         os.replace(temporary, path)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """A file to add to at its end; other processes that add to it wait for their turn."""
+    with _sentence(path), path.open("ab") as file:
+        with suppress(ImportError):  # Windows has no such locks
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0, os.SEEK_END)
+        yield file
+        file.flush()
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
+from separatrix.deploy import decision_log
 from separatrix.deploy.bases import kind_of
 from separatrix.deploy.content import described, model_hash
 from separatrix.deploy.signing import Key
@@ -167,6 +168,7 @@ class Predictor:
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
         return_branch: bool = False,
+        log: str | Path | None = None,
     ) -> Any:
         """Decisions. A randomised predictor needs `ids` and `salt`, or a `random_state`.
 
@@ -179,6 +181,7 @@ class Predictor:
             ids: one identity per row, with a secret `salt`: the same person always gets the same
                 draw, in any batch and any order. For production.
             return_branch: also return the branch N of each row, drawn independently of all else.
+            log: a decision log to add to, .jsonl or .csv; `replay` compares it with the model.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
@@ -186,6 +189,9 @@ class Predictor:
         q = self.branch_proba(X, sensitive_features)
         coins = self.coins(q.shape[1], random_state=random_state, ids=ids, salt=salt)
         labels, branch = self.decide(q, coins)
+        if log is not None:
+            found = decision_log.records(self, coins, labels, branch, ids, salt)
+            decision_log.append(Path(log), found)
         return (labels, branch) if return_branch else labels
 
     def coins(
@@ -224,6 +230,27 @@ class Predictor:
                 f"This predictor draws with the secret {self.key_id}, got {key_id(salt)}. Pass "
                 "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
             )
+
+    def replay(
+        self,
+        log: str | Path,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> int:
+        """Compare a decision log with this model; the first difference is a `DataError`.
+
+        Args:
+            log: what `predict` wrote.
+            X, sensitive_features: the decided rows, in order: predictions are computed again.
+            ids, salt: their identities and the secret: coins are computed again.
+
+        Returns:
+            The number of decisions.
+        """
+        return decision_log.replay(self, log, X, sensitive_features, ids=ids, salt=salt)
 
     def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """Labels and branches (n,) from `branch_proba` and two uniform numbers per row (n, 2)."""

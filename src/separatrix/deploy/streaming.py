@@ -6,6 +6,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, seeded
-from separatrix.columns.features import is_number
 from separatrix.columns.readers import read_blocks
+from separatrix.columns.text import harmless
+from separatrix.deploy import decision_log
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import whole_file
 
-__all__ = ["predict_file"]
+__all__ = ["predict_file", "replay_file"]
 
 _ROWS = 50_000  # at a time
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 Block = Mapping[str, Any]
 Draw = Callable[[int, Any], NDArray[np.float64]]
 
@@ -35,6 +36,7 @@ def predict_file(
     id_column: str | None = None,
     salt: str | bytes | None = None,
     random_state: int | Unset | None = UNSET,
+    log: str | Path | None = None,
     rows: int = _ROWS,
     progress: bool | None = None,
 ) -> int:
@@ -52,6 +54,7 @@ def predict_file(
         salt: the secret of the draws.
         random_state: seed of the draws, where there is no salt; None for fresh entropy. The same
             seed gives the same draws as `predictor.predict` of all rows at once.
+        log: a new decision log, .jsonl or .csv, for `replay_file`.
         rows: at a time.
         progress: a bar on stderr; by default if that is a terminal.
 
@@ -76,9 +79,15 @@ def predict_file(
     show = sys.stderr.isatty() if progress is None else progress
     draw = _keyed(predictor, salt) if salt is not None else _placed(predictor, random_state)
     done = 0
-    with whole_file(target) as temporary, _writer(temporary, target.suffix) as write:
+    with (
+        whole_file(target) as temporary,
+        _log_writer(None if log is None else Path(log)) as note,
+        _writer(temporary, target.suffix) as write,
+    ):
         for block in _blocks(place, columns, rows, show):
-            done += write(_decisions(predictor, block, id_column, draw))
+            decided = _decided(predictor, block, id_column, draw)
+            done += write(_columns(predictor, decided, id_column))
+            note(predictor, decided, salt)
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
     return done
@@ -131,20 +140,87 @@ def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
 
 
-def _decisions(
-    predictor: Predictor, block: Block, id_column: str | None, draw: Draw
-) -> dict[str, NDArray[Any]]:
+@dataclass(frozen=True, eq=False)
+class _Decided:
+    """A block of rows: identities, posteriors of the branches, coins, labels, branches."""
+
+    ids: list[str] | None
+    q: NDArray[np.float64]
+    coins: NDArray[np.float64]
+    labels: NDArray[Any]
+    branch: NDArray[np.intp]
+
+
+def _decided(predictor: Predictor, block: Block, id_column: str | None, draw: Draw) -> _Decided:
     ids = None if id_column is None else id_texts(block[id_column], id_column)
     q = predictor.branch_proba(block)
-    labels, branch = predictor.decide(q, draw(q.shape[1], ids))
+    coins = draw(q.shape[1], ids)
+    return _Decided(ids, q, coins, *predictor.decide(q, coins))
+
+
+def _columns(
+    predictor: Predictor, decided: _Decided, id_column: str | None
+) -> dict[str, NDArray[Any]]:
     out: dict[str, NDArray[Any]] = {}
     if id_column is not None:
-        out[id_column] = np.array(ids, dtype=object)
-    out["prediction"] = labels
+        out[id_column] = np.array(decided.ids, dtype=object)
+    out["prediction"] = decided.labels
     if len(predictor.components) > 1:
-        out["branch"] = branch
-    mean = np.einsum("b,bnk->nk", np.asarray(predictor.weights), q)
+        out["branch"] = decided.branch
+    mean = np.einsum("b,bnk->nk", np.asarray(predictor.weights), decided.q)
     return out | {f"p_{label}": mean[:, i] for i, label in enumerate(predictor.labels)}
+
+
+@contextmanager
+def _log_writer(path: Path | None) -> Iterator[Callable[..., None]]:
+    """note(predictor, decided, salt) adds the decisions to the log, if there is one."""
+    if path is None:
+        yield lambda *_: None
+        return
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+
+        def note(predictor: Predictor, one: _Decided, salt: str | bytes | None) -> None:
+            found = decision_log.records(
+                predictor, one.coins, one.labels, one.branch, one.ids, salt
+            )
+            decision_log.write(file, path, found, first=file.tell() == 0)
+
+        yield note
+
+
+def replay_file(
+    predictor: Predictor,
+    log: str | Path,
+    source: str | Path | None = None,
+    *,
+    id_column: str | None = None,
+    salt: str | bytes | None = None,
+    rows: int = _ROWS,
+) -> int:
+    """Compare a decision log with the model and, block by block, with the file that was decided.
+
+    Args:
+        predictor: the model of the log.
+        log: what `predict_file` or `predict` wrote.
+        source: the rows in the order of the log; without them only branches are compared.
+        id_column, salt: as in `predict_file`; with them the coins are computed again.
+        rows: at a time.
+
+    Returns:
+        The number of decisions; the first difference is a `DataError`.
+    """
+    comparison = decision_log.Comparison(predictor, Path(log), salt)
+    if source is None:
+        comparison.rest()
+        return comparison.done
+    if not Path(source).is_file():
+        raise DataError(f"There is no file {str(source)!r}.")
+    for block, _ in read_blocks(Path(source), _needed(predictor, id_column), rows):
+        ids = None if id_column is None else id_texts(block[id_column], id_column)
+        q = predictor.branch_proba(block)
+        comparison.block(q.shape[1], q, ids)
+    comparison.end()
+    return comparison.done
 
 
 def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterator[Block]:
@@ -160,14 +236,8 @@ def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterat
             progress.update(task, completed=share)
 
 
-def _harmless_column(column: NDArray[Any]) -> list[Any]:
-    return [_harmless(x) if isinstance(x, str) else x for x in column.tolist()]
-
-
-def _harmless(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula."""
-    formula = text.startswith(_FORMULA) and not is_number(text)
-    return f"'{text}" if formula else text
+def _cells(column: NDArray[Any]) -> list[Any]:
+    return [harmless(x) if isinstance(x, str) else x for x in column.tolist()]
 
 
 @contextmanager
@@ -179,9 +249,8 @@ def _writer(path: Path, suffix: str) -> Iterator[Any]:
 
             def write(columns: Mapping[str, NDArray[Any]]) -> int:
                 if not file.tell():
-                    out.writerow(map(_harmless, columns))
-                cells = (_harmless_column(column) for column in columns.values())
-                out.writerows(zip(*cells, strict=True))
+                    out.writerow(map(harmless, columns))
+                out.writerows(zip(*map(_cells, columns.values()), strict=True))
                 return len(next(iter(columns.values())))
 
             yield write

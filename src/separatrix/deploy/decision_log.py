@@ -1,0 +1,194 @@
+"""The decision log: what was drawn for whom, so that every decision can be computed again.
+
+A record holds the model's hash, the key id of the secret, a keyed digest of the person's id, the
+coins, the branch and the prediction. Without the secret it names nobody. A file ending in .csv is
+CSV, any other is JSON lines. `replay` compares a log with the model, and with the rows if it has
+them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.draws import id_digests, key_id
+from separatrix.columns.text import harmless
+from separatrix.deploy.content import plain
+from separatrix.errors import DataError, InputError
+from separatrix.io import appending
+
+if TYPE_CHECKING:
+    from separatrix.deploy.predictor import Predictor
+
+__all__ = ["append", "records", "replay", "write"]
+
+Record = dict[str, Any]
+_COINS = ("coin_branch", "coin_label")
+FIELDS = ("model", "key", "id", *_COINS, "branch", "prediction")
+
+
+def records(
+    predictor: Predictor,
+    coins: NDArray[np.float64],
+    labels: NDArray[Any],
+    branch: NDArray[np.intp],
+    ids: Any = None,
+    salt: str | bytes | None = None,
+) -> list[Record]:
+    """One record per decision."""
+    model = predictor.model_hash
+    known = [None] * len(labels)
+    if ids is not None and salt is not None:
+        known = id_digests(ids, salt, bytes.fromhex(model))  # type: ignore[assignment]
+    key = None if salt is None else key_id(salt)
+    columns = (known, *coins.T.tolist(), branch.tolist(), map(plain, labels.tolist()))
+    return [
+        dict(zip(FIELDS, (model, key, *row), strict=True)) for row in zip(*columns, strict=True)
+    ]
+
+
+def write(file: IO[str], path: Path, found: Iterable[Record], first: bool) -> None:
+    """Add records to an open text file; the first ones of a CSV file with a header."""
+    if path.suffix != ".csv":
+        file.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
+        return
+    out = csv.writer(file)
+    if first:
+        out.writerow(FIELDS)
+    for one in found:
+        out.writerow(harmless(x) if isinstance(x, str) else x for x in one.values())
+
+
+def append(path: Path, found: Sequence[Record]) -> None:
+    """Add records to a log in one piece, also where several processes write to it."""
+    with appending(path) as file:
+        text = StringIO(newline="")
+        write(text, path, found, first=file.tell() == 0)
+        file.write(text.getvalue().encode())
+
+
+def replay(
+    predictor: Predictor,
+    log: str | Path,
+    rows: Any = None,
+    sensitive_features: Any = None,
+    *,
+    ids: Any = None,
+    salt: str | bytes | None = None,
+) -> int:
+    """Compare a log with what the model gives; the first difference is a `DataError`.
+
+    Args:
+        predictor: the model of the log.
+        log: the file.
+        rows, sensitive_features: the decided rows, in the order of the log; predictions are then
+            computed again. Without them only branches are.
+        ids, salt: the rows' identities and the secret; coins are then computed again.
+
+    Returns:
+        The number of decisions that were compared.
+    """
+    q = None if rows is None else predictor.branch_proba(rows, sensitive_features)
+    comparison = Comparison(predictor, Path(log), salt)
+    if q is None and ids is None:
+        comparison.rest()
+    else:
+        n = q.shape[1] if q is not None else len(ids)
+        comparison.block(n, q, ids)
+        comparison.end()
+    return comparison.done
+
+
+class Comparison:
+    """A log that is compared block by block.
+
+    Args:
+        predictor: the model.
+        log: the file.
+        salt: the secret, where ids will come.
+    """
+
+    def __init__(self, predictor: Predictor, log: Path, salt: str | bytes | None) -> None:
+        self.predictor, self.log, self.salt, self.done = predictor, log, salt, 0
+        self._records = _read(log)
+
+    def block(self, n: int, q: NDArray[np.float64] | None, ids: Any) -> None:
+        """Compare the next n records with the posteriors and the identities of their rows."""
+        found = list(islice(self._records, n))
+        if len(found) < n:
+            raise DataError(
+                f"{self.log} has {self.done + len(found):,} decisions, fewer than there are rows."
+            )
+        self._compare(found, q, ids)
+
+    def rest(self) -> None:
+        """Compare what is left with the model alone."""
+        while found := list(islice(self._records, 10_000)):
+            self._compare(found, None, None)
+        if not self.done:
+            raise DataError(f"{self.log} holds no decision.")
+
+    def end(self) -> None:
+        """Refuse a log that has more decisions than there were rows."""
+        if next(self._records, None) is not None:
+            raise DataError(f"{self.log} has more decisions than there are rows, {self.done:,}.")
+
+    def _compare(self, found: Sequence[Record], q: NDArray[np.float64] | None, ids: Any) -> None:
+        predictor, n = self.predictor, len(found)
+        coins = np.array([[one[name] for name in _COINS] for one in found], dtype=np.float64)
+        keyed = ids is not None and self.salt is not None
+        again = coins
+        if keyed and predictor.randomized:
+            again = predictor.coins(n, ids=ids, salt=self.salt)
+        q_or_any = (
+            np.ones((len(predictor.components), n, len(predictor.labels))) if q is None else q
+        )
+        labels, branch = predictor.decide(q_or_any, again)
+        expected = records(
+            predictor, again, labels, branch, ids if keyed else None, self.salt if keyed else None
+        )
+        skipped = {"prediction"} if q is None else set()
+        skipped |= set() if keyed else {"key", "id"}
+        for i, (told, true) in enumerate(zip(found, expected, strict=True)):
+            for name in FIELDS:
+                if name not in skipped and not _same(told[name], true[name]):
+                    raise DataError(
+                        f"{self.log}, decision {self.done + i + 1:,}: {name} is {told[name]!r}, "
+                        f"this model gives {true[name]!r}."
+                    )
+        self.done += n
+
+
+def _same(told: Any, true: Any) -> bool:
+    if isinstance(told, str) and not isinstance(true, str):  # CSV
+        return told == ("" if true is None else str(true))
+    return bool(told == true) or (isinstance(true, str) and told == harmless(true))
+
+
+def _read(path: Path) -> Iterator[Record]:
+    at = 1
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            lines: Iterable[Any] = csv.DictReader(file) if path.suffix == ".csv" else file
+            for at, line in enumerate(lines, 1):  # noqa: B007
+                one = line if isinstance(line, Mapping) else json.loads(line)
+                if not isinstance(one, Mapping) or set(one) != set(FIELDS):
+                    raise ValueError("its fields are not those of a decision")
+                record = {name: one[name] for name in FIELDS}
+                for name in (*_COINS, "branch"):
+                    record[name] = (int if name == "branch" else float)(record[name])
+                if not all(0.0 <= record[name] < 1.0 for name in _COINS):
+                    raise ValueError("a coin is not in [0, 1)")
+                yield record
+    except OSError as error:
+        raise InputError(f"The log {str(path)!r} cannot be read: {error.strerror}.") from error
+    except (ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:
+        raise DataError(f"{path}, record {at:,} is not a whole decision ({error}).") from error
