@@ -236,7 +236,7 @@ def test_an_operating_point_builds_what_was_chosen():
         ({"max_violation": -1}, "not negative, got -1"),
         (
             {"max_violation": 0.1, "maximize": "fairness"},
-            "one of violation, utility, eo_gap, accuracy or a function",
+            "one of violation, utility, eo_gap, accuracy, balanced_accuracy or a function",
         ),
         ({"max_violation": 0.1, "option": "both"}, "got 'both'"),
         ({"max_violation": 0.1, "rule": "luck"}, "got 'luck'"),

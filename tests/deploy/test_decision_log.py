@@ -54,7 +54,7 @@ def test_one_log_for_many_requests(mixture, rows, tmp_path):
         assert told[json.loads(line)["id"]] == json.loads(line)["prediction"]
 
 
-@pytest.mark.parametrize("field", ["model", "key", "id", "coin_branch", "coin_label"])
+@pytest.mark.parametrize("field", ["model", "key", "id", "coin_branch", "coin_value"])
 def test_what_was_changed_is_named(mixture, rows, tmp_path, field):
     log = tmp_path / "log.jsonl"
     mixture.predict(rows, ids=rows["id"], salt=SALT, log=log)
@@ -86,7 +86,7 @@ def test_another_branch_label_model_secret_or_row_is_found(mixture, rows, tmp_pa
         mixture.replay(log, {k: list(v) * 2 for k, v in rows.items()})
     with pytest.raises(DataError, match="more decisions than there are rows"):
         mixture.replay(log, {k: v[:9] for k, v in rows.items()})
-    for text in ("{}\n", "no json\n", '{"model": 1}\n', whole.replace('"coin_label": 0', '"x": 9')):
+    for text in ("{}\n", "no json\n", '{"model": 1}\n', whole.replace('"coin_value": 0', '"x": 9')):
         log.write_text(text)
         with pytest.raises(DataError, match="is not a whole decision"):
             mixture.replay(log)

@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 import separatrix as sx
 from people import people
 from separatrix.deploy import saving
-from separatrix.deploy.content import model_hash
+from separatrix.deploy.content import CORE, model_hash
 from separatrix.errors import DataError, InputError, MissingExtraError
 
 
@@ -144,7 +144,6 @@ def rewrite(folder, change):
     resign(folder, hashed)
 
 
-CORE = ("labels", "groups", "features", "preprocessing", "grouping", "components")
 WEIGHT = "component0.weight_0"
 
 

@@ -16,7 +16,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from separatrix.errors import DataError, MissingExtraError
+from separatrix.errors import DataError
+from separatrix.estimators.stored import model_bytes, model_from_bytes
 
 __all__ = ["BASES", "BaseKind", "kind_of"]
 
@@ -43,33 +44,6 @@ class BaseKind:
 def kind_of(model: Any) -> BaseKind:
     """The first kind of the list that owns a classifier."""
     return next(kind for kind in BASES if kind.owns(model))
-
-
-def _skops() -> Any:
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError(
-            "A scikit-learn base needs skops: pip install 'separatrix[deploy]'."
-        ) from error
-    return skops.io
-
-
-def _from_skops(content: bytes, trusted: Sequence[str], source: str) -> Any:
-    skops = _skops()
-    try:
-        unknown = [one for one in skops.get_untrusted_types(data=content) if one not in trusted]
-        if unknown:
-            raise DataError(
-                f"{source} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
-                "loaded. If you know them, pass load(folder, trusted=[...])."
-            )
-        return skops.loads(content, trusted=list(trusted))
-    except DataError:
-        raise
-    except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(f"{source} is not a whole skops file ({told}).") from error
 
 
 def _digest_of_content(content: bytes) -> str:
@@ -104,7 +78,6 @@ def _values(node: Any) -> Iterator[str]:
 BASES = (
     # the last one owns everything
     BaseKind(
-        "skops", lambda model: True, lambda model: bytes(_skops().dumps(model)), _from_skops,
-        _digest_of_content,
+        "skops", lambda model: True, model_bytes, model_from_bytes, _digest_of_content,
     ),
 )  # fmt: skip

@@ -20,9 +20,10 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
-__all__ = ["FORMAT", "canonical", "described", "finite", "model_hash", "plain"]
+__all__ = ["CORE", "FORMAT", "canonical", "described", "finite", "model_hash", "plain"]
 
 FORMAT = 2  # of a saved predictor
+CORE = ("labels", "groups", "features", "reads", "preprocessing", "grouping", "components")
 _COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 Described = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -48,6 +49,7 @@ def described(predictor: Predictor) -> Described:
         "labels": [plain(label) for label in predictor.labels],
         "groups": [plain(group) for group in predictor.groups],
         "features": list(predictor.features),
+        "reads": predictor.reads,
         "preprocessing": None if prepared is None else prepared.to_dict(),
         "grouping": None if grouping is None else grouping.to_dict(),
         "components": components,

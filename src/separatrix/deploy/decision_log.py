@@ -11,6 +11,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.draws import id_digests, key_id
+from separatrix.columns.draws import id_digests, id_texts, key_id
 from separatrix.columns.text import harmless
 from separatrix.deploy.content import plain
 from separatrix.errors import DataError, InputError
@@ -28,31 +29,37 @@ from separatrix.io import appending
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
-__all__ = ["append", "records", "replay", "write"]
+__all__ = ["Comparison", "Drawn", "append", "records", "replay", "write"]
 
 Record = dict[str, Any]
-_COINS = ("coin_branch", "coin_label")
+_COINS = ("coin_branch", "coin_value")  # the second one draws a label or the level of a score
 FIELDS = ("model", "key", "id", *_COINS, "branch", "prediction")
 
 
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Coins (n, 2) and what they gave: labels (n,), branches (n,).
+
+    `proba` (n, labels) is the law before the draw; of a score [1 − score, score] after it.
+    """
+
+    coins: NDArray[np.float64]
+    labels: NDArray[Any]
+    branch: NDArray[np.intp]
+    proba: NDArray[np.float64]
+
+
 def records(
-    predictor: Predictor,
-    coins: NDArray[np.float64],
-    labels: NDArray[Any],
-    branch: NDArray[np.intp],
-    ids: Any = None,
-    salt: str | bytes | None = None,
+    predictor: Predictor, drawn: Drawn, ids: Any = None, salt: str | bytes | None = None
 ) -> list[Record]:
     """One record per decision."""
-    model = predictor.model_hash
-    known = [None] * len(labels)
+    model, known = predictor.model_hash, [None] * len(drawn.labels)
     if ids is not None and salt is not None:
         known = id_digests(ids, salt, bytes.fromhex(model))  # type: ignore[assignment]
     key = None if salt is None else key_id(salt)
-    columns = (known, *coins.T.tolist(), branch.tolist(), map(plain, labels.tolist()))
-    return [
-        dict(zip(FIELDS, (model, key, *row), strict=True)) for row in zip(*columns, strict=True)
-    ]
+    labels = map(plain, drawn.labels.tolist())
+    rows = zip(known, *drawn.coins.T.tolist(), drawn.branch.tolist(), labels, strict=True)
+    return [dict(zip(FIELDS, (model, key, *row), strict=True)) for row in rows]
 
 
 def write(file: IO[str], path: Path, found: Iterable[Record], first: bool) -> None:
@@ -96,13 +103,11 @@ def replay(
     Returns:
         The number of decisions that were compared.
     """
-    q = None if rows is None else predictor.branch_proba(rows, sensitive_features)
     comparison = Comparison(predictor, Path(log), salt)
-    if q is None and ids is None:
+    if rows is None and ids is None:
         comparison.rest()
     else:
-        n = q.shape[1] if q is not None else len(ids)
-        comparison.block(n, q, ids)
+        comparison.block(rows, sensitive_features, ids)
         comparison.end()
     return comparison.done
 
@@ -120,14 +125,33 @@ class Comparison:
         self.predictor, self.log, self.salt, self.done = predictor, log, salt, 0
         self._records = _read(log)
 
-    def block(self, n: int, q: NDArray[np.float64] | None, ids: Any) -> None:
-        """Compare the next n records with the posteriors and the identities of their rows."""
+    def block(self, rows: Any, sensitive_features: Any, ids: Any) -> None:
+        """Compare the next records with their rows, their identities, or both."""
+        if rows is None:
+            self._compare(self._next(len(id_texts(ids))), None, ids)
+            return
+        found: list[Record] = []
+
+        def coins(n: int) -> NDArray[np.float64]:
+            found.extend(self._next(n))
+            return self._coins(found, ids)
+
+        self._compare(found, self.predictor.drawn(rows, sensitive_features, coins), ids)
+
+    def _next(self, n: int) -> list[Record]:
         found = list(islice(self._records, n))
         if len(found) < n:
             raise DataError(
                 f"{self.log} has {self.done + len(found):,} decisions, fewer than there are rows."
             )
-        self._compare(found, q, ids)
+        return found
+
+    def _coins(self, found: Sequence[Record], ids: Any) -> NDArray[np.float64]:
+        """Computed again where that is possible, else those of the log."""
+        if ids is not None and self.salt is not None and self.predictor.randomized:
+            return self.predictor.coins(len(found), ids=ids, salt=self.salt)
+        told = [[one[name] for name in _COINS] for one in found]
+        return np.array(told, dtype=np.float64).reshape(len(found), len(_COINS))
 
     def rest(self) -> None:
         """Compare what is left with the model alone."""
@@ -141,22 +165,16 @@ class Comparison:
         if next(self._records, None) is not None:
             raise DataError(f"{self.log} has more decisions than there are rows, {self.done:,}.")
 
-    def _compare(self, found: Sequence[Record], q: NDArray[np.float64] | None, ids: Any) -> None:
+    def _compare(self, found: Sequence[Record], drawn: Drawn | None, ids: Any) -> None:
         predictor, n = self.predictor, len(found)
-        coins = np.array([[one[name] for name in _COINS] for one in found], dtype=np.float64)
         keyed = ids is not None and self.salt is not None
-        again = coins
-        if keyed and predictor.randomized:
-            again = predictor.coins(n, ids=ids, salt=self.salt)
-        q_or_any = (
-            np.ones((len(predictor.components), n, len(predictor.labels))) if q is None else q
-        )
-        labels, branch = predictor.decide(q_or_any, again)
-        expected = records(
-            predictor, again, labels, branch, ids if keyed else None, self.salt if keyed else None
-        )
-        skipped = {"prediction"} if q is None else set()
-        skipped |= set() if keyed else {"key", "id"}
+        skipped = set() if keyed else {"key", "id"}
+        if drawn is None:
+            coins = self._coins(found, ids)
+            drawn = Drawn(coins, np.zeros(n), predictor.branches(coins), np.zeros((n, 0)))
+            skipped |= {"prediction"}
+        known, salt = (ids, self.salt) if keyed else (None, None)
+        expected = records(predictor, drawn, known, salt)
         for i, (told, true) in enumerate(zip(found, expected, strict=True)):
             for name in FIELDS:
                 if name not in skipped and not _same(told[name], true[name]):

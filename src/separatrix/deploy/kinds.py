@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.deploy.wrapping import Wrapped
+from separatrix.deploy.wrapped import Wrapped, WrappedScore
 from separatrix.methods import Fitted, get
 from separatrix.nn.networks import Networks
 
@@ -34,6 +34,7 @@ class ComponentKind:
         padded: ends of names of arrays that may hold ±inf, beyond which nothing lies.
         width: how many columns its rows have; None where only the rows' own names say it.
         check: further rules of its own; raises ValueError.
+        outputs: of how many values its law is; None for one per label.
     """
 
     restore: Callable[[str, Arrays], Fitted]
@@ -41,6 +42,7 @@ class ComponentKind:
     padded: tuple[str, ...] = ("thresholds",)
     width: Callable[[Any], int | None] = lambda fitted: None
     check: Callable[[Any], None] = lambda fitted: None
+    outputs: Callable[[Any], int | None] = lambda fitted: None
 
 
 def _network_width(fitted: Networks) -> int:
@@ -59,12 +61,25 @@ def _check_layers(fitted: Networks) -> None:
         raise ValueError("its networks have no layers or no inputs")
 
 
+def _check_levels(fitted: WrappedScore) -> None:
+    """Levels are probabilities, rising."""
+    levels = np.asarray(fitted.score.levels)
+    good = levels.ndim == 1 and len(levels) > 0 and (levels >= 0).all() and (levels <= 1).all()
+    if not good or (np.diff(levels) < 0).any():
+        raise ValueError("the levels of its score are no rising probabilities")
+
+
 COMPONENTS: dict[str, ComponentKind] = {
     # networks need numpy only, where importing their method would need torch
     Networks.kind: ComponentKind(
         lambda _, arrays: Networks.restore(arrays), width=_network_width, check=_check_layers
     ),
     Wrapped.kind: ComponentKind(lambda _, arrays: Wrapped.restore(arrays)),
+    WrappedScore.kind: ComponentKind(
+        lambda _, arrays: WrappedScore.restore(arrays),
+        check=_check_levels,
+        outputs=lambda fitted: len(fitted.score.levels),
+    ),
     "method": ComponentKind(lambda method, arrays: get(method).restore(arrays)),
 }
 
@@ -93,27 +108,27 @@ def check_law(
     lane: int,
     shape: tuple[int, int],
     columns: int | None,
-    posterior: bool,
+    value: float,
 ) -> None:
-    """One made-up row of each group must give a law over the labels.
+    """One made-up row of each group must give a law over the labels, or the levels of a score.
 
     Args:
         kind, fitted, lane: of a component.
         shape: how many labels and groups.
         columns: of a row; None where only the kind knows.
-        posterior: whether rows are posteriors of classifiers side by side.
+        value: what the row holds everywhere.
     """
     labels, groups = shape[0], max(shape[1], 1)  # a blind rule may not know any group
     width = COMPONENTS[kind].width(fitted) if columns is None else columns
     if width is None:
         return
-    rows = np.full((groups, width), 1.0 / labels if posterior else 0.0, dtype=np.float32)
-    if posterior:
-        rows = rows.astype(np.float64)
+    own = COMPONENTS[kind].outputs(fitted)
+    outputs = labels if own is None else own
+    rows = np.full((groups, width), value)
     with np.errstate(all="ignore"):
         q = np.asarray(fitted.posteriors(rows, np.arange(groups)))
-    if q.ndim != 3 or q.shape[1:] != (groups, labels) or not 0 <= lane < len(q):
-        raise ValueError(f"its posteriors have the shape {q.shape} for {labels} labels")
+    if q.ndim != 3 or q.shape[1:] != (groups, outputs) or not 0 <= lane < len(q):
+        raise ValueError(f"its posteriors have the shape {q.shape} for {outputs} values")
     law = q[lane]
     if not np.isfinite(law).all() or (law < 0).any() or abs(law.sum(1) - 1.0).max() > 1e-4:
         raise ValueError("its posteriors are no probabilities")

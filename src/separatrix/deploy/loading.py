@@ -17,7 +17,7 @@ from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card, schema
 from separatrix.deploy.bases import BASES
-from separatrix.deploy.content import FORMAT, model_hash
+from separatrix.deploy.content import CORE, FORMAT, model_hash
 from separatrix.deploy.kinds import check_law, restored
 from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.saving import ARRAYS, MANIFEST, checksum, file_entry
@@ -28,7 +28,6 @@ from separatrix.io import OpenFolder, read_whole
 __all__ = ["load"]
 
 _LARGEST = 1 << 26  # bytes of a manifest
-_CORE = ("labels", "groups", "features", "preprocessing", "grouping", "components")
 
 
 def load(
@@ -127,10 +126,8 @@ def _predictor(
             raise ValueError(f"the base {entry['file']!r} is not among its files")
         bases.append(kind.load(files[name], trusted, str(place / name)))
         digests.append([kind.name, kind.digest(files[name])])
-        classes = getattr(bases[-1], "classes_", None)
-        if not callable(getattr(bases[-1], "predict_proba", None)) or classes is None:
-            raise ValueError(f"{name} is not a fitted classifier")
-    core = {name: manifest[name] for name in _CORE}
+        _check_base(bases[-1], name, manifest["reads"], len(labels))
+    core = {name: manifest[name] for name in CORE}
     hashed = model_hash(core, arrays, digests)
     if hashed != manifest["model"]:
         raise ValueError("its model hash is not that of its numbers")
@@ -145,6 +142,7 @@ def _predictor(
         features=tuple(manifest["features"]),
         grouping=None if grouping is None else Grouping.from_dict(grouping),
         bases=tuple(bases),
+        reads=manifest["reads"],
         about=manifest["about"],
         key_id=manifest["key_id"],
     )
@@ -157,12 +155,24 @@ def _predictor(
     return predictor
 
 
+def _check_base(base: Any, name: str, reads: str, labels: int) -> None:
+    """A base must be a fitted classifier of the labels, or of labels and groups."""
+    if not callable(getattr(base, "joint_proba" if reads == "joint" else "predict_proba", None)):
+        raise ValueError(f"{name} is not a classifier")
+    if reads != "joint":
+        classes = np.asarray(getattr(base, "classes_", ()))
+        codes = classes.dtype.kind in "iub" and 0 < len(classes) < labels  # some may be unseen
+        if len(classes) != labels and not (codes and 0 <= classes.min() <= classes.max() < labels):
+            raise ValueError(f"{name} was not fitted to the {labels} labels")
+
+
 def _check_laws(predictor: Predictor, manifest: Mapping[str, Any]) -> None:
     """Every component must answer one made-up row of each group with a law over the labels."""
     shape = len(predictor.labels), len(predictor.groups)
-    prepared, columns = predictor.preprocessing, None
+    prepared, columns, value = predictor.preprocessing, None, 0.0
     if predictor.bases:
-        columns = sum(len(base.classes_) for base in predictor.bases)
+        each = shape[0] * (shape[1] if predictor.reads == "joint" else 1)
+        columns, value = len(predictor.bases) * each, 1.0 / each
     elif prepared is not None:
         rows = {column: np.array([None], dtype=object) for column in prepared.columns}
         columns = len(prepared.names)
@@ -171,8 +181,7 @@ def _check_laws(predictor: Predictor, manifest: Mapping[str, Any]) -> None:
     elif predictor.features:
         columns = len(predictor.features)
     for component, entry in zip(predictor.components, manifest["components"], strict=True):
-        kind, posterior = entry["kind"], bool(predictor.bases)
-        check_law(kind, component.fitted, component.lane, shape, columns, posterior)
+        check_law(entry["kind"], component.fitted, component.lane, shape, columns, value)
 
 
 def _arrays(place: Path, files: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from separatrix.deploy.bases import BASES
 from separatrix.deploy.kinds import COMPONENTS
+from separatrix.deploy.predictor import READS
 from separatrix.runs.store import POLICIES
 
 __all__ = ["COMPONENT", "FIELDS", "check", "parse"]
@@ -120,6 +121,7 @@ FIELDS: dict[str, Check] = {
     "labels": _levels(2),
     "groups": _levels(0),
     "features": _list_of(_is(str)),
+    "reads": lambda x: x in READS,
     "preprocessing": _none_or(_record(_PREPARED)),
     "grouping": _none_or(_record(_GROUPING)),
     "components": lambda x: _list_of(_record(COMPONENT))(x) and len(x) > 0,

@@ -6,7 +6,7 @@ import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, seed
 from separatrix.columns.readers import read_blocks
 from separatrix.columns.text import harmless
 from separatrix.deploy import decision_log
+from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import whole_file
@@ -25,7 +26,7 @@ __all__ = ["predict_file", "replay_file"]
 
 _ROWS = 50_000  # at a time
 Block = Mapping[str, Any]
-Draw = Callable[[int, Any], NDArray[np.float64]]
+Draw = Callable[..., NDArray[np.float64]]  # of the number of rows and their `ids`
 
 
 def predict_file(
@@ -43,8 +44,9 @@ def predict_file(
     """Predict every row of a CSV (plain or .gz) or Parquet file and write CSV or Parquet.
 
     The output has the id column if there is one, as text, `prediction`, `branch` for a mixture, and
-    `p_<label>`: P(U = label). In CSV a text that a spreadsheet would take for a formula (it begins
-    with =, +, -, @, a tab or a line break, and is no number) gets an apostrophe in front.
+    `p_<label>`: P(U = label), or for a score what was drawn. In CSV a text that a spreadsheet would
+    take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number) gets an
+    apostrophe in front.
 
     Args:
         predictor: a predictor that reads raw columns.
@@ -85,9 +87,10 @@ def predict_file(
         _writer(temporary, target.suffix) as write,
     ):
         for block in _blocks(place, columns, rows, show):
-            decided = _decided(predictor, block, id_column, draw)
-            done += write(_columns(predictor, decided, id_column))
-            note(predictor, decided, salt)
+            ids = None if id_column is None else id_texts(block[id_column], id_column)
+            drawn = predictor.drawn(block, None, partial(draw, ids=ids))
+            done += write(_columns(predictor, drawn, ids, id_column))
+            note(decision_log.records(predictor, drawn, ids, salt) if log is not None else [])
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
     return done
@@ -103,7 +106,7 @@ def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
     if not predictor.randomized:
         return lambda n, ids: predictor.coins(n)
     sizes: list[int] = []
-    coins = seeded(random_state, ("branch", "label"), iter(sizes.pop, None))
+    coins = seeded(random_state, predictor.purposes, iter(sizes.pop, None))
 
     def draw(n: int, ids: Any) -> NDArray[np.float64]:
         sizes.append(n)
@@ -140,49 +143,27 @@ def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
 
 
-@dataclass(frozen=True, eq=False)
-class _Decided:
-    """A block of rows: identities, posteriors of the branches, coins, labels, branches."""
-
-    ids: list[str] | None
-    q: NDArray[np.float64]
-    coins: NDArray[np.float64]
-    labels: NDArray[Any]
-    branch: NDArray[np.intp]
-
-
-def _decided(predictor: Predictor, block: Block, id_column: str | None, draw: Draw) -> _Decided:
-    ids = None if id_column is None else id_texts(block[id_column], id_column)
-    q = predictor.branch_proba(block)
-    coins = draw(q.shape[1], ids)
-    return _Decided(ids, q, coins, *predictor.decide(q, coins))
-
-
 def _columns(
-    predictor: Predictor, decided: _Decided, id_column: str | None
+    predictor: Predictor, drawn: Drawn, ids: list[str] | None, id_column: str | None
 ) -> dict[str, NDArray[Any]]:
     out: dict[str, NDArray[Any]] = {}
     if id_column is not None:
-        out[id_column] = np.array(decided.ids, dtype=object)
-    out["prediction"] = decided.labels
+        out[id_column] = np.array(ids, dtype=object)
+    out["prediction"] = drawn.labels
     if len(predictor.components) > 1:
-        out["branch"] = decided.branch
-    mean = np.einsum("b,bnk->nk", np.asarray(predictor.weights), decided.q)
-    return out | {f"p_{label}": mean[:, i] for i, label in enumerate(predictor.labels)}
+        out["branch"] = drawn.branch
+    return out | {f"p_{label}": drawn.proba[:, i] for i, label in enumerate(predictor.labels)}
 
 
 @contextmanager
 def _log_writer(path: Path | None) -> Iterator[Callable[..., None]]:
-    """note(predictor, decided, salt) adds the decisions to the log, if there is one."""
+    """note(records) adds decisions to the log, if there is one."""
     if path is None:
         yield lambda *_: None
         return
     with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
 
-        def note(predictor: Predictor, one: _Decided, salt: str | bytes | None) -> None:
-            found = decision_log.records(
-                predictor, one.coins, one.labels, one.branch, one.ids, salt
-            )
+        def note(found: Sequence[decision_log.Record]) -> None:
             decision_log.write(file, path, found, first=file.tell() == 0)
 
         yield note
@@ -217,8 +198,7 @@ def replay_file(
         raise DataError(f"There is no file {str(source)!r}.")
     for block, _ in read_blocks(Path(source), _needed(predictor, id_column), rows):
         ids = None if id_column is None else id_texts(block[id_column], id_column)
-        q = predictor.branch_proba(block)
-        comparison.block(q.shape[1], q, ids)
+        comparison.block(block, None, ids)
     comparison.end()
     return comparison.done
 

@@ -1,0 +1,101 @@
+"""A fitted classifier as bytes and back, in skops' audited format: never through pickle.
+
+skops does not trust scikit-learn's boosted trees, because their nodes hold places in arrays that
+are used without a look: a forged file could make a prediction read foreign memory. Here every node
+is looked at before anybody predicts, so such files load without a question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from separatrix.errors import DataError, MissingExtraError
+
+__all__ = ["OURS", "model_bytes", "model_from_bytes", "skops_io"]
+
+_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
+OURS = (_TREE,)  # types that are checked here
+
+
+def skops_io() -> Any:
+    """The module `skops.io`; one sentence where it is not installed."""
+    try:
+        import skops.io
+    except ImportError as error:
+        raise MissingExtraError(
+            "Keeping a classifier needs skops: pip install 'separatrix[deploy]'."
+        ) from error
+    return skops.io
+
+
+def model_bytes(model: Any) -> bytes:
+    """A fitted classifier, or a list of them, as bytes."""
+    return bytes(skops_io().dumps(model))
+
+
+def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
+    """The inverse; types that nobody has checked are refused, and nothing was loaded.
+
+    Args:
+        content: of `model_bytes`.
+        trusted: full names of further types that the caller has checked.
+        source: where the bytes are from, for the error.
+    """
+    skops = skops_io()
+    known = {*OURS, *trusted}
+    try:
+        unknown = [name for name in skops.get_untrusted_types(data=content) if name not in known]
+        if unknown:
+            raise DataError(
+                f"{source} holds types that are not trusted: {', '.join(unknown[:5])}. Nothing was "
+                "loaded. If you know them, pass them in `trusted=[...]`."
+            )
+        model = skops.loads(content, trusted=sorted(known))
+        if not _sound(model, None, set()):
+            raise DataError(f"{source} holds trees with places outside of them. It is not used.")
+        return model
+    except DataError:
+        raise
+    except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here
+        raise DataError(
+            f"{source} is not a whole skops file ({type(error).__name__}: {error})."
+        ) from error
+
+
+def _sound(value: Any, features: int | None, seen: set[int]) -> bool:
+    """Whether all boosted trees anywhere in a model point only at nodes and features they have."""
+    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray):
+        return True
+    seen.add(id(value))
+    if f"{type(value).__module__}.{type(value).__qualname__}" == _TREE:
+        return features is not None and _sound_tree(value, features)
+    if isinstance(value, dict):
+        parts = list(value.values())
+    elif isinstance(value, list | tuple):
+        parts = list(value)
+    else:
+        parts = list(getattr(value, "__dict__", {}).values())
+    own = getattr(value, "n_features_in_", None) if hasattr(value, "_predictors") else None
+    inner = features if own is None else int(own)
+    return all(_sound(part, inner, seen) for part in parts)
+
+
+def _sound_tree(tree: Any, features: int) -> bool:
+    nodes = tree.nodes
+    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes):
+        return False
+    here, size = np.arange(len(nodes)), len(nodes)
+    inside = nodes["is_leaf"] != 0
+    for side in ("left", "right"):  # children come after their parent, so no path is endless
+        inside |= (nodes[side] > here) & (nodes[side] < size)
+        if not inside.all():
+            return False
+        inside = nodes["is_leaf"] != 0
+    inside |= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < features)
+    sets = min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))
+    inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < sets)
+    widths = (tree.raw_left_cat_bitsets.shape[1:], tree.binned_left_cat_bitsets.shape[1:])
+    return bool(inside.all()) and widths == ((8,), (8,))
