@@ -24,8 +24,8 @@ from typing import BinaryIO, TypeVar
 from separatrix.errors import DataError, InputError
 
 __all__ = [
-    "OpenFolder", "appending", "read_whole", "remove_stale", "whole_file", "whole_folder",
-    "working", "write_whole",
+    "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
+    "whole_folder", "working", "write_whole",
 ]  # fmt: skip
 
 _END = ".unfinished"
@@ -264,3 +264,45 @@ def working(what: str) -> Iterator[None]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+class Stages:
+    """What is being done, one stage after the other, on stderr.
+
+    On a terminal a line with a spinner, a count and the time; elsewhere one line per stage, if
+    asked for.
+
+    Args:
+        show: None: on a terminal only; True: everywhere; False: nowhere.
+    """
+
+    def __init__(self, show: bool | None = None) -> None:
+        self.live = sys.stderr.isatty() and show is not False
+        self.lines = show is True and not self.live
+
+    @contextmanager
+    def stage(
+        self, what: str, total: int | None = None, *, live: bool = False
+    ) -> Iterator[Callable[[], None]]:
+        """One stage; call what it gives after each of `total` steps.
+
+        Args:
+            what: in words.
+            total: number of steps, if it is known.
+            live: the stage shows its own progress on a terminal.
+        """
+        started = time.perf_counter()
+        if not self.live or live:
+            yield lambda: None
+        else:
+            from rich import progress as bars
+            from rich.console import Console
+
+            text = bars.TextColumn("{task.description}", markup=False)
+            count = bars.MofNCompleteColumn() if total else bars.TextColumn("")
+            columns = bars.SpinnerColumn(), text, count, bars.TimeElapsedColumn()
+            with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+                task = shown.add_task(what, total=total)
+                yield lambda: shown.advance(task)
+        if self.lines:
+            print(f"{what} … {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)

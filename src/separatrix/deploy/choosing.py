@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from separatrix.core import information
 from separatrix.deploy.points import BUDGETS, KINDS, Candidate, Metric, Option, Selection
 from separatrix.errors import InfeasibleError, InputError
+from separatrix.estimators.measuring import mean_cost
+from separatrix.optimum.objectives import Cost
 from separatrix.statistics import bounds
 
-__all__ = ["KINDS", "RULES", "best_pair", "select"]
+__all__ = ["KINDS", "RULES", "aim_of", "best_pair", "select"]
 
 Array = NDArray[np.float64]
 RULES = ("sequence", "holm")
@@ -75,6 +77,17 @@ def select(
     chosen = max(options.values(), key=lambda one: (round(one.value, 9), -KINDS.index(one.kind)))
     asked = kinds, budgets, _name(maximize)
     return Selection(chosen, options, *asked, best, confidence, rule, tuple(candidates))
+
+
+def aim_of(maximize: Metric | Cost) -> Metric:
+    """What is maximised as a metric of tables: minus the mean cost of a `Cost`."""
+    if not isinstance(maximize, Cost):
+        return maximize
+
+    def minus_cost(tables: Array) -> Array:
+        return -mean_cost(maximize.per_group(tuple(range(tables.shape[-2]))), tables)
+
+    return minus_cost
 
 
 Pick = tuple[tuple[int, ...], tuple[float, ...], dict[str, float]]

@@ -48,14 +48,12 @@ class NestedScores:
         outer: (n, F, C). [r, j], j ≠ fold(r), is the score of r as a test row by the model that
             saw neither its fold nor fold j; [r, fold(r)] is NaN.
         bases: the name of the base model of each outer fold, and last of all rows.
-        members: the F models on all rows but one fold: they ship. Empty where only scores are read.
     """
 
     fold: Folds
     inner: Array = field(repr=False)
     outer: Array = field(repr=False)
     bases: tuple[str, ...]
-    members: tuple[Any, ...] = field(default=(), repr=False)
 
     @property
     def folds(self) -> range:
@@ -123,18 +121,14 @@ def assemble(fold: Folds, bases: Sequence[str], pieces: Mapping[Fit, Piece]) -> 
     n, folds = len(fold), len(bases) - 1
     width = next(iter(pieces.values()))[0].shape[1]
     inner, outer = (np.full((n, folds, width), np.nan) for _ in range(2))
-    members = []
     for j in range(folds):
-        scores, model = pieces[Fit(bases[-1], (j,))]
-        inner[fold == j, j] = scores
-        members.append(model)
+        inner[fold == j, j] = pieces[Fit(bases[-1], (j,))][0]
     for i, j, pair in _pairs(fold, bases):
         scores = pieces[pair][0]
         place = fold[np.isin(fold, pair.without)]
         inner[fold == j, i] = scores[place == j]
         outer[fold == i, j] = scores[place == i]
-    kept = tuple(members) if all(model is not None for model in members) else ()
-    return NestedScores(fold, inner, outer, tuple(bases), kept)
+    return NestedScores(fold, inner, outer, tuple(bases))
 
 
 def _pairs(fold: Folds, bases: Sequence[str]) -> Iterator[tuple[int, int, Fit]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,14 +26,13 @@ from separatrix.core import ordered
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.estimators.nested import NestedScores
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.optimum.separated import SeparatedScore
 from separatrix.optimum.separating import separate
-from separatrix.statistics.unseen import Estimate, unseen
+from separatrix.statistics.unseen import unseen
 
-__all__ = ["Decisions", "Measured", "Plain", "Procedure", "Scoring", "measured"]
+__all__ = ["Decisions", "Plain", "Posterior", "Procedure", "Scoring"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -46,7 +45,8 @@ _PENALTIES = (None, 100.0, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 
 class Procedure(Protocol):
     """What can be fitted to honest scores, and measured."""
 
-    budgets: Budgets
+    @property
+    def budgets(self) -> Budgets: ...
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> Any:
         """The fitted rule; `InfeasibleError` where the budget cannot be promised."""
@@ -68,12 +68,14 @@ class Decisions:
     Args:
         maximize: "accuracy", "balanced_accuracy", "utility" or a `Cost`.
         budgets: levels by the names of `optimum.objectives.BUDGETS`; empty for the best rule.
-        confidence: None: budgets are kept in expectation; else with this probability.
+        blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
+        margin: None: budgets are kept in expectation; 0: on the rows of the fit only.
     """
 
     maximize: str | Cost = "accuracy"
     budgets: Budgets = field(default_factory=dict)
-    confidence: float | None = None
+    blind: bool = False
+    margin: float | None = None
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> PromisedRule:
         """The rule that is expected to keep every budget on unseen rows."""
@@ -81,25 +83,21 @@ class Decisions:
             return self._promises(scores, y, z, groups, "eo_gap").rule(None)
         (name, asked), *others = sorted(self.budgets.items())
         best = self._promises(scores, y, z, groups, name)
-        found = best.rule(asked, confidence=self.confidence)
+        found = best.rule(asked, margin=self.margin)
         for other, most in others:
-            kept = Decisions(self.maximize, {other: most}, self.confidence)
-            found = _stricter(best, found, kept.uses(found, scores, y, z, groups), other, most)
+            used = partial(self._used, other, scores, y, z, groups)
+            found = _stricter(best, found, used, other, most)
         return found
 
-    def uses(
-        self, promised: PromisedRule, scores: Array, y: Codes, z: Codes, groups: Levels
-    ) -> Callable[[PromisedRule], float]:
-        """What a rule is expected to use of this procedure's one budget."""
-        (name, _), *_ = self.budgets.items()
-        size = (int(scores.shape[1]), len(groups))
-
-        def used(rule: PromisedRule) -> float:
-            law = rule.rule.predict_proba(scores, sensitive_features=z)
-            table = soft_sums(law, y, z, size)[0]
-            return unseen(table[None], table[None], {name: METRICS[name].of})[name].value  # type: ignore[dict-item]
-
-        return used
+    def _used(
+        self, name: str, scores: Array, y: Codes, z: Codes, groups: Levels, rule: PromisedRule
+    ) -> float:
+        """What a rule is expected to use of another budget on unseen rows."""
+        law = self.law(rule, scores[None], z)
+        table, moments = soft_sums(law, y, z, (law.shape[1], len(groups)))
+        assert moments is not None
+        square = np.diagonal(moments, axis1=-2, axis2=-1)
+        return unseen(table[None], square[None], {name: _of(name)})[name].value
 
     def law(self, rule: PromisedRule, scores: Array, z: Codes) -> Array:
         """The mean over the members."""
@@ -124,10 +122,12 @@ class Scoring:
         budgets: "eo_gap": of the decision at *every* threshold; "violation": I(S;Z|Y) of the score
             in 20 bins. Empty: the best score of all.
         exact: separated exactly on the rows, whatever the budgets.
+        blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
     """
 
     budgets: Budgets = field(default_factory=dict)
     exact: bool = False
+    blind: bool = False
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> SeparatedScore:
         """The least penalised score that is expected to keep every budget on unseen rows."""
@@ -177,110 +177,65 @@ class Plain:
 
     Args:
         score: the score of two labels instead of decisions.
+        blind: the scores are P(y, z | x), (n, labels × groups), and are summed over the groups.
     """
 
     score: bool = False
+    blind: bool = False
     budgets: Budgets = field(default_factory=dict)
 
-    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> Array | None:
-        """The edges of the bins of a score."""
-        return np.unique(np.quantile(scores[:, 1], np.arange(1, 100) / 100)) if self.score else None
+    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> tuple[Array, int]:
+        """The edges of the bins of a score, and the number of groups of joint scores."""
+        own = self._labels(scores, len(groups))
+        cuts = np.quantile(own[:, 1], np.arange(1, 100) / 100) if self.score else np.array([])
+        return np.unique(cuts), len(groups)
 
-    def law(self, rule: Array | None, scores: Array, z: Codes) -> Array:
+    def law(self, rule: tuple[Array, int], scores: Array, z: Codes) -> Array:
         """The mean over the members of decisions or bins."""
-        if rule is None:
+        cuts, groups = rule
+        scores = self._labels(scores, groups)
+        if not self.score:
             return np.asarray(np.mean([np.eye(s.shape[1])[s.argmax(1)] for s in scores], axis=0))
-        bins = np.eye(len(rule) + 1)
-        each = [bins[np.searchsorted(rule, s[:, 1], side="right")] for s in scores]
+        bins = np.eye(len(cuts) + 1)
+        each = [bins[np.searchsorted(cuts, s[:, 1], side="right")] for s in scores]
         return np.asarray(np.mean(each, axis=0))
+
+    def _labels(self, scores: Array, groups: int) -> Array:
+        return _label_scores(scores, groups) if self.blind else scores
 
     def at_least(self, smallest: Budgets) -> Plain:
         return self
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """A procedure, what it is on all rows, and what it showed on the test rows of outer folds.
+@dataclass(frozen=True)
+class Posterior:
+    """The base model's posterior itself, drawn from: the paper's randomised policy."""
 
-    Args:
-        procedure: what was run.
-        rule: fitted to all rows: it ships.
-        tables, squares: of each fold's test rows, as `statistics.unseen` takes them.
-        groups: their names.
-        eased: outer folds, of four fifths of the rows, in which the budget could not be promised
-            and the smallest that could was taken instead.
-    """
+    blind: bool = False
+    budgets: Budgets = field(default_factory=dict)
 
-    procedure: Procedure
-    rule: Any
-    tables: Array = field(repr=False)
-    squares: Array = field(repr=False)
-    groups: Levels
-    eased: int = 0
+    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> int:
+        """The number of groups of joint scores."""
+        return len(groups)
 
-    @property
-    def is_score(self) -> bool:
-        """Whether it predicts levels of a score rather than labels."""
-        return isinstance(self.procedure, Scoring) or getattr(self.procedure, "score", False)
+    def law(self, rule: int, scores: Array, z: Codes) -> Array:
+        """The mean posterior of the members."""
+        q = scores.mean(0)
+        return _label_scores(q, rule) if self.blind else np.asarray(q)
 
-    @cached_property
-    def promise(self) -> dict[str, Estimate]:
-        """Estimate and standard error of each metric on unseen rows."""
-        if self.is_score:
-            return unseen(self.tables, self.squares, ordered.MEASURES)
-        measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
-        aim = getattr(self.procedure, "maximize", None)
-        if isinstance(aim, Cost):
-            measures["cost"] = partial(_mean_cost, aim.per_group(self.groups))
-        return unseen(self.tables, self.squares, measures)
-
-    @property
-    def constant(self) -> int | None:
-        """The label that every row gets, if there is one."""
-        share = self.tables.sum((0, 1, 2)) / self.tables.sum()
-        return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
+    def at_least(self, smallest: Budgets) -> Posterior:
+        return self
 
 
-def measured(
-    procedure: Procedure, nested: NestedScores, y: Codes, z: Codes, labels: Levels, groups: Levels
-) -> Measured:
-    """Run a procedure on every outer fold and on all rows.
-
-    Raises:
-        InfeasibleError: all rows together cannot promise the budget.
-    """
-    rows, scores = nested.training(None)
-    rule = procedure.fit(scores, y[rows], z[rows], groups)
-    shape, eased = (len(labels), len(groups)), 0
-    counts, squares = [], []
-    for k in nested.folds:
-        train, own = nested.training(k)
-        run = procedure
-        try:
-            fitted = run.fit(own, y[train], z[train], groups)
-        except InfeasibleError as error:
-            run, eased = procedure.at_least(error.smallest), eased + 1
-            fitted = run.fit(own, y[train], z[train], groups)
-        test, members = nested.tested(k)
-        law = run.law(fitted, members, z[test])
-        table, moments = soft_sums(law, y[test], z[test], shape)
-        assert moments is not None
-        counts.append(table)
-        squares.append(np.diagonal(moments, axis1=-2, axis2=-1))
-    width = max(table.shape[-1] for table in counts)
-    tables, both = (np.stack([_padded(t, width) for t in each]) for each in (counts, squares))
-    return Measured(procedure, rule, tables, both, groups, eased)
+def _label_scores(scores: Array, groups: int) -> Array:
+    """P(y | x) from joint scores P(y, z | x), (..., labels × groups)."""
+    return np.asarray(scores.reshape(*scores.shape[:-1], -1, groups).sum(-1))
 
 
-def _mean_cost(costs: Array, tables: Array) -> Array:
-    """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
-    errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
-    return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
-
-
-def _padded(table: Array, width: int) -> Array:
-    """With empty levels below the others, so that folds have the same number."""
-    return np.pad(table, ((0, 0), (0, 0), (width - table.shape[-1], 0)))
+def _of(name: str) -> Callable[[Array], Array]:
+    measure = METRICS[name].of
+    assert measure is not None
+    return measure
 
 
 def _expected(score: SeparatedScore, cells: NDArray[np.intp]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The base models of a trace: fitted fold by fold, kept as pieces that are found again.
 
 A piece is one fit of `estimators.nested`: the scores of the rows that the model did not see and,
-where the model ships, the model itself. Each is a file of its own in `base/`, written when it is
+where the model may ship, the model itself. Each is a file of its own in `base/`, written when it is
 done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
 numbers: rows, folds, model, what it predicts, and the folds left out.
 
@@ -28,9 +28,20 @@ from separatrix.estimators.stored import model_bytes, model_from_bytes
 from separatrix.io import write_whole
 from separatrix.runs.keys import hash_of
 
-__all__ = ["BASE", "JOINT", "LABELS", "BaseRows", "fit_bases", "posteriors", "read_bases"]
+__all__ = [
+    "BASE",
+    "JOINT",
+    "KEPT",
+    "LABELS",
+    "BaseRows",
+    "fit_bases",
+    "posteriors",
+    "read_bases",
+    "read_members",
+]
 
 BASE = "base"
+KEPT = 0  # the outer fold whose models are kept too: its rows certify them
 LABELS, JOINT = "labels", "joint"  # what a model predicts: P(y | x, z), or P(y, z | x)
 Array = NDArray[np.float64]
 
@@ -118,22 +129,31 @@ def fit_bases(
     return read_bases(folder, rows, bases)
 
 
-def read_bases(
-    folder: Path, rows: BaseRows, bases: Sequence[str], trusted: Sequence[str] | None = None
-) -> NestedScores:
-    """The nested scores from finished pieces.
+def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
+    """The nested scores from finished pieces; `read_members` reads the models."""
+    pieces: dict[Fit, Piece] = {
+        fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)
+    }
+    return assemble(rows.fold, bases, pieces)
+
+
+def read_members(
+    folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None, trusted: Sequence[str] = ()
+) -> list[Any]:
+    """The fitted models of the procedure on all rows (k None), or of outer fold `KEPT`.
 
     Args:
         folder, rows, bases: as in `fit_bases`.
-        trusted: also read the models that ship, with these further types; None for scores alone.
+        k: which.
+        trusted: further types, which the caller has checked.
     """
-    pieces: dict[Fit, Piece] = {}
+    members = []
     for fit in plan_fits(bases):
-        path, model = _file(folder, rows, fit), None
-        if trusted is not None and len(fit.without) == 1:
-            model = model_from_bytes(_read(path.with_suffix(".skops")), trusted, path)
-        pieces[fit] = _scores(path), model
-    return assemble(rows.fold, bases, pieces)
+        wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
+        if wanted and fit.base == bases[-1 if k is None else k]:
+            path = _file(folder, rows, fit).with_suffix(".skops")
+            members.append(model_from_bytes(_read(path), trusted, path))
+    return members
 
 
 def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
@@ -142,7 +162,8 @@ def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
         scores, fitted = fit_piece(
             fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score
         )
-    return scores, model_bytes(fitted) if len(fit.without) == 1 else None
+    ships = len(fit.without) == 1 or KEPT in fit.without
+    return scores, model_bytes(fitted) if ships else None
 
 
 def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:

@@ -26,7 +26,7 @@ from separatrix.runs.saved import MODELS, model_file, write_run
 from separatrix.runs.store import Store
 from separatrix.runs.work import Answer, forget, work
 
-__all__ = ["BACKENDS", "Execution", "Outcome", "run"]
+__all__ = ["BACKENDS", "Execution", "Outcome", "describe", "run"]
 
 BACKENDS = ("local", "dask")
 

@@ -21,7 +21,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimate", "unseen"]
+from separatrix.core.information import eo_gap
+from separatrix.core.ordered import largest_gap
+
+__all__ = ["Estimate", "noise_floor", "unseen"]
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
@@ -71,6 +74,18 @@ def unseen(
             value = max(2.0 * value - float(again.mean()), 0.0)
         found[name] = Estimate(value, error)
     return found
+
+
+def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
+    """The EO gap that as many rows show on average where the groups' rates are the same.
+
+    Args:
+        tables, squares: as in `unseen`; the folds are put together.
+    """
+    whole = tables.sum(0, keepdims=True), squares.sum(0, keepdims=True)
+    measure = largest_gap if tables.shape[-1] > tables.shape[-3] else eo_gap
+    noise = _Noise(*whole, np.random.default_rng(random_state))
+    return float(measure(noise.drawn(0.0)).mean())
 
 
 class _Noise:
