@@ -17,15 +17,16 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InputError, SeparatrixError
 
 __all__ = [
     "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
-    "whole_folder", "working", "write_whole",
+    "whole_folder", "workers", "working", "write_whole",
 ]  # fmt: skip
 
 _END = ".unfinished"
@@ -239,6 +240,18 @@ def _replace(new: Path, target: Path) -> None:
     os.rename(target, old)
     os.rename(new, target)
     shutil.rmtree(old)
+
+
+@contextmanager
+def workers() -> Iterator[None]:
+    """One sentence where the system ended a worker process, most often for want of memory."""
+    try:
+        yield
+    except BrokenProcessPool as error:  # loky's own is a kind of it
+        raise SeparatrixError(
+            "A worker process was ended by the system, most often because memory ran out. What was "
+            "finished is kept: run again to resume, with fewer processes (`n_jobs`, --jobs)."
+        ) from error
 
 
 @contextmanager

@@ -237,6 +237,8 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
         ) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
