@@ -13,11 +13,16 @@ from typing import Any
 import numpy as np
 
 from separatrix.errors import DataError, MissingExtraError
+from separatrix.estimators.boosted import BoostedTrees
+from separatrix.estimators.logistic import Logistic
+from separatrix.estimators.matrices import ArrayModel
+from separatrix.estimators.network import Network
 
 __all__ = ["OURS", "model_bytes", "model_from_bytes", "skops_io"]
 
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-OURS = (_TREE,)  # types that are checked here
+_BASES = (BoostedTrees, Logistic, Network)  # arrays only; they check these themselves
+OURS = (_TREE, *(f"{kind.__module__}.{kind.__qualname__}" for kind in _BASES))  # types we check
 
 
 def skops_io() -> Any:
@@ -67,7 +72,7 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
 def _sound(value: Any, features: int | None, seen: set[int]) -> bool:
     """Whether all boosted trees anywhere in a model point only at nodes and features they have."""
-    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray):
+    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray | ArrayModel):
         return True
     seen.add(id(value))
     if f"{type(value).__module__}.{type(value).__qualname__}" == _TREE:
