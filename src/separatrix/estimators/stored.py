@@ -16,11 +16,16 @@ import numpy as np
 
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.estimators.base_models import from_arrays, to_arrays
+from separatrix.estimators.boosted import BoostedTrees
+from separatrix.estimators.logistic import Logistic
+from separatrix.estimators.matrices import ArrayModel
+from separatrix.estimators.network import Network
 
 __all__ = ["OURS", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
 
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-OURS = (_TREE,)  # types that are checked here
+_BASES = (BoostedTrees, Logistic, Network)  # arrays only; they check these themselves
+OURS = (_TREE, *(f"{kind.__module__}.{kind.__qualname__}" for kind in _BASES))  # types we check
 
 
 def skops_io() -> Any:
@@ -47,8 +52,10 @@ def model_bytes(model: Any) -> bytes:
         return bytes(skops_io().dumps(model))
     from safetensors.numpy import save
 
-    about = {"kind": model.kind, "classes": json.dumps(np.asarray(model.classes_).tolist())}
-    return bytes(save({name: np.asarray(a, order="C") for name, a in arrays.items()}, about))
+    labels = np.asarray(model.classes_).tolist()
+    about = {"about": json.dumps([model.kind, labels])}  # one name: the order of names is not kept
+    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
+    return bytes(save(ordered, about))
 
 
 def is_skops(content: bytes) -> bool:
@@ -68,17 +75,22 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
 
 def _ours(content: bytes, source: object) -> Any:
+    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
-        size = int.from_bytes(content[:8], "little")
-        about = json.loads(content[8 : 8 + size])["__metadata__"]
-        classes = json.loads(about["classes"])
-        return from_arrays(about["kind"], load(content), classes)
-    except Exception as error:  # damaged in any of many ways: one sentence
-        raise DataError(
-            f"{source} is not a whole base model ({type(error).__name__}: {error})."
-        ) from error
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        kind, labels = json.loads(header["__metadata__"]["about"])
+        model = from_arrays(kind, arrays, labels)
+        with np.errstate(all="ignore"):
+            q = model.predict_proba(np.zeros((1, model.n_features_in_)))
+        if q.shape != (1, len(labels)) or not np.isfinite(q).all():
+            raise ValueError("it gives no probabilities")
+        return model
+    except (SafetensorError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(f"{source} is not a whole base model ({told}).") from error
 
 
 def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
@@ -105,7 +117,7 @@ def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
 
 def _sound(value: Any, features: int | None, seen: set[int]) -> bool:
     """Whether all boosted trees anywhere in a model point only at nodes and features they have."""
-    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray):
+    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray | ArrayModel):
         return True
     seen.add(id(value))
     if f"{type(value).__module__}.{type(value).__qualname__}" == _TREE:
