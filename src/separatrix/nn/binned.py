@@ -38,9 +38,10 @@ _NARROW = 1e-12  # the least distance of two centres that a slope is taken over
 
 
 class SoftBins(NamedTuple):
-    """The bin of each score (N, B): `low` with probability 1 − share, `low + 1` with `share`."""
+    """The bin of each score (N, B): `low` with probability 1 − share, `high` with `share`."""
 
     low: Tensor
+    high: Tensor
     share: Tensor
     slope: Tensor
 
@@ -48,16 +49,21 @@ class SoftBins(NamedTuple):
     def of(score: Tensor, centres: Tensor) -> SoftBins:
         """Soft bins of scores (N, B) for rising centres (N, K); `slope` is ∂share/∂score.
 
+        Equal centres are one bin, the first of them.
+
         >>> bins = SoftBins.of(torch.tensor([[0.0, 0.25, 3.0]]), torch.tensor([[0.0, 1.0, 2.0]]))
-        >>> bins.low.tolist(), bins.share.tolist(), bins.slope.tolist()
-        ([[0, 0, 1]], [[0.0, 0.25, 1.0]], [[1.0, 1.0, 0.0]])
+        >>> bins.low.tolist(), bins.high.tolist(), bins.share.tolist(), bins.slope.tolist()
+        ([[0, 0, 1]], [[1, 1, 2]], [[0.0, 0.25, 1.0]], [[1.0, 1.0, 0.0]])
         """
+        centres = centres.contiguous()
         low = torch.searchsorted(centres[:, 1:-1].contiguous(), score.contiguous(), right=True)
         left = centres.gather(1, low)
         gap = (centres.gather(1, low + 1) - left).clamp_min_(_NARROW)
         share = (score - left) / gap
         outside = (share < 0) | (share > 1)
-        return SoftBins(low, share.clamp(0.0, 1.0), torch.where(outside, 0.0, 1.0 / gap))
+        slope = torch.where(outside, 0.0, 1.0 / gap)
+        first = torch.searchsorted(centres, centres).clamp_max_(centres.shape[1] - 1)  # if NaN
+        return SoftBins(first.gather(1, low), first.gather(1, low + 1), share.clamp(0, 1), slope)
 
 
 def binned_cmi(
@@ -138,14 +144,14 @@ def binned_table(
 ) -> Tensor:
     """Soft counts (N, bins, Y, Z) for `shape` = (bins, Y, Z); cells and weights (M, B)."""
     cells = shape[1] * shape[2]
-    at = soft.low * cells + each_score(cell, soft.low)
+    low, high = _places(soft, cell, cells)
     up = soft.share.double()
     down = 1.0 - up
     if weight is not None:
         each = each_score(weight, soft.low)
         up, down = up * each, down * each
-    table = torch.zeros(len(at), shape[0] * cells, dtype=torch.float64, device=cell.device)
-    table.scatter_add_(1, at, down).scatter_add_(1, at + cells, up)
+    table = torch.zeros(len(low), shape[0] * cells, dtype=torch.float64, device=cell.device)
+    table.scatter_add_(1, low, down).scatter_add_(1, high, up)
     return table.unflatten(1, shape)
 
 
@@ -161,9 +167,9 @@ def binned_term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
     m, cells = len(p), table.shape[2] * table.shape[3]
     g = _log_ratio(table)
     value = (table * g).sum((1, 2, 3)) / table.sum((1, 2, 3)).clamp_min_(torch.finfo(g.dtype).tiny)
-    at = soft.low * cells + each_score(cell, soft.low)
+    low, high = _places(soft, cell, cells)
     flat = g.to(p.dtype).flatten(1)
-    d = (flat.gather(1, at + cells) - flat.gather(1, at)) * soft.slope
+    d = (flat.gather(1, high) - flat.gather(1, low)) * soft.slope
     d = d.unflatten(0, (m, -1))
     scores = d.shape[1]
     if scores == 1:  # two labels: p₁ (d − p₁ d) and its opposite
@@ -227,6 +233,12 @@ def check_bins(bins: int) -> int:
 def _scores(p: Tensor) -> Tensor:
     """(M, B): P(Y = 1 | x) for two labels; (M · K, B) for more."""
     return p[:, 1].contiguous() if p.shape[1] == 2 else p.flatten(0, 1)
+
+
+def _places(soft: SoftBins, cell: Tensor, cells: int) -> tuple[Tensor, Tensor]:
+    """Where the two bins of each row are in a flat table (bins, Y, Z)."""
+    each = each_score(cell, soft.low)
+    return soft.low * cells + each, soft.high * cells + each
 
 
 def _count(scores: Tensor, weight: Tensor | None) -> Tensor:
