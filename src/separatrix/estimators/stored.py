@@ -1,24 +1,27 @@
-"""A fitted classifier as bytes and back, in skops' audited format: never through pickle.
+"""A fitted classifier as bytes and back: never through pickle.
 
-skops does not trust scikit-learn's boosted trees, because their nodes hold places in arrays that
-are used without a look: a forged file could make a prediction read foreign memory. Here every node
-is looked at before anybody predicts, so such files load without a question.
+Our own base models are arrays, in safetensors' format. Classifiers of other libraries go through
+skops' audited format. skops does not trust scikit-learn's boosted trees, because their nodes hold
+places in arrays that are used without a look: a forged file could make a prediction read foreign
+memory. Here every node is looked at before anybody predicts, so such files load without a question.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from separatrix.errors import DataError, MissingExtraError
+from separatrix.estimators.base_models import from_arrays, to_arrays
 from separatrix.estimators.boosted import BoostedTrees
 from separatrix.estimators.logistic import Logistic
 from separatrix.estimators.matrices import ArrayModel
 from separatrix.estimators.network import Network
 
-__all__ = ["OURS", "model_bytes", "model_from_bytes", "skops_io"]
+__all__ = ["OURS", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
 
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 _BASES = (BoostedTrees, Logistic, Network)  # arrays only; they check these themselves
@@ -37,8 +40,27 @@ def skops_io() -> Any:
 
 
 def model_bytes(model: Any) -> bytes:
-    """A fitted classifier, or a list of them, as bytes."""
-    return bytes(skops_io().dumps(model))
+    """A fitted classifier as bytes.
+
+    >>> from separatrix.estimators.logistic import Logistic
+    >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
+    ['a', 'b']
+    """
+    arrays = to_arrays(model)
+    if arrays is None:
+        return bytes(skops_io().dumps(model))
+    from safetensors.numpy import save
+
+    labels = np.asarray(model.classes_).tolist()
+    about = {"about": json.dumps([model.kind, labels])}  # one name: the order of names is not kept
+    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
+    return bytes(save(ordered, about))
+
+
+def is_skops(content: bytes) -> bool:
+    """Whether bytes of `model_bytes` are in skops' format, which is a zip file."""
+    return content[:2] == b"PK"
 
 
 def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
@@ -46,9 +68,32 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
     Args:
         content: of `model_bytes`.
-        trusted: full names of further types that the caller has checked.
+        trusted: full names of further types of other libraries that the caller has checked.
         source: where the bytes are from, for the error.
     """
+    return _from_skops(content, trusted, source) if is_skops(content) else _ours(content, source)
+
+
+def _ours(content: bytes, source: object) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        kind, labels = json.loads(header["__metadata__"]["about"])
+        model = from_arrays(kind, arrays, labels)
+        with np.errstate(all="ignore"):
+            q = model.predict_proba(np.zeros((1, model.n_features_in_)))
+        if q.shape != (1, len(labels)) or not np.isfinite(q).all():
+            raise ValueError("it gives no probabilities")
+        return model
+    except (SafetensorError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(f"{source} is not a whole base model ({told}).") from error
+
+
+def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
     skops = skops_io()
     known = {*OURS, *trusted}
     try:

@@ -5,7 +5,7 @@ where the model may ship, the model itself. Each is a file of its own in `base/`
 done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
 numbers: rows, folds, model, what it predicts, and the folds left out.
 
-Models are kept in skops' audited format. Nothing is ever loaded through pickle.
+Models are kept as `estimators.stored` keeps them. Nothing is ever loaded through pickle.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from separatrix.errors import DataError
 from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.stored import model_bytes, model_from_bytes
-from separatrix.io import write_whole
+from separatrix.io import workers, write_whole
 from separatrix.runs.keys import hash_of
 
 __all__ = [
@@ -122,7 +122,7 @@ def fit_bases(
     work = (delayed(_piece)(rows, fit, models[fit.base]) for fit in missing)
     many = n_jobs != 1 and len(missing) > 1
     parallel = Parallel(n_jobs=n_jobs if many else 1, return_as="generator", batch_size=1)
-    with parallel_config("loky", inner_max_num_threads=1):
+    with workers(), parallel_config("loky", inner_max_num_threads=1):
         for fit, (scores, model) in zip(missing, parallel(work), strict=True):
             _write(folder, rows, fit, scores, model)
             done()
@@ -151,7 +151,7 @@ def read_members(
     for fit in plan_fits(bases):
         wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
         if wanted and fit.base == bases[-1 if k is None else k]:
-            path = _file(folder, rows, fit).with_suffix(".skops")
+            path = _file(folder, rows, fit).with_suffix(".model")
             members.append(model_from_bytes(_read(path), trusted, path))
     return members
 
@@ -176,7 +176,7 @@ def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes |
 
     path = _file(folder, rows, fit)
     if model is not None:  # first, since the scores say that the piece is done
-        write_whole(path.with_suffix(".skops"), model)
+        write_whole(path.with_suffix(".model"), model)
     write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
 
 
