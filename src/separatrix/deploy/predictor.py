@@ -22,7 +22,8 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
-from separatrix.columns.groups import Grouping, group_codes
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
@@ -396,6 +397,8 @@ class Predictor:
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
+        if self.grouping is not None:
+            return self.grouping.codes_of(sensitive_features, n)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
     def save(self, folder: str | Path, *, sign_key: Key | None = None) -> Path:
