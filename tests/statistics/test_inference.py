@@ -48,7 +48,7 @@ def test_every_number_is_finite_and_in_range(counts):
     error = inference.noise(table)
     assert all(np.isfinite(value) for value in vars(error).values())
     low, high = inference.interval(table)
-    assert 0 <= low <= high <= np.log(counts.shape[2]) + 1e-12
+    assert 0 <= low <= high <= np.log(min(counts.shape[1:])) + 1e-12
     assert 0 < inference.p_value(table) <= 1
     assert np.isfinite(inference.corrected(table)).all()
     assert np.isfinite(inference.standard_error(table))

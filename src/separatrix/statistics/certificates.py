@@ -9,6 +9,7 @@ rows, "population" those of the law that the rows were drawn from.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
@@ -28,6 +29,7 @@ __all__ = [
     "eo_gap_bound",
     "has_weights",
     "promise",
+    "simulated_failure",
     "violation_bound",
 ]
 
@@ -126,3 +128,58 @@ def check_promise(guarantee: str, composition: str) -> None:
     ):
         if value not in known:
             raise InputError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+
+
+def simulated_failure(
+    table: CountTable,
+    confidence: float = 0.95,
+    *,
+    composition: str = "population",
+    draws: int = 200,
+    random_state: int = 0,
+) -> float:
+    """How often the large-sample bound fails on tables like this one, by simulation.
+
+    The law has the table's shares, and its rates moved along the observed differences of the groups
+    until v equals the bound: the hardest place for it. Draws are hard labels; weighted rows count
+    as their effective number.
+    """
+
+    def bound(one: CountTable) -> float:
+        return violation_bound(one, confidence, guarantee="large-sample", composition=composition)
+
+    law = _at_violation(table, bound(table))
+    counts = table.counts
+    n = int(np.floor(counts.sum() ** 2 / table.weight_squares.sum()))
+    rng = np.random.default_rng(random_state)
+    failed = 0
+    for drawn in rng.multinomial(n, law.ravel(), size=draws).reshape(draws, *counts.shape):
+        one = CountTable(drawn.astype(float), table.labels, table.groups, table.predictions, n)
+        people = law
+        if composition == "observed":
+            mass = law.sum(2, keepdims=True)
+            people = drawn.sum(2, keepdims=True) * law / np.where(mass > 0, mass, 1.0)
+        truth = float(conditional_mutual_information(people))
+        failed += bound(one) < truth - 1e-12
+    return failed / draws
+
+
+def _at_violation(table: CountTable, violation: float) -> NDArray[np.float64]:
+    """The table's law with its rates tilted until v is as given, or as near as they get."""
+    mass = table.counts.sum(2, keepdims=True)
+    label = np.where(mass.sum(1, keepdims=True) > 0, mass.sum(1, keepdims=True), 1.0)
+    pooled = (table.counts.sum(1, keepdims=True) + 1e-9) / label
+    tilt = np.log((table.counts + 0.5 * pooled) / (np.where(mass > 0, mass, 1.0) + 0.5) / pooled)
+
+    def at(size: float) -> NDArray[np.float64]:
+        rates = pooled * np.exp(np.clip(size * tilt, -500.0, 500.0))
+        return mass * rates / rates.sum(2, keepdims=True) / mass.sum()
+
+    low, high = 0.0, 1.0
+    while conditional_mutual_information(at(high)) < violation and high < 1e3:
+        high *= 2.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        under = conditional_mutual_information(at(middle)) < violation
+        low, high = (middle, high) if under else (low, middle)
+    return at(low)

@@ -23,14 +23,17 @@ from scipy.special import lambertw, ndtri, xlogy
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information
 from separatrix.errors import InputError
+from separatrix.statistics.inference import ceiling
 
 __all__ = ["Limits", "exponent_bound", "limits", "normal_bound", "rate", "smallest_refuted"]
 
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
+_STEPS = 24  # values of ε that are tried first
 _NEAR = 1.0 + 1e-3  # closer to one the ratio of two small numbers is rounding
 _LIMITS_SHARE = 0.02  # of the error, for the limits of rates and shares (Berger and Boos, 1994)
 _REFERENCE_SHARE = 0.02  # of the error, for the pooled rates at the observed composition
+_SHARES_SHARE = 0.05  # of the error, for the second bound for the population, by limits of shares
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class Limits:
 def exponent_bound(
     table: CountTable, confidence: float = 0.95, composition: str = "observed"
 ) -> float:
-    """Finite-sample upper bound on v for rows of weight one; log of the predictions at most.
+    """Finite-sample upper bound on v for rows of weight one; at most log of the predictions
+    or of the groups.
 
     Args:
         table: hard labels or posteriors. A posterior is less spread out than a draw from it, so the
@@ -74,11 +78,39 @@ def exponent_bound(
     _refuse_weights(table)
     error = 1.0 - confidence
     known = limits(table, _LIMITS_SHARE * error, composition)
-    left, reference = 1.0 - _LIMITS_SHARE, None
-    if composition == "population":
-        left -= _REFERENCE_SHARE
-        reference = float(np.log(2.0 / (_REFERENCE_SHARE * error)))
-    return smallest_refuted(table, known, -np.log(left * error), reference)
+    left = 1.0 - _LIMITS_SHARE
+    if composition == "observed":
+        return smallest_refuted(table, known, -np.log(left * error), None)
+    left -= _REFERENCE_SHARE + _SHARES_SHARE
+    reference = float(np.log(2.0 / (_REFERENCE_SHARE * error)))
+    found = smallest_refuted(table, known, -np.log(left * error), reference)
+    return min(found, _carried_over(table, _SHARES_SHARE * error))
+
+
+def _carried_over(table: CountTable, error: float) -> float:
+    r"""Bound for the population's composition from the one for the observed composition.
+
+    With Q the pooled rates at the observed shares ŵ and k = D(p_yz‖Q_y),
+    :math:`v \le \sum w k` and :math:`\sum \hat w k \le B`. The largest sum under upper limits of
+    the population's shares w, with each k at most its largest value, is found greedily. For small
+    tables; with many rows `rate` is far better.
+    """
+    known, total = limits(table, 0.1 * error), table.counts.sum()
+    left = smallest_refuted(table, known, -np.log(0.4 * error), None)
+    mass = table.counts.sum(2)
+    mass = mass[(mass > 0).sum(1) > 1]  # as in `limits`
+    cells = mass > 0
+    share = mass[cells] / total
+    budget = np.log(max(len(share), 1) / (0.5 * error)) / total
+    high = 1.0 - _lower(1.0 - share, np.full_like(share, budget))
+    of_label = mass / np.maximum(mass.sum(1, keepdims=True), 1e-300)
+    most = -np.log(np.maximum(of_label, known.rate[:, None])[cells])
+    bound = 0.0
+    for i in np.argsort(share / high):
+        k = min(left / share[i], most[i])
+        bound += high[i] * k
+        left = max(left - share[i] * k, 0.0)
+    return float(min(bound, ceiling(table)))
 
 
 def normal_bound(
@@ -100,19 +132,26 @@ def normal_bound(
 def smallest_refuted(
     table: CountTable, known: Limits, needed: float, reference: float | None
 ) -> float:
-    """The smallest ε for which n times the rate exceeds `needed`, from above."""
+    """The smallest ε for which n times the rate exceeds `needed`, from above.
+
+    A bound that refutes ε refutes every larger v too, also where the bound on the rate is poor.
+    """
     violation = float(conditional_mutual_information(table.counts))
-    top = float(np.log(table.counts.shape[2]))
-    if not len(known.rate) or violation >= top:
-        return violation if len(known.rate) else 0.0
+    top = ceiling(table)
+    if not len(known.rate):
+        return 0.0
     n = table.counts.sum() ** 2 / table.weight_squares.sum()
-    low, high = violation, top
-    if n * rate(violation, high, n, known, reference) <= needed:
-        return top
+
+    def refuted(epsilon: float) -> bool:
+        return n * rate(violation, epsilon, n, known, reference) > needed
+
+    start = violation + 0.1 * needed / n
+    steps: list[float] = np.geomspace(start, top, _STEPS).tolist() if start < top else []
+    high = next((step for step in steps if refuted(step)), top)
+    low = max(violation, high * (start / top) ** (1.0 / (_STEPS - 1))) if high < top else high
     while high - low > 1e-4 * high:
         middle = 0.5 * (low + high)
-        refuted = n * rate(violation, middle, n, known, reference) > needed
-        low, high = (low, middle) if refuted else (middle, high)
+        low, high = (low, middle) if refuted(middle) else (middle, high)
     return high
 
 
@@ -136,16 +175,12 @@ def rate(
         reference: None for the observed composition. For the population's: log(2/δ) of the error δ
             with which the pooled rates at the observed composition may be off.
     """
-    c, least, tau, k = _extremes(epsilon, known)
-    alpha = 1.0 / (1.0 + _PRICES)
-    phi = (alpha * c + 1.0 - alpha - c**alpha) / (xlogy(c, c) - c + 1.0)
+    c, least, tau = _extremes(epsilon, known)
     if reference is None:
+        phi = _ratio(np.full_like(_PRICES, c))
         mu = (1.0 - (1.0 - np.minimum(phi * tau, 1.0)) ** (1.0 + _PRICES)) / tau
         return float((mu * epsilon - _PRICES * observed).max())
-    # the mean of exp(−n Σ ŵ μ k) over the shares ŵ, with k at most its largest value
-    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * phi * k) / k
-    loss = _reference_loss(epsilon, n, known, reference, (c, least, tau, k))
-    return float((gain - _PRICES * observed - loss).max())
+    return _population_rate(observed, epsilon, n, known, reference, (c, least, tau))
 
 
 def limits(table: CountTable, error: float | None, composition: str = "observed") -> Limits:
@@ -155,9 +190,7 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
     independent variables in [0, 1], so for pooled rates at a fixed composition and for posteriors.
     """
     if composition not in ("observed", "population"):
-        raise InputError(
-            f"`composition` must be 'observed' or 'population', got {composition!r}."
-        )
+        raise InputError(f"`composition` must be 'observed' or 'population', got {composition!r}.")
     counts = table.counts
     mass = counts.sum(2)
     several = (mass > 0).sum(1) > 1  # a label seen with one group only has no violation
@@ -180,47 +213,63 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
     return Limits(rate_, cell, share, label, rows)
 
 
-def _extremes(epsilon: float, known: Limits) -> tuple[float, float, float, float]:
-    """Largest and smallest ratio c, largest τ and largest divergence of a cell at v = ε."""
+def _extremes(epsilon: float, known: Limits) -> tuple[float, float, float]:
+    """Largest and smallest ratio c and largest τ at v = ε."""
     tiny = 1e-300
-    inside = np.maximum(known.cell * known.rate, tiny)
     widest = 1.0 / np.maximum(np.maximum(known.rate, known.share), 1e-12)
-    reach = np.minimum(epsilon / inside, 1e9)  # w Q (c log c − c + 1) ≤ ε
+    # w Q (c log c − c + 1) ≤ ε
+    reach = np.minimum(epsilon / np.maximum(known.cell * known.rate, tiny), 1e9)
     c = np.minimum(np.exp(1.0 + lambertw((reach - 1.0) / np.e).real), widest)
     some = reach < 1.0
     below = lambertw((np.where(some, reach, 0.5) - 1.0) / np.e, -1).real
     least = np.where(some, np.exp(1.0 + below), 0.0)
     tau = np.minimum(np.log(widest), epsilon / np.maximum(known.label * known.rate, tiny))
-    k = np.minimum(np.log(widest), epsilon / np.maximum(known.cell, tiny))
-    return max(float(c.max()), _NEAR), float(least.min()), float(tau.max()), float(k.max())
+    return max(float(c.max()), _NEAR), float(least.min()), max(float(tau.max()), tiny)
 
 
-def _reference_loss(
+def _ratio(c: Array) -> Array:
+    """φ(c) for each λ; it falls with c."""
+    alpha = 1.0 / (1.0 + _PRICES)
+    return (alpha * c + 1.0 - alpha - c**alpha) / (xlogy(c, c) - c + 1.0)
+
+
+def _population_rate(
+    observed: float,
     epsilon: float,
     n: float,
     known: Limits,
     reference: float,
-    extremes: tuple[float, float, float, float],
-) -> Array:
-    """What the random composition costs through the pooled rates, for each λ (guarantees.md)."""
-    c, least, tau, k = extremes
+    extremes: tuple[float, float, float],
+) -> float:
+    """`rate` for the population's composition: the mean over the compositions that may be seen."""
+    c, least, tau = extremes
     alpha = 1.0 / (1.0 + _PRICES)
-    x = c**alpha
+    kept = 1.0 - (1.0 - alpha) * tau
+    usable = kept > 1e-3
+    # the best reference is below P(u | y) by this factor at most
+    lower = np.where(usable, kept, 1.0) ** (1.0 + _PRICES)
+    usable &= lower > 1e-6
+    lower = np.where(usable, lower, 1.0)
+    c_most, level = c / lower, epsilon * (1.0 + 0.5 * _PRICES**2 * tau / lower)
+    k = np.minimum(np.log(c_most), level / max(float(known.cell.min()), 1e-300))
+    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * _ratio(c_most) * k) / k
+    # the pooled rates at the composition seen differ from those of the population
+    x = c_most**alpha
     above = (x ** (1.0 + _PRICES) - (1.0 + _PRICES) * x + _PRICES) / (x - 1.0) ** 2
     curvature = np.where(_PRICES <= 1.0, _PRICES, np.maximum(above, 0.5 * _PRICES / alpha))
 
-    def slope(at: float) -> Array:
+    def slope(at: Array) -> Array:
         return 2.0 * alpha * at ** (alpha - 1.0) * (at**alpha - 1.0) / np.log(at)
 
     low = (least**alpha - 1.0) ** 2 / (xlogy(least, least) - least + 1.0)
-    low = np.where(alpha <= 0.5, low, np.minimum(2.0, slope(least)) if least > 0 else 2.0)
-    spread = np.maximum(low, slope(c))  # (c^α − 1)² is at most this times c log c − c + 1
-    variance = spread * epsilon / max(float(known.label.min()), 1e-12)
+    steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 0 else 2.0
+    # (c^α − 1)² is at most this times c log c − c + 1
+    spread = np.maximum(np.where(alpha <= 0.5, low, steep), slope(c_most))
+    variance = spread * level / max(float(known.label.min()), 1e-12)
     step = 2.0 * np.sqrt(spread * k / float(known.rows.min())) * reference / 3.0
     away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
-    more = float((known.rows / (n * np.maximum(known.label, 1e-12))).max())  # ŵ_y / w_y at most
-    shift = np.sqrt(n * (1.0 - alpha) ** 2 * epsilon * tau * more)
-    return curvature * (shift + away) ** 2 / n
+    found = gain - _PRICES * observed - curvature * away**2 / n
+    return float(np.where(usable, found, -np.inf).max())
 
 
 def _lower(mean: Array, budget: Array) -> Array:

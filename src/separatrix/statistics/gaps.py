@@ -173,7 +173,10 @@ def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
             rates = _rates(shuffled_tables(own[None], draws, random_state + y)[:, 0])
         else:
             n = own.sum(1)
-            drawn = [rng.multinomial(round(k), p, draws) for k, p in zip(n, own / n[:, None], strict=True)]
+            drawn = [
+                rng.multinomial(round(k), p, draws)
+                for k, p in zip(n, own / n[:, None], strict=True)
+            ]
             rates = _rates(np.stack(drawn, 1)) - own / n[:, None]
         total += _widest(rates)
     return total / (counts.sum((1, 2)) > 0).sum()

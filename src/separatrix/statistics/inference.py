@@ -31,7 +31,16 @@ from separatrix.core.information import (
     violation_gradient,
 )
 
-__all__ = ["Noise", "corrected", "interval", "noise", "p_value", "standard_error", "upper_limit"]
+__all__ = [
+    "Noise",
+    "ceiling",
+    "corrected",
+    "interval",
+    "noise",
+    "p_value",
+    "standard_error",
+    "upper_limit",
+]
 
 Array = NDArray[np.float64]
 # fitted rows of a cell below which v̂ − bias is not trustworthy (benchmarks/guarantees.py)
@@ -129,6 +138,12 @@ def corrected(table: CountTable, error: Noise | None = None) -> tuple[float, flo
     return error.violation - error.bias, u
 
 
+def ceiling(table: CountTable) -> float:
+    """The largest v of any composition: log of the predictions, or of the groups with rows."""
+    groups = int((table.counts.sum((0, 2)) > 0).sum())
+    return float(np.log(min(table.counts.shape[2], groups)))
+
+
 def standard_error(table: CountTable) -> float:
     """Standard deviation of v̂ at the estimated v."""
     error = noise(table)
@@ -150,7 +165,7 @@ def interval(
     """
     check_confidence(confidence)
     error = error or noise(table)
-    top = float(np.log(table.counts.shape[2]))
+    top = ceiling(table)
     if not error.varies:
         return 0.0, top
     level = 1.0 - confidence
@@ -169,9 +184,7 @@ def interval(
     return low, max(low, _last(inside, start, top)) if inside(start) else start
 
 
-def upper_limit(
-    table: CountTable, confidence: float = 0.95, error: Noise | None = None
-) -> float:
+def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None = None) -> float:
     """Large-sample upper limit of v, one-sided; for well-filled cells (`Noise.estimable`).
 
     The largest v under which a v̂ as low as the observed one has probability 1 − confidence. Of the
@@ -187,7 +200,7 @@ def upper_limit(
     """
     check_confidence(confidence)
     error = error or noise(table)
-    top = float(np.log(table.counts.shape[2]))
+    top = ceiling(table)
     if not error.varies:
         return top
     least = min(error.bias, error.null_bias)
@@ -207,9 +220,10 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
         error = error or noise(table)
         if error.varies:
             return float(_tails(0.0, error)[0])
-        # nothing varies: any difference of the groups above rounding is real
-        return 0.0 if error.freedom == 0 and error.violation > _rounding(table) else 1.0
-    from scipy.stats import random_table  # as above
+        # constant posteriors in well-filled cells: a difference above rounding is real
+        real = error.fitted >= MIN_FITTED and error.violation > _rounding(table)
+        return 1e-300 if real else 1.0
+    from scipy.stats import random_table  # importing it takes longer than an audit
 
     draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
     rng = np.random.default_rng(random_state)
@@ -309,7 +323,7 @@ def _poisson_excess(mean: Array) -> Array:
     at, value = _poisson_grid()
     inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), at, value)
     far = np.maximum(mean, 50.0)
-    beyond = 0.5 + 1.0 / (12.0 * far) + 1.0 / (12.0 * far**2)
+    beyond = 0.5 + (1.0 + 1.0 / far) / (12.0 * far)
     return np.where(mean > 50.0, beyond, np.where(mean > 0, inside, 0.0))
 
 
