@@ -22,6 +22,7 @@ from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
+from separatrix.io import workers
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
@@ -73,9 +74,10 @@ def train(
     ]
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
-    with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
-        workers = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
-        for result in workers(calls):
+    single = parallel_config("loky", inner_max_num_threads=1)
+    with workers(), _bar(len(parts), options) as advance, single:
+        parallel = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
+        for result in parallel(calls):
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))
