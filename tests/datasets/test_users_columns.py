@@ -126,6 +126,7 @@ def test_what_is_no_date() -> None:
     prepared = Preprocessing((datasets.Date("when"),)).fit({"when": ["2024-01-01", "2024-02-01"]})
     with pytest.raises(InputError, match=r"`when` must hold dates in ISO form .* got 'soon'"):
         prepared.transform({"when": ["soon"]})
+    assert np.isfinite(prepared.transform({"when": [None, None]})).all()
     with pytest.raises(InputError, match="`when` must hold dates, got float64"):
         prepared.transform({"when": [1.5]})
 
