@@ -65,7 +65,9 @@ def rows_of(name: str, use_sensitive: bool) -> list[list[str]]:
         for i, trade_off in enumerate(GRID):
             values = [judge(q[k, i][fold == k], y[fold == k], z[fold == k]) for k in range(5)]
             if trade_off or level == "draw":  # λ = 0 is the same network
-                found.append((level if trade_off else "network", f"{trade_off}", np.mean(values, 0)))
+                found.append(
+                    (level if trade_off else "network", f"{trade_off}", np.mean(values, 0))
+                )
         print(f"{name} {level}: {seconds / 5:.1f} s of CPU a fold for {len(GRID)} λ", flush=True)
     return [
         [name, trade_off, *(f"{v:.{d}f}" for v, d in zip(values, (4, 4, 4, 3, 5, 4), strict=True))]

@@ -17,8 +17,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from separatrix.errors import DataError
-from separatrix.estimators.base_models import to_arrays
-from separatrix.estimators.stored import model_bytes, model_from_bytes
+from separatrix.estimators.stored import is_ours, model_bytes, model_from_bytes
 
 __all__ = ["BASES", "BaseKind", "kind_of"]
 
@@ -79,7 +78,7 @@ def _values(node: Any) -> Iterator[str]:
 BASES = (
     # our own base models are plain arrays
     BaseKind(
-        "safetensors", lambda model: to_arrays(model) is not None, model_bytes, model_from_bytes,
+        "safetensors", is_ours, model_bytes, model_from_bytes,
         lambda content: hashlib.sha256(content).hexdigest(),
     ),
     # the last one owns everything

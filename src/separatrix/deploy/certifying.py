@@ -33,6 +33,7 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured_fold
 from separatrix.estimators.procedures import Decisions
 from separatrix.runs.traced import Traced
+from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.unseen import Estimate
 
 __all__ = ["certified"]
@@ -68,7 +69,7 @@ def certified(
                 candidates, max_eo_gap=question.budgets.get("eo_gap"),
                 max_violation=question.budgets.get("violation"),
                 maximize=choosing.aim_of(question.maximize), confidence=sure, rule=rule,
-                option="single" if rules else option,
+                option="single" if rules else option, guarantee=question.guarantee,
             )  # fmt: skip
             found.append((chosen, rules))
         except InfeasibleError as error:
@@ -116,7 +117,8 @@ def _point(
             n: Estimate(float(of(tables).mean()), float("nan")) for n, of in measures.items()
         }
         name = f"trained: {option}"
-    note = f"With confidence {question.confidence:g}: {bounds}."
+    what = promise_text(question.guarantee, "population")
+    note = f"With confidence {question.confidence:g}: {bounds} ({what})."
 
     def build() -> Any:
         if rules:

@@ -35,7 +35,7 @@ from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
-from separatrix.runs.bases import posteriors
+from separatrix.runs.bases import joint_posteriors, posteriors
 from separatrix.runs.store import POLICIES
 
 __all__ = ["READS", "Component", "Predictor"]
@@ -382,7 +382,8 @@ class Predictor:
             rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
         if self.reads == "joint":
-            q = [base.joint_proba(rows).reshape(len(rows), -1) for base in self.bases]
+            shape = len(self.labels), len(self.groups)
+            q = [joint_posteriors(base, rows, shape) for base in self.bases]
         else:
             q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)

@@ -17,14 +17,16 @@ import numpy as np
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.estimators.base_models import from_arrays, to_arrays
 from separatrix.estimators.boosted import BoostedTrees
+from separatrix.estimators.joint import JointModel
 from separatrix.estimators.logistic import Logistic
 from separatrix.estimators.matrices import ArrayModel
 from separatrix.estimators.network import Network
 
-__all__ = ["OURS", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
+__all__ = ["OURS", "is_ours", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
 
+_JOINT = "joint"
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-_BASES = (BoostedTrees, Logistic, Network)  # arrays only; they check these themselves
+_BASES = (BoostedTrees, JointModel, Logistic, Network)  # arrays, which are checked
 OURS = (_TREE, *(f"{kind.__module__}.{kind.__qualname__}" for kind in _BASES))  # types we check
 
 
@@ -47,15 +49,52 @@ def model_bytes(model: Any) -> bytes:
     >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
     ['a', 'b']
     """
-    arrays = to_arrays(model)
+    arrays, kind = _arrays(model)
     if arrays is None:
         return bytes(skops_io().dumps(model))
     from safetensors.numpy import save
 
     labels = np.asarray(model.classes_).tolist()
-    about = {"about": json.dumps([model.kind, labels])}  # one name: the order of names is not kept
+    about = {"about": json.dumps([kind, labels])}  # one name: the order of names is not kept
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     return bytes(save(ordered, about))
+
+
+def is_ours(model: Any) -> bool:
+    """Whether a fitted classifier is one of our own, kept as arrays."""
+    return _arrays(model)[0] is not None
+
+
+def _arrays(model: Any) -> tuple[dict[str, Any] | None, str]:
+    """The arrays of our own models and their kind; None where skops must do it."""
+    if not isinstance(model, JointModel):
+        return to_arrays(model), getattr(model, "kind", "")
+    parts = [to_arrays(one) for one in (model.label_model_, model.group_model_)]
+    if None in parts:
+        return None, ""
+    kinds = f"{model.label_model_.kind} {model.group_model_.kind}"
+    named = {f"{i}.{name}": a for i, part in enumerate(parts) for name, a in (part or {}).items()}
+    return {**named, "groups": np.asarray(model.groups_), **_seen(model)}, f"{_JOINT} {kinds}"
+
+
+def _seen(model: JointModel) -> dict[str, Any]:
+    """The labels and groups that each of the two classifiers saw, as places."""
+    of_label = np.searchsorted(model.classes_, model.label_model_.classes_)
+    return {"0.seen": of_label, "1.seen": np.asarray(model.group_model_.classes_)}
+
+
+def _joint(kinds: str, arrays: dict[str, Any], labels: list[Any]) -> JointModel:
+    """The joint model that `_arrays` described."""
+    model, classes = JointModel(), np.asarray(labels)
+    parts = []
+    for i, kind in enumerate(kinds.split()[1:]):
+        own = {n[2:]: a for n, a in arrays.items() if n.startswith(f"{i}.") and n != f"{i}.seen"}
+        seen = arrays[f"{i}.seen"]
+        parts.append(from_arrays(kind, own, classes[seen] if i == 0 else seen))
+    model.label_model_, model.group_model_ = parts
+    model.classes_, model.groups_ = classes, arrays["groups"]
+    model.n_features_in_ = model.group_model_.n_features_in_
+    return model
 
 
 def is_skops(content: bytes) -> bool:
@@ -82,9 +121,11 @@ def _ours(content: bytes, source: object) -> Any:
         arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         kind, labels = json.loads(header["__metadata__"]["about"])
-        model = from_arrays(kind, arrays, labels)
+        joint = kind.startswith(_JOINT)
+        model = _joint(kind, arrays, labels) if joint else from_arrays(kind, arrays, labels)
+        row = np.zeros((1, model.n_features_in_), dtype=np.float32)
         with np.errstate(all="ignore"):
-            q = model.predict_proba(np.zeros((1, model.n_features_in_)))
+            q = model.joint_proba(row).sum(2) if joint else model.predict_proba(row)
         if q.shape != (1, len(labels)) or not np.isfinite(q).all():
             raise ValueError("it gives no probabilities")
         return model

@@ -35,6 +35,7 @@ __all__ = [
     "LABELS",
     "BaseRows",
     "fit_bases",
+    "joint_posteriors",
     "posteriors",
     "read_bases",
     "read_members",
@@ -79,7 +80,7 @@ class BaseRows:
     def score(self, model: Any, X: Any) -> Array:
         """Scores (m, C), C = labels or labels × groups, columns of unseen labels zero."""
         if self.kind == JOINT:
-            return np.asarray(model.joint_proba(X)).reshape(len(X), -1)
+            return joint_posteriors(model, X, self.shape)
         return posteriors(model, X, self.shape[0])
 
 
@@ -91,6 +92,15 @@ def posteriors(model: Any, X: Any, n_labels: int) -> Array:
         q = np.zeros((len(known), n_labels))
         q[:, seen] = known
     return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
+
+
+def joint_posteriors(model: Any, X: Any, shape: tuple[int, int]) -> Array:
+    """P(y, z | x) (n, labels × groups) of a `JointModel` that was fitted to codes."""
+    q = model.joint_proba(X)
+    out = np.zeros((len(q), *shape))
+    labels, groups = (np.asarray(x, dtype=np.intp) for x in (model.classes_, model.groups_))
+    out[np.ix_(np.arange(len(q)), labels, groups)] = q
+    return out.reshape(len(q), -1)
 
 
 def fit_bases(

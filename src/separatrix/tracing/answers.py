@@ -117,7 +117,7 @@ def _measured(frontier: Traced, blind: bool) -> Iterator[tuple[Answer, Measured]
             continue  # the smallest budget that succeeds is among those above, or nothing is
         name = f"{budget_text({budget: level})}{known}"
         yield _answer("decisions", name, found, frontier, maximize=aim), found
-    if two:
+    if two and not blind:
         found = solved(frontier, Scoring(exact=True, blind=blind), blind)
         yield _answer("score", f"separated score{known}", found, frontier), found
 
