@@ -53,6 +53,7 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         (component,),
         preprocessing=scores.preprocessing,
         features=tuple(features),
+        grouping=model.grouping_,
         bases=tuple(one for team in scores.members for one in team),
         about={"choice": choice},
     )
