@@ -99,14 +99,18 @@ class Report:
             cell = f"label {a.label}, group {group_name(a.group)}"
             return (
                 f"ALARM: {seen}; after {a.rows:,} of them the last {a.window:,} showed "
-                f"v = {a.violation:.4f} nats, above the budget of {self.budget:g} with evidence "
+                f"v = {_nats(a.violation)} nats, above the budget of {self.budget:g} with evidence "
                 f"{a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {cell}."
             )
         return (
-            f"Quiet: {seen}, v = {self.violation:.4f} nats at a budget of {self.budget:g}, "
+            f"Quiet: {seen}, v = {_nats(self.violation)} nats at a budget of {self.budget:g}, "
             f"evidence {max(self.evidence, 0.0):.1f} of {self.needed:.1f} that an alarm needs; "
             f"most of v comes from {cell}."
         )
+
+
+def _nats(x: float) -> str:
+    return f"{x:.4f}" if x >= 0.001 or x == 0 else f"{x:.1e}"
 
 
 def _finite(value: Any) -> Any:

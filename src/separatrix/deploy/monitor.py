@@ -47,7 +47,7 @@ __all__ = ["Monitor"]
 Array = NDArray[np.float64]
 _FORMAT = 2
 _AXES = ("labels", "groups", "predictions")
-_LOOK = 1_000  # rows between two looks inside one long batch
+_LOOK = 500  # rows between two looks inside one long batch
 _SHORTEST = 1_000  # rows of the test that `Report.recent` is about
 _HISTORY = 256  # points that the page draws at most
 
