@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, logsumexp, polygamma, xlogy
+from scipy.special import digamma, gammaln, polygamma, xlogy
 
 __all__ = ["Alternatives", "Bet"]
 
@@ -71,7 +71,7 @@ class Alternatives:
 
     def log_mixture(self, k: int, n: Array, p: Array) -> Array:
         """log M_y of size k, per label; leading axes are independent tables."""
-        return logsumexp(self._terms(k, n, p), axis=-1)
+        return _log_sum(self._terms(k, n, p))
 
     def _terms(self, k: int, n: Array, p: Array) -> Array:
         """log of the weighted terms of M_y, on a last axis."""
@@ -106,7 +106,7 @@ class Alternatives:
     def bet(self, k: int, n: Array, p: Array) -> Bet:
         """log M_y of size k with its derivatives in p, for one table."""
         terms = self._terms(k, n, p)
-        value = logsumexp(terms, axis=-1)
+        value = _log_sum(terms)
         posterior = np.exp(terms - value[:, None])  # (y, term)
         m, mass = self.spread[k], n.sum(-1)
         seen = n / p
@@ -130,6 +130,12 @@ class Alternatives:
         diagonal = np.einsum("yk,ykzu->yzu", posterior, bend).reshape(len(n), -1)
         hessian[:, index, index] += diagonal
         return Bet(value, gradient, hessian)
+
+
+def _log_sum(terms: Array) -> Array:
+    """log Σ exp over the last axis; the first term is finite."""
+    top = terms.max(-1)
+    return np.asarray(top + np.log(np.exp(terms - top[..., None]).sum(-1)))
 
 
 def _contrasts(n: Array, size: Array) -> tuple[Array, NDArray[np.intp]]:

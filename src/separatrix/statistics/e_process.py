@@ -2,9 +2,9 @@ r"""Evidence against "v ≤ budget" that may be checked after every row without 
 
 For independent rows given (y, z), with N the counts and M_y the bets of `alternatives`,
 
-.. math:: E = \max_k ω_k \inf_{p \,:\, v(p) \le b} \prod_y M_{y,k}(p)
+.. math:: E = \sum_k ω_k \inf_{p \,:\, v(p) \le b} \prod_y M_{y,k}(p), \qquad \sum_k ω_k = 1,
 
-is below a martingale that starts at one whenever the true rates obey v ≤ b: the infimum is at most
+is below a martingale that starts at one whenever the true rates obey v ≤ b: each infimum is at most
 the value at the true rates. So P(E ever reaches 1/δ) ≤ δ (Ville). The composition p(y, z) in v is
 that of the rows seen. At a given composition {v(p) ≤ b} is convex and log M_y is convex, so the
 infimum is a convex programme. It is certified from below: E is never too large.
@@ -60,15 +60,15 @@ def log_e_process(
     budget = max(budget, _LEAST)
     start = _shrunk(n[None], budget)[0]
     ceilings = [s + bets.log_mixture(k, n, start).sum() for k, s in enumerate(bets.shares)]
-    if max(ceilings) < enough < np.inf or max(ceilings) <= 0.0:
-        return float(max(ceilings))
-    best = -np.inf
+    above = float(np.logaddexp.reduce(ceilings))
+    if above < enough < np.inf or above <= 0.0:
+        return above
+    parts = np.array(ceilings)
     for k in np.argsort(ceilings)[::-1]:
-        if ceilings[k] > best and (ceilings[k] >= enough or best == -np.inf or enough == np.inf):
-            best = max(best, float(bets.shares[k]) + _least(bets, int(k), n, budget, start))
-        if best >= enough:
+        parts[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
+        if np.logaddexp.reduce(parts) < enough < np.inf:
             break
-    return best
+    return float(np.logaddexp.reduce(parts))
 
 
 def evidence_ceiling(
@@ -90,7 +90,7 @@ def evidence_ceiling(
             share + alternatives.log_mixture(k, tables[open_], p[open_]).sum(-1)
             for k, share in enumerate(alternatives.shares)
         ]
-        ceiling[open_] = np.max(sized, axis=0)
+        ceiling[open_] = np.logaddexp.reduce(sized, axis=0)
     return ceiling
 
 
