@@ -143,7 +143,7 @@ def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
             whole = [not p["lost"] and None not in (p["mean"][x], p["mean"][y]) for p in points]
             for scope in (EVERYTHING, *range(series)):
                 wanted = [scope in (EVERYTHING, p["series"]) for p in points]
-                place = np.flatnonzero(np.array(whole) & np.array(wanted)).tolist()
+                place = np.flatnonzero(np.array(whole, bool) & np.array(wanted, bool)).tolist()
                 a, b = (np.array([points[i]["mean"][m] for i in place]) for m in (x, y))
                 index = concave_envelope(a, b).index if place and METRICS[y].mixes else pareto(a, b)
                 out.setdefault(x, {}).setdefault(y, {})[str(scope)] = [place[i] for i in index]
