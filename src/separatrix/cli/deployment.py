@@ -1,4 +1,4 @@
-"""`separatrix select` and `separatrix predict`: from a frontier to decisions."""
+"""`separatrix select`, `predict` and `replay`: from a frontier to decisions, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from separatrix.core.metrics import objectives
 from separatrix.errors import InputError
 from separatrix.io import working
 
-__all__ = ["predict", "select"]
+__all__ = ["predict", "replay", "select"]
 
 
 @app.command()
@@ -64,6 +64,12 @@ def predict(
     seed: int | None = typer.Option(
         None, help="Of the draws, where there is no secret; by default a fresh one."
     ),
+    verify_key: Path | None = typer.Option(
+        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
+    ),
+    log: Path | None = typer.Option(
+        None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."
+    ),
 ) -> None:
     """Predict a file of any size, in constant memory.
 
@@ -77,7 +83,7 @@ def predict(
     if seed is not None and salt_file is not None:
         raise InputError("Pass --seed or --salt-file: draws follow the row's place or its --id.")
     salt = None if salt_file is None else _secret(salt_file)
-    predictor = load(model)
+    predictor = load(model, verify_key=verify_key)
     state: int | Unset | None = check_seed(seed) if salt is None else UNSET
     if predictor.randomized and state is None:
         state = secrets.randbits(63)
@@ -86,8 +92,35 @@ def predict(
             "a person always gets the same draw.",
             err=True,
         )
-    rows = predict_file(predictor, file, out, id_column=id_column, salt=salt, random_state=state)
+    rows = predict_file(
+        predictor, file, out, id_column=id_column, salt=salt, random_state=state, log=log
+    )
     typer.echo(f"{rows:,} predictions are in {out}")
+
+
+@app.command()
+def replay(
+    model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
+    log: Path = typer.Argument(..., help="Decision log of `separatrix predict --log`."),
+    file: Path | None = typer.Argument(None, help="The rows that were decided, in order."),
+    id_column: str | None = typer.Option(None, "--id", help="Column that identifies a person."),
+    salt_file: Path | None = typer.Option(None, help="File with the secret of the draws."),
+    verify_key: Path | None = typer.Option(
+        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
+    ),
+) -> None:
+    """Does this model give the decisions of a log? The first difference is named, status 2.
+
+    Example: separatrix replay model decisions.jsonl people.csv --id person --salt-file secret.txt
+    """
+    from separatrix.deploy.loading import load
+    from separatrix.deploy.streaming import replay_file
+
+    salt = None if salt_file is None else _secret(salt_file)
+    predictor = load(model, verify_key=verify_key)
+    rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
+    what = "branches" if file is None else "decisions"
+    typer.echo(f"{rows:,} {what} in {log} are those of the model")
 
 
 def _secret(path: Path) -> bytes:

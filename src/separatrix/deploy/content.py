@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from io import BytesIO
+from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any
-from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +20,10 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
 
-__all__ = ["base_digest", "canonical", "described", "model_hash", "plain"]
+__all__ = ["CORE", "FORMAT", "canonical", "described", "finite", "model_hash", "plain"]
 
+FORMAT = 2  # of a saved predictor
+CORE = ("labels", "groups", "features", "reads", "preprocessing", "grouping", "components")
 _COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
 Described = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -57,10 +58,12 @@ def described(predictor: Predictor) -> Described:
 
 
 def model_hash(
-    core: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], bases: str | None
+    core: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], bases: Sequence[Sequence[str]]
 ) -> str:
-    """SHA-256 of the plain data, of each array with its name, type and shape, and of the bases."""
-    whole = hashlib.sha256(canonical({"core": core, "bases": bases}).encode())
+    """SHA-256 of the plain data, of each array with its name, type and shape, and the kinds and
+    digests of the bases.
+    """
+    whole = hashlib.sha256(canonical([core, bases]).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         whole.update(canonical([name, array.dtype.str, list(arrays[name].shape)]).encode())
@@ -68,15 +71,14 @@ def model_hash(
     return whole.hexdigest()
 
 
-def base_digest(content: bytes) -> str:
-    """Hash of the arrays in a skops file, which is the same for the same classifier.
-
-    The bytes of the file are not: they hold addresses in memory and the time.
-    """
-    with ZipFile(BytesIO(content)) as file:
-        arrays = [name for name in file.namelist() if name.endswith(".npy")]
-        found = sorted({hashlib.sha256(file.read(name)).hexdigest() for name in arrays})
-    return hashlib.sha256("".join(found).encode()).hexdigest()
+def finite(value: Any) -> Any:
+    """Plain data as strict JSON has it: a number that is not finite becomes null."""
+    if isinstance(value, Mapping):
+        return {str(key): finite(one) for key, one in value.items()}
+    value = plain(value)
+    if isinstance(value, list):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def canonical(value: Any) -> str:
@@ -88,7 +90,7 @@ def plain(value: Any) -> Any:
     """A level or a number as JSON has it; tuples become lists, `from_plain` restores them."""
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return [plain(one) for one in value]
     if isinstance(value, np.ndarray):
         return value.tolist()

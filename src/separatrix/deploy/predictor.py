@@ -9,7 +9,7 @@ mixture are the weighted means over its models.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,19 +22,23 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
-from separatrix.columns.groups import Grouping, group_codes
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
-from separatrix.deploy.content import base_digest, described, model_hash
+from separatrix.deploy import decision_log
+from separatrix.deploy.bases import kind_of
+from separatrix.deploy.content import described, model_hash
+from separatrix.deploy.decision_log import Drawn
+from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
-from separatrix.estimators.stored import model_bytes
 from separatrix.methods import Fitted
 from separatrix.nn.networks import Networks
-from separatrix.runs.bases import posteriors
+from separatrix.runs.bases import joint_posteriors, posteriors
 from separatrix.runs.store import POLICIES
 
-__all__ = ["Component", "Predictor"]
+__all__ = ["READS", "Component", "Predictor"]
 
 Array = NDArray[np.float64]
 READS = ("x", "xz", "joint")
@@ -66,6 +70,10 @@ class Component:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise InputError(f"`policy` must be one of {', '.join(POLICIES)}, got {self.policy!r}.")
+        if not np.isfinite([self.trade_off, self.threshold]).all():
+            raise InputError(
+                f"λ and the threshold must be finite, got {self.trade_off} and {self.threshold}."
+            )
         status = self.fitted.status[self.lane]
         if status != "ok":
             raise InputError(
@@ -131,7 +139,7 @@ class Predictor:
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
         one_each = len(self.components) > 0 and w.shape == (len(self.components),)
-        if not one_each or (w < 0).any() or abs(w.sum() - 1.0) > 1e-9:
+        if not (one_each and (w >= 0).all() and abs(w.sum() - 1.0) <= 1e-9):
             raise InputError(
                 "`weights` must be one non-negative number per component and sum to one, got "
                 f"{self.weights} for {len(self.components)} components."
@@ -196,12 +204,12 @@ class Predictor:
         """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
         if not self.is_score:
             raise InputError("This predictor decides; it has no score. Use `predict_proba`.")
-        matrix, z = self._seen(X, sensitive_features)
-        coins = self.coins(
-            len(matrix), ("branch", "level"), random_state=random_state, ids=ids, salt=salt
+        drawn = self.drawn(
+            X,
+            sensitive_features,
+            lambda n: self.coins(n, random_state=random_state, ids=ids, salt=salt),
         )
-        fitted: Any = self.components[0].fitted
-        return np.asarray(fitted.drawn(matrix, z, coins))
+        return drawn.proba[:, 1]
 
     def predict(
         self,
@@ -212,6 +220,7 @@ class Predictor:
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
         return_branch: bool = False,
+        log: str | Path | None = None,
     ) -> Any:
         """Decisions. A randomised predictor needs `ids` and `salt`, or a `random_state`.
 
@@ -224,41 +233,74 @@ class Predictor:
             ids: one identity per row, with a secret `salt`: the same person always gets the same
                 draw, in any batch and any order. For production.
             return_branch: also return the branch N of each row, drawn independently of all else.
+            log: a decision log to add to, .jsonl or .csv; `replay` compares it with the model.
 
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
+        drawn = self.drawn(
+            X,
+            sensitive_features,
+            lambda n: self.coins(n, random_state=random_state, ids=ids, salt=salt),
+        )
+        if log is not None:
+            decision_log.append(Path(log), decision_log.records(self, drawn, ids, salt))
+        return (drawn.labels, drawn.branch) if return_branch else drawn.labels
+
+    def drawn(self, X: Any, sensitive_features: Any, coins: Callable[[int], Array]) -> Drawn:
+        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2)."""
+        matrix, z = self._seen(X, sensitive_features)
+        thrown, names = coins(len(matrix)), _array(self.labels)
         if self.is_score:
-            score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
-            labels = _array(self.labels)[(score >= 0.5).astype(np.intp)]
-            return (labels, np.zeros(len(labels), dtype=np.intp)) if return_branch else labels
-        q = self.branch_proba(X, sensitive_features)
-        coins = self.coins(q.shape[1], random_state=random_state, ids=ids, salt=salt)
-        labels, branch = self.decide(q, coins)
-        return (labels, branch) if return_branch else labels
+            fitted: Any = self.components[0].fitted
+            score = np.asarray(fitted.drawn(matrix, z, thrown))
+            chosen = (score >= 0.5).astype(np.intp)
+            law = np.stack([1.0 - score, score], axis=1)
+            return Drawn(thrown, names[chosen], self.branches(thrown), law)
+        q = np.stack([component.proba(matrix, z) for component in self.components])
+        branch = self.branches(thrown)
+        law = q[branch, np.arange(len(matrix))]
+        chosen = (np.cumsum(law, axis=1)[:, :-1] <= thrown[:, 1:]).sum(1)
+        mean = np.einsum("b,bnk->nk", np.asarray(self.weights), q)
+        return Drawn(thrown, names[chosen], branch, mean)
+
+    def branches(self, coins: Array) -> NDArray[np.intp]:
+        """The branch of each row (n,), from the first of its coins."""
+        return np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
+
+    @property
+    def purposes(self) -> tuple[str, str]:
+        """What its two coins decide."""
+        return "branch", "level" if self.is_score else "label"
 
     def coins(
         self,
         n: int,
-        purposes: Sequence[str] = ("branch", "label"),
         *,
         random_state: int | Unset | None = UNSET,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> Array:
-        """Coins (n, purposes) of this model, as in `predict`; zeros where it throws none."""
+        """Two coins per row (n, 2), as in `predict`; zeros where this model throws none."""
         if not self.randomized:
-            return np.zeros((n, len(purposes)))
+            return np.zeros((n, 2))
         if ids is None:
-            return uniforms(n, purposes, random_state=random_state, salt=salt)
+            return uniforms(n, self.purposes, random_state=random_state, salt=salt)
         self.check_key(salt)
-        model = bytes.fromhex(self.model_hash)
-        return uniforms(n, purposes, random_state=random_state, ids=ids, salt=salt, model=model)
+        return uniforms(
+            n,
+            self.purposes,
+            random_state=random_state,
+            ids=ids,
+            salt=salt,
+            model=bytes.fromhex(self.model_hash),
+        )
 
     @cached_property
     def model_hash(self) -> str:
         """SHA-256 of all that decides: the same before and after saving; not of the card."""
-        bases = base_digest(model_bytes(list(self.bases))) if self.bases else None
+        kinds = [(kind_of(base), base) for base in self.bases]
+        bases = [[kind.name, kind.digest(kind.dump(base))] for kind, base in kinds]
         return model_hash(*described(self), bases)
 
     def with_key(self, salt: str | bytes) -> Predictor:
@@ -273,12 +315,26 @@ class Predictor:
                 "that one, or rotate the secret on purpose: `predictor.with_key(salt).save(...)`."
             )
 
-    def decide(self, q: Array, coins: Array) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """Labels and branches (n,) from `branch_proba` and two uniform numbers per row (n, 2)."""
-        branch = np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
-        law = q[branch, np.arange(q.shape[1])]
-        chosen = (np.cumsum(law, axis=1)[:, :-1] <= coins[:, 1:]).sum(1)
-        return _array(self.labels)[chosen], branch
+    def replay(
+        self,
+        log: str | Path,
+        X: Any = None,
+        sensitive_features: Any = None,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> int:
+        """Compare a decision log with this model; the first difference is a `DataError`.
+
+        Args:
+            log: what `predict` wrote.
+            X, sensitive_features: the decided rows, in order: predictions are computed again.
+            ids, salt: their identities and the secret: coins are computed again.
+
+        Returns:
+            The number of decisions.
+        """
+        return decision_log.replay(self, log, X, sensitive_features, ids=ids, salt=salt)
 
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
         """Expected counts N[y, z, (branch, label)] of the revealed decision on labelled rows.
@@ -326,7 +382,8 @@ class Predictor:
             rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
         if self.reads == "joint":
-            q = [base.joint_proba(rows).reshape(len(rows), -1) for base in self.bases]
+            shape = len(self.labels), len(self.groups)
+            q = [joint_posteriors(base, rows, shape) for base in self.bases]
         else:
             q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)
@@ -340,13 +397,20 @@ class Predictor:
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
+        if self.grouping is not None:
+            return self.grouping.codes_of(sensitive_features, n)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
-    def save(self, folder: str | Path) -> Path:
-        """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none."""
+    def save(self, folder: str | Path, *, sign_key: Key | None = None) -> Path:
+        """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none.
+
+        Args:
+            folder: new, or an older predictor that is replaced.
+            sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
+        """
         from separatrix.deploy.saving import save
 
-        return save(self, Path(folder))
+        return save(self, Path(folder), sign_key)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""

@@ -31,6 +31,9 @@ from separatrix.estimators.crossfit import (
     has_text,
     posteriors_of,
 )
+from separatrix.estimators.joint import JointFit, cross_fit_joint
+from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
 from separatrix.optimum.limits import limit
@@ -74,12 +77,17 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
         max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
             the true-positive rates, of the false-positive rates.
+        blind: whether decisions are made without the group. `fit` still needs it; `predict` never
+            asks for it. The estimator is then fitted with the group as further columns, a second
+            classifier learns the group from X, and the rule sees q(y, z | x) (`JointModel`). A
+            column of X that holds the group is not removed.
+        group_estimator: the second classifier; None for the kind of `estimator`.
 
     Attributes:
         classes_, groups_: the labels and the groups.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
         limit_: `limit` of these rows for this objective and budget, computed when asked for.
-        scores_: the out-of-fold P(Y | x), array (n, K).
+        scores_: the out-of-fold P(Y | x), array (n, K); if blind q(y, z | x), (n, K, groups).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> from sklearn.linear_model import LogisticRegression
@@ -107,6 +115,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         max_eo_max: float | None = None,
         max_tpr_gap: float | None = None,
         max_fpr_gap: float | None = None,
+        blind: bool = False,
+        group_estimator: Any = None,
     ) -> None:
         self.estimator = estimator
         self.maximize = maximize
@@ -120,6 +130,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.max_eo_max = max_eo_max
         self.max_tpr_gap = max_tpr_gap
         self.max_fpr_gap = max_fpr_gap
+        self.blind = blind
+        self.group_estimator = group_estimator
 
     def fit(
         self,
@@ -147,18 +159,20 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if weight is not None:
             X, labels, z, weight = _safe_indexing(X, seen), labels[seen], z[seen], weight[seen]
         budget, asked = self._budget()
-        self.crossfit_: CrossFit | None = cross_fit(
-            self.estimator,
-            X,
-            labels,
-            z,
-            cv=self.cv,
-            ensemble=self.ensemble,
-            random_state=self.random_state,
-            sample_weight=weight,
-        )
+        options: dict[str, Any] = {
+            "cv": self.cv,
+            "ensemble": self.ensemble,
+            "random_state": self.random_state,
+            "sample_weight": weight,
+        }
+        self.crossfit_: CrossFit | JointFit | None
+        if self.blind:
+            options["group_estimator"] = self.group_estimator
+            self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
+        else:
+            self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
         self.scores_ = self.crossfit_.scores
-        self.best_ = Promises(
+        self.best_ = (BlindPromises if self.blind else Promises)(
             self.scores_,
             np.searchsorted(self.classes_, labels),
             z,
@@ -171,11 +185,18 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K)."""
+        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K).
+
+        A blind classifier neither needs nor reads `sensitive_features`.
+        """
         check_is_fitted(self, "classes_")
         X = self._rows(X)
         if self.crossfit_ is None:
             return posteriors_of(self.plain_, self._prepared(X), self.classes_)
+        rule = self.promise_.rule
+        if isinstance(rule, BlindRule):
+            each = [rule.predict_proba(q) for q in self.crossfit_.posteriors(X)]
+            return np.asarray(np.mean(each, axis=0))
         if sensitive_features is None:
             raise InputError(
                 "The rule needs the group of every row: pass `sensitive_features` "
@@ -183,7 +204,6 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             )
         scores = self.crossfit_.posteriors(X)
         z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
-        rule = self.promise_.rule
         q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
         return np.asarray(np.mean(q, axis=0))
 
@@ -213,6 +233,11 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
+        if isinstance(self.best_, BlindPromises):
+            raise InputError(
+                "`limit_` is for rules that see the group; a blind classifier has "
+                "`best_.certificate(level)`."
+            )
         return limit(
             self.classes_[self.best_.y],
             self.best_.scores,

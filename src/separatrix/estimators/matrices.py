@@ -1,17 +1,58 @@
-"""What the base models share: a checked matrix, and probabilities."""
+"""What the base models share: a checked matrix, probabilities, and being arrays when fitted."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from separatrix.errors import InputError
 
-__all__ = ["as_matrix", "constant", "softmax", "standard", "standardised"]
+__all__ = ["ArrayModel", "as_matrix", "constant", "softmax", "standard", "standardised"]
 
 Array = NDArray[np.float64]
+
+
+class ArrayModel(ClassifierMixin, BaseEstimator):
+    """A classifier that is nothing but arrays when fitted; skops and copies see only these."""
+
+    kind: ClassVar[str]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        raise NotImplementedError
+
+    def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
+        """The inverse of `arrays`, checked; gives the number of labels."""
+        raise NotImplementedError
+
+    @classmethod
+    def restore(cls, arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Self:
+        """The model that `arrays` described; `classes` are the labels, by default 0, 1, …"""
+        model = cls()
+        n_labels = model._set(arrays)
+        model.classes_ = np.arange(n_labels) if classes is None else np.asarray(classes)
+        return model
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable label."""
+        labels: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(1)]
+        return labels
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"params": self.get_params()}
+        if hasattr(self, "classes_"):
+            state |= {"arrays": self.arrays(), "classes": self.classes_}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state["params"])
+        if "arrays" in state:
+            self._set(state["arrays"])
+            self.classes_ = state["classes"]
 
 
 def as_matrix(X: Any, columns: int | None = None) -> NDArray[np.float32]:

@@ -25,6 +25,8 @@ class SeparationClassifier(Base):
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
             draws from the posterior with `random_state`, which is the policy whose violation the
             method controls.
+        level: what the penalty sees: "draw", a label drawn from the posterior (the paper's), or
+            "score", the posterior itself at every threshold; for `cmi` and `raw_cmi`.
         hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
         patience: early stopping on a tenth of the rows; None trains to the end.
         piecewise_linear: cut each numeric column into so many pieces, as more inputs; 0 for none.
@@ -51,6 +53,7 @@ class SeparationClassifier(Base):
         *,
         use_sensitive: bool = False,
         policy: str = "deterministic",
+        level: str = "draw",
         hidden: tuple[int, ...] = (64, 64),
         epochs: int = 20,
         min_steps: int = 540,
@@ -66,6 +69,7 @@ class SeparationClassifier(Base):
         self.method = method
         self.use_sensitive = use_sensitive
         self.policy = policy
+        self.level = level
         self.hidden = hidden
         self.epochs = epochs
         self.min_steps = min_steps

@@ -106,10 +106,9 @@ class Shippable:
             both = f"{_three(aware, 'accuracy')} → {_three(unaware, 'accuracy')}"
             parts.append(f"accuracy {both} at {_budget(aware)}")
         if len(self.labels) == 2:
-            pair = [self._all("score", blind) for blind in (False, True)]
-            if all(pair):
-                both = " → ".join(_three(own[0], "auroc") for own in pair)
-                parts.append(f"AUROC {both} of the separated score")
+            kind = "score" if self._all("score", blind=True) else "plain"
+            both = " → ".join(_three(self.first(kind, blind=b), "auroc") for b in (False, True))
+            parts.append(f"AUROC {both} of the {'separated' if kind == 'score' else 'plain'} score")
         known = {_budget(a): a for a in self._all("decisions", True, "utility")}
         same = [(a, known[_budget(a)]) for a in self._all("decisions", maximize="utility")
                 if _budget(a) in known]  # fmt: skip

@@ -116,7 +116,7 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
                 refused = error
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
-    if len(frontier.labels) == 2:
+    if len(frontier.labels) == 2 and not blind:
         found = solved(frontier, Scoring(exact=True, blind=blind), blind)
         name = f"separated score{' without the group' if blind else ''}"
         level = {"eo_gap": _up(_smallest(frontier, blind))}
