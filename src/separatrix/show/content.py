@@ -79,9 +79,10 @@ def _dataset(
         _measure(results, name, series, policy, points[policy], certain, confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
-    audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
     if shippable is not None:
         audits = dict.fromkeys(POLICIES, audit_of_plain(shippable, plain_audit))
+    else:
+        audits = {p: _audit(results, name, series, erm, p, confidence) for p in POLICIES}
     return {
         "name": name,
         "about": about,
@@ -202,7 +203,8 @@ def pooled(
     counts = np.sum(tables, 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
-    moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
+    whole = np.array_equal(counts, counts.round())  # the mean of several members is not
+    moments = None if whole else counts[..., None] * np.eye(counts.shape[-1])
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 
 

@@ -163,6 +163,8 @@ class Shippable:
         first = []
         if len(self.labels) == 2:
             first = [f"recognised: of people with {self.labels[1]!r}, the share {who} that gets it"]
+        if self.blind:
+            first.append("blind: without the group at decision time")
         return [*first, "noise: the EO gap that pure chance shows; v and u in nats"]
 
     def command(self, folder: str, answer: Answer | None = None) -> str | None:
@@ -251,11 +253,12 @@ class Shippable:
 
     def short(self, answer: Answer) -> str:
         """Its name, with what must not be overlooked."""
+        name = f"blind: {_budget(answer)}" if answer.blind else answer.name
         if answer.always is not None and answer.kind != "constant":
-            return f"{answer.name}: always {answer.always!r}"
+            return f"{name}: always {answer.always!r}"
         if answer.kind == "decisions" and answer.maximize != self.aim:
-            return f"{answer.name}, best u"
-        return answer.name
+            return f"{name}, best u"
+        return name
 
 
 def _cut(page: Sequence[tuple[int, Answer]], most: int) -> list[Answer]:
@@ -265,7 +268,7 @@ def _cut(page: Sequence[tuple[int, Answer]], most: int) -> list[Answer]:
 
 
 def _budget(answer: Answer) -> str:
-    return answer.name.removesuffix(" without the group")
+    return answer.name.replace(" without the group", "")
 
 
 def _three(answer: Answer, metric: str) -> Any:
