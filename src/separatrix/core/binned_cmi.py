@@ -35,8 +35,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "EMPTY",
     "SoftBins",
     "Value",
+    "bins_for",
     "centres",
     "cmi_of_draws",
     "cmi_of_scores",
@@ -48,7 +50,7 @@ Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 
 # an empty cell counts as this share of all rows inside a logarithm: its own slope is infinite
-_EMPTY = 1e-6
+EMPTY = 1e-6
 
 
 class Value(NamedTuple):
@@ -79,6 +81,18 @@ class SoftBins(NamedTuple):
         if at[0] > score.min(initial=np.inf) or at[-1] < score.max(initial=-np.inf):
             slope = np.where((score < at[0]) | (score > at[-1]), 0.0, slope)
         return SoftBins(low, place - low, slope)
+
+
+def bins_for(rows: float, cells: int) -> int:
+    """How many centres: at most 16, and 8 rows or more in a bin of an average cell (y, z).
+
+    Sixteen because finer bins, or coarser ones down to eight, reach the same AUROC at the same
+    violation on simulated rows. Fewer rows than 8 in a bin are mostly the noise of their counting.
+
+    >>> bins_for(5_120, 4), bins_for(512, 18), bins_for(20, 4)
+    (16, 3, 2)
+    """
+    return int(min(max(rows // (8 * cells), 2), 16))
 
 
 def centres(score: Array, bins: int, weight: Array | None = None) -> Array:
@@ -196,6 +210,6 @@ def log_ratio(table: Array) -> Array:
     of_group = table.sum(2, keepdims=True)
     of_label = of_group.sum(1, keepdims=True)
     independent = table.sum(1, keepdims=True) * of_group
-    seen = np.maximum(table, _EMPTY * table.sum()) * of_label
+    seen = np.maximum(table, EMPTY * table.sum()) * of_label
     ratio = np.divide(seen, independent, out=np.ones_like(table), where=independent > 0)
     return np.log(ratio)

@@ -99,6 +99,7 @@ class Base(ClassifierMixin, BaseEstimator):
             patience=self.patience,
             piecewise_linear=self.piecewise_linear,
             level=self.level,
+            running=0.9 if self.level == "score" else 0.0,  # 16 bins need more rows than a batch
         )
 
     def _seed(self) -> int:

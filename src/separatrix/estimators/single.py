@@ -25,8 +25,9 @@ class SeparationClassifier(Base):
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
             draws from the posterior with `random_state`, which is the policy whose violation the
             method controls.
-        level: whose violation the penalty sees: that of a "draw" from the posterior, or of the
-            "score", which no threshold escapes.
+        level: whose violation the penalty sees: of a label drawn from the posterior, "draw" (the
+            paper's), or of the "score" itself at every threshold; for "cmi", "raw_cmi" and
+            "cmi_boosting".
         hidden, epochs, min_steps, batch, learning_rate: of networks, see `nn.Recipe`; the trees of
             "cmi_boosting" have LightGBM's own settings.
         patience: early stopping on a tenth of the rows; None trains to the end.

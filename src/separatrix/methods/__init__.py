@@ -114,6 +114,7 @@ class Method:
         per_row: the loss needs single rows, so equal rows may not be merged into one with a weight.
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
+        levels: the `Recipe.level`s that it knows.
         erm_at_zero: λ = 0 is the method `erm`.
         strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
         standardise: whether estimators scale the columns of X first; trees take them as they are.
@@ -132,6 +133,7 @@ class Method:
     per_row: bool = False
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
     restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
+    levels: tuple[str, ...] = ("draw",)
     erm_at_zero: bool = False
     strict: str = "high"
     standardise: bool = True
@@ -261,6 +263,11 @@ def fit(
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
+    if chosen.level not in method.levels:
+        raise InputError(
+            f"{name!r} has no penalty on the {chosen.level}; pass level={method.levels[0]!r}, or a "
+            "method such as 'cmi'."
+        )
     options = Options(chosen, use_sensitive, device, n_jobs, progress)
     if method.fit is not None:
         return method.fit(sample, lanes, options)
