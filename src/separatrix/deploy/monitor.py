@@ -217,9 +217,7 @@ class Monitor:
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
             measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
             named = self._worst(tests.counts[at])
-            return Report(
-                *measured, *common, evidence, float(tests.needed[at]), *named, self.alarm
-            )
+            return Report(*measured, *common, evidence, float(tests.needed[at]), *named, self.alarm)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:

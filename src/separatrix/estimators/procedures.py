@@ -176,7 +176,8 @@ class Scoring:
         """The law of the levels, the mean over the members, in at most 100 steps."""
         each = [rule.level_proba(one, sensitive_features=z) for one in scores]
         mass = rule.table.sum((0, 1))
-        return ordered.merged(np.mean(each, axis=0), mass, 100)
+        law = ordered.merged(np.mean(each, axis=0), mass, 100)
+        return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
 
     def at_least(self, smallest: Budgets) -> Scoring:
         return replace(self, budgets=_raised(self.budgets, smallest))
