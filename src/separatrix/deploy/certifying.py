@@ -29,6 +29,7 @@ from separatrix.deploy.frontiers import (
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.questions import Question
+from separatrix.deploy.words import LABELS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured_fold
 from separatrix.estimators.procedures import Decisions
@@ -106,7 +107,7 @@ def _point(
     tables = np.asarray(
         sum(w * c.tables for w, c in zip(option.weights, option.components, strict=True))
     )
-    bounds = ", ".join(f"{name} at most {most:.4g}" for name, most in option.bounds.items())
+    bounds = ", ".join(f"{LABELS[n]} at most {most:.4g}" for n, most in option.bounds.items())
     measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
     if rules:
         found = rules[option.components[0].trade_off]
@@ -127,6 +128,6 @@ def _point(
 
     point = OperatingPoint(
         question, name, promise, tables, frontier.labels, frontier.groups, build, (note,),
-        selection=replace(selection, confidence=question.confidence),
+        selection=None if rules else replace(selection, confidence=question.confidence),
     )  # fmt: skip
     return point

@@ -132,7 +132,7 @@ def cross_fit(
 def deals(
     y: NDArray[Any], z: NDArray[np.intp], cv: int, ensemble: int, random_state: int
 ) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
-    """The number of a fold, the rows outside it and those in it, for every fold of every deal."""
+    """The number of each fold of every deal, the rows outside it and the rows in it."""
     for deal in range(ensemble):
         fold = datasets.folds(y, z, cv, random_state + deal)
         for k in range(cv):
