@@ -16,7 +16,6 @@ import separatrix as sx
 from separatrix.deploy.wrapping import from_estimator
 
 # skops asks before it loads these
-TREES = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
 adult = sx.datasets.load("adult")
 X, y, z = np.column_stack([adult.z, adult.X]), adult.y, np.array(adult.groups)[adult.z]
 train, fit, test = np.split(np.random.default_rng(0).permutation(len(y)), [14_000, 26_000])
@@ -37,7 +36,7 @@ for budget in (0.05, 0.03):
     with tempfile.TemporaryDirectory() as folder:
         # the booster goes through skops, never pickle
         from_estimator(model).save(Path(folder) / "model")
-        shipped = sx.load(Path(folder) / "model", trusted=[TREES])
+        shipped = sx.load(Path(folder) / "model")
     show(f"asked for EO gap ≤ {budget:g}", shipped.predict(X[test], z[test], random_state=0))
 peer = ThresholdOptimizer(
     estimator=booster, constraints="equalized_odds", prefit=True, predict_method="predict_proba"

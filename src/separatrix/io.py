@@ -8,21 +8,31 @@ temporary names that are not locked.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import secrets
 import shutil
+import stat
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO, TypeVar
 
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InputError, SeparatrixError
 
-__all__ = ["remove_stale", "whole_file", "whole_folder", "working", "write_whole"]
+__all__ = [
+    "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
+    "whole_folder", "workers", "working", "write_whole",
+]  # fmt: skip
 
 _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
+_TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads
+T = TypeVar("T")
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
@@ -38,6 +48,19 @@ def whole_file(path: Path, *, parents: bool = False) -> Iterator[Path]:
         yield temporary
         _flush(temporary)
         os.replace(temporary, path)
+
+
+@contextmanager
+def appending(path: Path) -> Iterator[BinaryIO]:
+    """A file to add to at its end; other processes that add to it wait for their turn."""
+    with _sentence(path), path.open("ab") as file:
+        with suppress(ImportError):  # Windows has no such locks
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0, os.SEEK_END)
+        yield file
+        file.flush()
 
 
 @contextmanager
@@ -63,6 +86,86 @@ def remove_stale(folder: Path) -> None:
             if handle is not None:
                 _remove(path)
                 os.close(handle)
+
+
+class OpenFolder:
+    """A folder that stays the same one while it is open, whatever takes its name.
+
+    Args:
+        path: its name.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle: int | None = None
+        if os.open in os.supports_dir_fd:
+            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._stat = os.stat(path if self._handle is None else self._handle)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def is_current(self) -> bool:
+        """Whether the name still stands for this folder."""
+        try:
+            return os.path.samestat(self._stat, os.stat(self.path))
+        except FileNotFoundError:
+            return False
+
+    def names(self) -> list[str]:
+        """Of what is in it, in order; hidden names are left out."""
+        here = os.listdir(self.path if self._handle is None else self._handle)
+        return sorted(name for name in here if not name.startswith("."))
+
+    def read(self, name: str, most: int) -> bytes:
+        """The bytes of a plain file, at most this many; links, pipes and the like are refused."""
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        place = self.path / name
+        try:
+            if self._handle is None:
+                if place.is_symlink():
+                    raise OSError(errno.ELOOP, "a link")
+                handle = os.open(place, flags | getattr(os, "O_BINARY", 0))
+            else:
+                handle = os.open(name, flags, dir_fd=self._handle)
+        except FileNotFoundError as error:
+            raise DataError(f"{place} is missing. Load another copy of the model.") from error
+        except OSError as error:
+            why = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
+            raise DataError(f"{place} cannot be read: {why}. Put a plain file there.") from error
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode):
+            os.close(handle)
+            raise DataError(f"{place} cannot be read: it is not a plain file.")
+        with os.fdopen(handle, "rb") as file:
+            content = file.read(most + 1) if about.st_size <= most else b""
+        if about.st_size > most or len(content) > most:
+            raise DataError(f"{place} was changed: it has more than {most:,} bytes.")
+        return content
+
+
+def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
+    """What `read` makes of a folder, begun again where a writer exchanged it in the middle."""
+    for left in reversed(range(_TRIES)):
+        try:
+            folder = OpenFolder(path)
+        except FileNotFoundError as error:
+            # in between the two steps of a system that cannot exchange two folders
+            if left and any(path.absolute().parent.glob(f".{path.name}.*{_END}*")):
+                time.sleep(_PAUSE)
+                continue
+            raise DataError(f"There is no folder {str(path)!r}.") from error
+        except OSError as error:
+            raise DataError(f"{str(path)!r} is no folder: {error.strerror}.") from error
+        try:
+            return read(folder)
+        except DataError:
+            if not left or folder.is_current():
+                raise
+        finally:
+            folder.close()
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 @contextmanager
@@ -140,12 +243,24 @@ def _replace(new: Path, target: Path) -> None:
 
 
 @contextmanager
+def workers() -> Iterator[None]:
+    """One sentence where the system ended a worker process, most often for want of memory."""
+    try:
+        yield
+    except BrokenProcessPool as error:  # loky's own is a kind of it
+        raise SeparatrixError(
+            "A worker process was ended by the system, most often because memory ran out. What was "
+            "finished is kept: run again to resume, with fewer processes (`n_jobs`, --jobs)."
+        ) from error
+
+
+@contextmanager
 def _sentence(path: Path) -> Iterator[None]:
     """One sentence instead of the system's."""
     try:
         yield
     except OSError as error:
-        reason = "The disk is full" if error.errno == 28 else error.strerror or str(error)
+        reason = "The disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
         raise DataError(
             f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost."
         ) from error
@@ -162,3 +277,45 @@ def working(what: str) -> Iterator[None]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         progress.add_task(what, total=None)
         yield
+
+
+class Stages:
+    """What is being done, one stage after the other, on stderr.
+
+    On a terminal a line with a spinner, a count and the time; elsewhere one line per stage, if
+    asked for.
+
+    Args:
+        show: None: on a terminal only; True: everywhere; False: nowhere.
+    """
+
+    def __init__(self, show: bool | None = None) -> None:
+        self.live = sys.stderr.isatty() and show is not False
+        self.lines = show is True and not self.live
+
+    @contextmanager
+    def stage(
+        self, what: str, total: int | None = None, *, live: bool = False
+    ) -> Iterator[Callable[[], None]]:
+        """One stage; call what it gives after each of `total` steps.
+
+        Args:
+            what: in words.
+            total: number of steps, if it is known.
+            live: the stage shows its own progress on a terminal.
+        """
+        started = time.perf_counter()
+        if not self.live or live:
+            yield lambda: None
+        else:
+            from rich import progress as bars
+            from rich.console import Console
+
+            text = bars.TextColumn("{task.description}", markup=False)
+            count = bars.MofNCompleteColumn() if total else bars.TextColumn("")
+            columns = bars.SpinnerColumn(), text, count, bars.TimeElapsedColumn()
+            with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+                task = shown.add_task(what, total=total)
+                yield lambda: shown.advance(task)
+        if self.lines:
+            print(f"{what} … {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)

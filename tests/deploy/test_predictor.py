@@ -85,6 +85,36 @@ def test_branch_and_features_are_independent(mixture):
     assert abs(np.corrcoef(coins[:, 0], rows["age"])[0, 1]) < 0.03
 
 
+def test_one_row_requests_do_not_share_a_coin(mixture):
+    """Each person takes the second branch with its weight, however the rows come in."""
+    rows = people(300, seed=42)
+    single_rows = [{k: v[i : i + 1] for k, v in rows.items()} for i in range(300)]
+    with pytest.raises(InputError, match="pass `ids=` and a secret `salt=`"):
+        mixture.predict(single_rows[0])
+    for draw in (lambda i: {"ids": [i], "salt": SALT}, lambda i: {"random_state": None}):
+        branch = [
+            mixture.predict(row, **draw(i), return_branch=True)[1][0]
+            for i, row in enumerate(single_rows)
+        ]
+        assert np.mean(branch) == pytest.approx(0.7, abs=0.12)
+
+
+def test_the_hash_is_of_what_decides(single, mixture):
+    """Another secret, card or copy: the same hash; another weight: another one, other coins."""
+    assert replace(mixture, about={}).with_key(SALT).model_hash == mixture.model_hash
+    other = replace(mixture, weights=(0.31, 0.69))
+    assert len({single.model_hash, mixture.model_hash, other.model_hash}) == 3
+    ids = np.arange(500)
+    assert (other.coins(500, ids=ids, salt=SALT) != mixture.coins(500, ids=ids, salt=SALT)).all()
+
+
+def test_a_bound_secret_is_the_only_one(mixture):
+    bound, rows = mixture.with_key(SALT), people(5, seed=11)
+    bound.predict(rows, ids=range(5), salt=SALT)
+    with pytest.raises(InputError, match=f"draws with the secret {bound.key_id}"):
+        bound.predict(rows, ids=range(5), salt="another secret of the operator")
+
+
 def test_a_seed_repeats_and_none_does_not(single):
     rows = people(500, seed=6)
     np.testing.assert_array_equal(
@@ -141,8 +171,8 @@ def test_a_deterministic_part_throws_no_coin(single, fitted):
     q = single.predict_proba(rows)[:, 1]
     assert not hard.randomized
     expected = np.where(q > 0.4, hard.labels[1], hard.labels[0])
-    for seed in (0, 1):
-        np.testing.assert_array_equal(hard.predict(rows, random_state=seed), expected)
+    for keywords in ({"random_state": 0}, {"random_state": None}, {}):
+        np.testing.assert_array_equal(hard.predict(rows, **keywords), expected)
     assert hard.counts(rows, rows["pay"]).moments is None  # hard labels count as such
 
 
@@ -161,7 +191,7 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
     np.testing.assert_array_equal(
         plain.predict_proba(frame, sensitive_features=data.z[:20]), expected
     )
-    assert plain.predict(data.X[:20], data.z[:20]).dtype.kind == "i"
+    assert plain.predict(data.X[:20], data.z[:20], random_state=0).dtype.kind == "i"
 
 
 @pytest.mark.parametrize(

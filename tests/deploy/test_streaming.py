@@ -58,6 +58,63 @@ def test_a_seed_repeats_and_blocks_have_their_own_coins(single, files):
         predict_file(single, files / "rows.csv", files / out, random_state=7, rows=100)
     assert (files / "a.csv").read_text() == (files / "b.csv").read_text()
     assert "branch" not in (files / "a.csv").read_text().splitlines()[0]
+    drawn = single.predict(pl.read_csv(files / "rows.csv"), random_state=7)
+    assert pl.read_csv(files / "a.csv")["prediction"].to_list() == drawn.tolist()
+
+
+def test_long_ids_stay_text_and_draw_the_same_everywhere(mixture, files):
+    """Seventeen digits, in CSV and Parquet, whole and in pieces: one person, one draw."""
+    n, ids = 300, [10**16 + i for i in range(300)]
+    rows = {name: values[:n] for name, values in people(n, seed=43).items()} | {"id": ids}
+    frame = pl.DataFrame(rows)
+    frame.write_csv(files / "long.csv")
+    frame.write_parquet(files / "long.parquet")
+    frame.with_columns(pl.col("id").cast(str)).write_parquet(files / "text.parquet")
+    frame[:1].write_csv(files / "one.csv")
+    labels, branch = mixture.predict(rows, ids=ids, salt=SALT, return_branch=True)
+    for source in ("long.csv", "long.parquet", "text.parquet", "one.csv"):
+        for out in ("out.csv", "out.parquet"):
+            predict_file(mixture, files / source, files / out, id_column="id", salt=SALT, rows=37)
+            table = (
+                pl.read_csv(files / out, infer_schema_length=0)
+                if out.endswith("csv")
+                else pl.read_parquet(files / out)
+            )
+            m = len(table)
+            assert table["id"].to_list() == list(map(str, ids[:m]))
+            assert table["prediction"].to_list() == labels[:m].tolist()
+            assert list(map(int, table["branch"].to_list())) == branch[:m].tolist()
+
+
+def test_an_id_column_may_not_be_called_like_an_output(mixture, files):
+    for name in ("prediction", "branch", "p_low"):
+        frame = pl.read_csv(files / "rows.csv").rename({"id": name})
+        frame.write_csv(files / "renamed.csv")
+        with pytest.raises(InputError, match=f"id column '{name}' has the name of an output"):
+            predict_file(
+                mixture, files / "renamed.csv", files / "out.csv", id_column=name, salt=SALT
+            )
+
+
+def test_no_cell_of_a_csv_is_a_formula(single, files):
+    ids = ["=1+1", "@sum", "+49 30", "-5", "\tx", "plain", "-x", "'quoted"]
+    n = len(ids)
+    rows = {name: values[:n] for name, values in people(n, seed=44).items()} | {"id": ids}
+    pl.DataFrame(rows).write_parquet(files / "formula.parquet")
+    for out in ("out.csv", "out.parquet"):
+        predict_file(single, files / "formula.parquet", files / out, id_column="id", salt=SALT)
+    with open(files / "out.csv", newline="") as file:
+        told = [row["id"] for row in csv.DictReader(file)]
+    assert told == ["'=1+1", "'@sum", "'+49 30", "-5", "'\tx", "plain", "'-x", "'quoted"]
+    assert pl.read_parquet(files / "out.parquet")["id"].to_list() == ids
+
+
+def test_float_ids_are_refused(single, files):
+    pl.read_csv(files / "rows.csv").with_columns(pl.col("id").cast(pl.Float64)).write_parquet(
+        files / "float.parquet"
+    )
+    with pytest.raises(InputError, match=r"must be text or whole numbers, got 0\.0 in row 0"):
+        predict_file(single, files / "float.parquet", files / "out.csv", id_column="id", salt=SALT)
 
 
 def test_what_fails_leaves_nothing_behind(single, files):
@@ -77,16 +134,18 @@ def test_what_fails_leaves_nothing_behind(single, files):
         ("nowhere.csv", DataError, "no file"),
     ):
         with pytest.raises(kind, match=message):
-            predict_file(single, files / source, files / "out.csv")
+            predict_file(single, files / source, files / "out.csv", random_state=0)
     for keywords, message in (
-        ({"id_column": "ID"}, "no column 'ID'"),
+        ({"id_column": "ID", "random_state": 0}, "no column 'ID'"),
         ({"salt": SALT}, "--id"),
         ({"rows": 0}, "got 0"),
+        ({}, "pass `ids=` and a secret `salt=`"),
+        ({"salt": SALT, "id_column": "id", "random_state": 0}, "Both `ids`"),
     ):
         with pytest.raises(InputError, match=message):
             predict_file(single, files / "rows.csv", files / "out.csv", **keywords)
     with pytest.raises(InputError, match=r"\.csv or \.parquet, got 'out.txt'"):
-        predict_file(single, files / "rows.csv", files / "out.txt")
+        predict_file(single, files / "rows.csv", files / "out.txt", random_state=0)
     assert {p.name for p in files.iterdir()} == before
 
 
@@ -108,7 +167,7 @@ def test_memory_does_not_grow_with_the_file(single, tmp_path):
             "import resource, sys, separatrix as sx;"
             "from separatrix.deploy.streaming import predict_file;"
             f"print(predict_file(sx.load('{tmp_path}/model'), '{tmp_path}/rows.csv', "
-            f"'{tmp_path}/out.csv', rows=10_000));"
+            f"'{tmp_path}/out.csv', random_state=0, rows=10_000));"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
         done = subprocess.run(

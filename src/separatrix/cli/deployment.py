@@ -1,7 +1,8 @@
-"""`separatrix select` and `separatrix predict`: from a frontier to decisions."""
+"""`separatrix select`, `predict` and `replay`: from a frontier to decisions, and back."""
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import typer
@@ -11,38 +12,55 @@ from separatrix.core.metrics import objectives
 from separatrix.errors import InputError
 from separatrix.io import working
 
-__all__ = ["predict", "select"]
+__all__ = ["predict", "replay", "select"]
 
 
 @app.command()
 def select(
     folder: Path = typer.Argument(..., help="Folder of `separatrix trace`."),
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
-    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
-    maximize: str = typer.Option("utility", help=f"{', '.join(objectives())}."),
+    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    maximize: str = typer.Option(
+        "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
+    ),
+    cost: str | None = typer.Option(
+        None, help="Minimise costs instead, of a false positive and a false negative: fp=1,fn=5."
+    ),
     confidence: float | None = typer.Option(
-        None, help="Keep the budget with this probability, not only by fold means."
+        None, help="Keep the budget with this probability, not only in expectation."
+    ),
+    blind: bool = typer.Option(
+        False, "--blind", help="Decide without the group; needs a trace with --blind."
+    ),
+    method: list[str] = typer.Option(
+        [], help="Only points of this method; repeat it. postprocessing: around the base model."
+    ),
+    option: str | None = typer.Option(
+        None, help="Only this kind of trained point: deterministic, single or mixture."
     ),
     rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
-    option: str | None = typer.Option(
-        None, help="Only this kind: deterministic, single or mixture."
+    allow_constant: bool = typer.Option(
+        False, "--allow-constant", help="Also ship a decision that is the same for everybody."
     ),
-    method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:
-    """Which point do I ship? Chooses within the budgets, shows alternatives, saves the model.
+    """Which point do I ship? Solves for the budget, says what to expect, saves the model.
 
-    Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
+    Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
+    from separatrix.optimum.objectives import parse_cost
     from separatrix.tracing.frontier import load_frontier
 
     with working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
-            max_violation=max_violation, max_eo_gap=max_eo_gap, maximize=maximize,
-            confidence=confidence, rule=rule, option=option, method=method or None,
+            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
+            maximize=maximize if cost is None else parse_cost(cost), method=method or None,
+            option=option, rule=rule, allow_constant=allow_constant,
         )  # fmt: skip
         point.predictor.save(out)
     typer.echo(str(point))
+    for note in point.notes:
+        typer.echo(f"Warning: {note}", err=True)
     typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
     typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
 
@@ -60,19 +78,66 @@ def predict(
     salt_file: Path | None = typer.Option(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
-    seed: int = typer.Option(0, help="Of the draws, where there is no secret."),
+    seed: int | None = typer.Option(
+        None, help="Of the draws, where there is no secret; by default a fresh one."
+    ),
+    verify_key: Path | None = typer.Option(
+        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
+    ),
+    log: Path | None = typer.Option(
+        None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."
+    ),
 ) -> None:
     """Predict a file of any size, in constant memory.
 
     Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
     predictions.csv
     """
+    from separatrix.columns.draws import UNSET, Unset, check_seed
     from separatrix.deploy.loading import load
     from separatrix.deploy.streaming import predict_file
 
+    if seed is not None and salt_file is not None:
+        raise InputError("Pass --seed or --salt-file: draws follow the row's place or its --id.")
     salt = None if salt_file is None else _secret(salt_file)
-    rows = predict_file(load(model), file, out, id_column=id_column, salt=salt, random_state=seed)
+    predictor = load(model, verify_key=verify_key)
+    state: int | Unset | None = check_seed(seed) if salt is None else UNSET
+    if predictor.randomized and state is None:
+        state = secrets.randbits(63)
+        typer.echo(
+            f"The model draws its answers: --seed {state} repeats these; with --id and --salt-file "
+            "a person always gets the same draw.",
+            err=True,
+        )
+    rows = predict_file(
+        predictor, file, out, id_column=id_column, salt=salt, random_state=state, log=log
+    )
     typer.echo(f"{rows:,} predictions are in {out}")
+
+
+@app.command()
+def replay(
+    model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
+    log: Path = typer.Argument(..., help="Decision log of `separatrix predict --log`."),
+    file: Path | None = typer.Argument(None, help="The rows that were decided, in order."),
+    id_column: str | None = typer.Option(None, "--id", help="Column that identifies a person."),
+    salt_file: Path | None = typer.Option(None, help="File with the secret of the draws."),
+    verify_key: Path | None = typer.Option(
+        None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
+    ),
+) -> None:
+    """Does this model give the decisions of a log? The first difference is named, status 2.
+
+    Example: separatrix replay model decisions.jsonl people.csv --id person --salt-file secret.txt
+    """
+    from separatrix.deploy.loading import load
+    from separatrix.deploy.streaming import replay_file
+
+    salt = None if salt_file is None else _secret(salt_file)
+    predictor = load(model, verify_key=verify_key)
+    rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
+    what = "branches" if file is None else "decisions"
+    typer.echo(f"{rows:,} {what} in {log} are those of the model")
 
 
 def _secret(path: Path) -> bytes:

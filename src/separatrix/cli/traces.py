@@ -26,7 +26,16 @@ def trace(
     sensitive: list[str] = typer.Option(
         [], help="Column of groups, of a file; repeat it to intersect several."
     ),
-    method: list[str] = typer.Option(["cmi"], help="Method to trace; repeat it for several."),
+    estimator: str | None = typer.Option(
+        None,
+        help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them.",
+    ),
+    blind: bool = typer.Option(
+        False, "--blind", help="Also what is possible without the group at decision time."
+    ),
+    method: list[str] = typer.Option(
+        [], help="Trained path beside the base model; repeat it. By default the paper's penalty."
+    ),
     drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
     keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
     categorical: list[str] = typer.Option(
@@ -35,9 +44,6 @@ def trace(
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
-    references: bool = typer.Option(
-        True, help="Also postprocessing, ERM with and without the group, and the limit."
-    ),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
     scheduler: str | None = typer.Option(
         None, help="Address of a Dask scheduler, with --backend dask."
@@ -56,8 +62,8 @@ def trace(
         typer.echo(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, method=method, cv=folds, random_state=seed, references=references,
-        out=out, execution=Execution(jobs, backend, scheduler),
+        rows, name=name, estimator=estimator, blind=blind, method=method or None, cv=folds,
+        random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
     for line in write_tables(frontier):
         typer.echo(line)

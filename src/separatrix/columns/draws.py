@@ -1,79 +1,220 @@
-"""Two uniform numbers per row, for the branch and for the label, that can be repeated.
+"""Uniform numbers for the draws of a randomised model, one column for each purpose.
 
-They come from a seed and the row's place, or from the person's identity and a secret. With an
-identity a person always gets the same coins in any batch; without the secret nobody knows them.
+They come from a seed and the row's place, from fresh entropy, or from the person's identity and a
+secret. With an identity a person gets the same coins in any batch, file or order:
+
+    coin = BLAKE2b(id; key = secret, salt = model, person = purpose) / 2^64
+
+so one secret gives independent coins to every model and every purpose, and nobody without the
+secret can compute one.
 """
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import Enum
 from hashlib import blake2b
-from typing import Any
+from itertools import pairwise
+from math import log2
+from typing import Any, Final
+from uuid import UUID
 
-import narwhals as nw
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.values import Coded, is_missing
 from separatrix.errors import InputError
 
-__all__ = ["MIN_SALT", "uniforms"]
+__all__ = [
+    "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "id_digests",
+    "id_texts", "key_id", "seeded", "uniforms",
+]  # fmt: skip
 
-MIN_SALT = 16  # bytes
+MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
+PURPOSES = ("branch", "label", "level")  # a new purpose goes to the end: the place is part of seeds
+_LOG, _KEY = b"decision log", b"key id"
+
+
+class Unset(Enum):
+    """The argument was not passed, which is not the same as None."""
+
+    UNSET = "unset"
+
+
+UNSET: Final = Unset.UNSET
+RandomState = int | None | Unset
 
 
 def uniforms(
     n: int,
-    random_state: int | None = 0,
+    purposes: Sequence[str] = ("branch", "label"),
+    *,
+    random_state: RandomState = UNSET,
     ids: ArrayLike | None = None,
     salt: str | bytes | None = None,
+    model: bytes = b"",
 ) -> NDArray[np.float64]:
-    """Coins (n, 2) in [0, 1).
+    """Coins (n, purposes) in [0, 1).
 
     Args:
         n: number of rows.
-        random_state: seed, where there are no `ids`; None for coins that cannot be repeated.
-        ids: one identity per row; 17 and "17" are the same.
-        salt: the secret, at least 16 bytes.
+        purposes: what each coin decides, of `PURPOSES`.
+        random_state: a seed, so that coins depend on the row's place; None for fresh entropy.
+        ids: one identity per row, text or whole numbers; 17 and " 17" are the same.
+        salt: the secret for `ids`.
+        model: digest of the model that draws.
 
     >>> a = uniforms(2, ids=[17, "anna"], salt="a secret of the operator")
     >>> b = uniforms(2, ids=["anna", "17"], salt="a secret of the operator")
     >>> bool((a == b[::-1]).all())
     True
+    >>> bool((a != uniforms(2, ids=[17, "anna"], salt="another, for the next year")).all())
+    True
     """
+    check_sources(random_state, ids, salt)
     if ids is None:
-        if salt is not None:
-            raise InputError("`salt` is for `ids`: pass one identity per row as well.")
-        return np.random.default_rng(random_state).random((n, 2))
-    key = _key(salt)
-    texts = _texts(ids)
+        return next(seeded(random_state, purposes, [n]))
+    key, texts = _key(salt), id_texts(ids)
     if len(texts) != n:
         raise InputError(f"`ids` must have one value per row, {n:,}, got {len(texts):,}.")
-    digests = [blake2b(text, digest_size=16, key=key, person=b"separatrix") for text in texts]
-    words = np.frombuffer(b"".join(d.digest() for d in digests), dtype="<u8").reshape(n, 2)
-    return np.asarray((words >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+    out = np.empty((n, len(purposes)))
+    for column, purpose in enumerate(purposes):
+        words = np.frombuffer(_hashed(texts, key, model, _known(purpose).encode(), 8), dtype="<u8")
+        out[:, column] = (words >> np.uint64(11)) * 2.0**-53
+    return out
+
+
+def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None) -> None:
+    """Refuse draws that nobody asked for, or that were asked for in two ways."""
+    if ids is None and salt is not None:
+        raise InputError("`salt` is for `ids`: pass one identity per row as well.")
+    if ids is not None and random_state is not UNSET:
+        raise InputError(
+            "Both `ids` and `random_state` were passed. Pass `ids` and `salt` for draws that "
+            "belong to a person, or `random_state` for draws that depend on the row's place."
+        )
+    if ids is None and random_state is UNSET:
+        raise InputError(
+            "This model draws its answer: pass `ids=` and a secret `salt=`, so that a person "
+            "always gets the same draw, or `random_state=` (a seed that counts rows from the first "
+            "one, or None for fresh entropy)."
+        )
+
+
+def seeded(
+    random_state: RandomState, purposes: Sequence[str], sizes: Iterator[int] | Sequence[int]
+) -> Iterator[NDArray[np.float64]]:
+    """Coins of one block of rows after the other; they depend on the row's place, not on blocks."""
+    seed = check_seed(random_state)
+    places = [PURPOSES.index(_known(purpose)) for purpose in purposes]
+    streams = [np.random.default_rng(None if seed is None else [seed, k]) for k in places]
+    for n in sizes:
+        yield np.column_stack([one.random(n) for one in streams])
+
+
+def check_seed(random_state: Any) -> int | None:
+    """A seed or None; anything else is refused."""
+    if random_state is None:
+        return None
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if not whole or random_state < 0:
+        raise InputError(
+            f"`random_state` must be a whole number from 0 on, or None for fresh entropy, got "
+            f"{random_state!r}."
+        )
+    return int(random_state)
+
+
+def id_texts(ids: Any, name: str = "ids") -> list[str]:
+    """Identities as text, as they stand; one that is missing, empty or a float is refused.
+
+    >>> id_texts([12345678901234567, "007", " Zoé"])
+    ['12345678901234567', '007', ' Zoé']
+    """
+    if isinstance(ids, Coded):
+        levels = [*ids.levels, None]
+        values = [levels[code] for code in ids.codes.tolist()]
+    else:
+        known = nw.from_native(ids, allow_series=True, pass_through=True)
+        if isinstance(known, nw.Series):
+            values = known.to_list()
+        else:
+            values = ids.ravel().tolist() if isinstance(ids, np.ndarray) else list(ids)
+    return [_id_text(value, row, name) for row, value in enumerate(values)]
+
+
+def id_digests(ids: Any, salt: str | bytes | None, model: bytes = b"") -> list[str]:
+    """What a log holds instead of an identity: a keyed hash, 32 hexadecimal digits."""
+    raw = _hashed(id_texts(ids), _key(salt), model, _LOG, 16)
+    return [raw[i : i + 16].hex() for i in range(0, len(raw), 16)]
+
+
+def key_id(salt: str | bytes) -> str:
+    """A public name of a secret, 8 hexadecimal digits, that says which one was used.
+
+    >>> key_id("a secret of the operator") == key_id(b"a secret of the operator")
+    True
+    """
+    return blake2b(b"", digest_size=4, key=_key(salt), person=_KEY).hexdigest()
+
+
+def _hashed(texts: Sequence[str], key: bytes, model: bytes, purpose: bytes, size: int) -> bytes:
+    options: dict[str, Any] = {"digest_size": size, "key": key, "person": purpose}
+    options["salt"] = blake2b(model, digest_size=16).digest()
+    clean = (unicodedata.normalize("NFC", text).strip().encode() for text in texts)
+    return b"".join(blake2b(one, **options).digest() for one in clean)
+
+
+def _id_text(value: Any, row: int, name: str) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", errors="surrogateescape")
+    if isinstance(value, int | UUID) and not isinstance(value, bool):
+        value = str(value)
+    if isinstance(value, str):
+        if not value.strip():
+            raise InputError(f"`{name}` is empty in row {row:,}. Every record needs its identity.")
+        if not value.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise InputError(f"`{name}` in row {row:,} is not text in UTF-8. Correct it first.")
+        return value
+    if is_missing(value):
+        raise InputError(f"`{name}` is missing in row {row:,}. Every record needs its identity.")
+    raise InputError(
+        f"`{name}` must be text or whole numbers, got {value!r} in row {row:,}: a "
+        f"{type(value).__name__} may have lost digits. Read the column as text."
+    )
+
+
+def _known(purpose: str) -> str:
+    if purpose not in PURPOSES:
+        raise InputError(f"A draw is for one of {', '.join(PURPOSES)}, got {purpose!r}.")
+    return purpose
 
 
 def _key(salt: str | bytes | None) -> bytes:
     if salt is None:
         raise InputError(
-            "`ids` need a secret `salt` (at least 16 bytes, kept by the operator): without it "
-            "anybody who knows an id can compute its draw."
+            f"`ids` need a secret `salt` (at least {MIN_SALT} bytes, kept by the operator): "
+            "without it anybody who knows an id can compute its draw."
         )
     raw = salt.encode() if isinstance(salt, str) else bytes(salt)
+    makes = "`secrets.token_hex(16)` makes one."
     if len(raw) < MIN_SALT:
+        raise InputError(f"`salt` must have at least {MIN_SALT} bytes, got {len(raw)}. {makes}")
+    steps = bytes((b - a) % 256 for a, b in pairwise(raw))
+    repeated = raw in (raw + raw)[1:-1]
+    if repeated or min(_bits(raw), _bits(steps)) < MIN_BITS:
         raise InputError(
-            f"`salt` must have at least {MIN_SALT} bytes, got {len(raw)}. `secrets.token_hex(16)` "
-            "makes one."
+            f"`salt` repeats itself or counts up, so it can be guessed: its bytes, and the steps "
+            f"between them, must hold at least {MIN_BITS:g} bits by their own counts. {makes}"
         )
     return raw if len(raw) <= blake2b.MAX_KEY_SIZE else blake2b(raw).digest()
 
 
-def _texts(ids: Any) -> list[bytes]:
-    known = nw.from_native(ids, series_only=True, pass_through=True)
-    series = isinstance(known, nw.Series)
-    texts = []
-    for row, value in enumerate(known.to_list() if series else np.asarray(ids).ravel().tolist()):
-        if value is None or value != value:
-            raise InputError(f"`ids` is missing in row {row:,}. Every record needs its identity.")
-        whole = isinstance(value, float) and value.is_integer()
-        texts.append(str(int(value) if whole else value).encode())
-    return texts
+def _bits(raw: bytes) -> float:
+    """Length times entropy of its bytes: refuses patterns; what it passes may still be a word."""
+    return -sum(count * log2(count / len(raw)) for count in Counter(raw).values())

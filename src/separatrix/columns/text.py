@@ -34,10 +34,11 @@ from separatrix.columns.frames import check_present
 from separatrix.columns.values import Coded
 from separatrix.errors import DataError, InputError
 
-__all__ = ["read_csv", "read_files", "read_header", "text_blocks", "typed"]
+__all__ = ["harmless", "read_csv", "read_files", "read_header", "text_blocks", "typed"]
 
 _EMPTY = frozenset({""})
 _CHUNK = 2_000  # rows of text in memory at a time; more are not faster
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SLOW = 16 << 20  # bytes that take about two seconds
 
 
@@ -110,6 +111,15 @@ def read_header(path: Path) -> tuple[list[str], str]:
     with _opened(path, quiet=True) as (stream, _):
         delimiter, lines = _delimiter(stream)
         return _rows(lines, str(path), delimiter, None)[0], delimiter
+
+
+def harmless(text: str) -> str:
+    """A cell for CSV that no spreadsheet takes for a formula: then with an apostrophe in front.
+
+    >>> harmless("=1+1"), harmless("-5"), harmless("plain")
+    ("'=1+1", '-5', 'plain')
+    """
+    return f"'{text}" if text.startswith(_FORMULA) and not is_number(text) else text
 
 
 class _Text:
@@ -227,6 +237,8 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
         ) from error
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:

@@ -20,8 +20,8 @@ from separatrix.errors import InputError
 
 __all__ = [
     "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "check_lengths",
-    "check_levels", "code_levels", "encode", "in_order", "level_text", "listed", "one_column",
-    "row_numbers",
+    "check_levels", "code_levels", "encode", "in_order", "is_missing", "level_text", "listed",
+    "one_column", "row_numbers",
 ]  # fmt: skip
 
 Codes = NDArray[np.integer[Any]]
@@ -253,10 +253,10 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
         raise InputError(
             f"`{name}` holds values that cannot be levels ({error}). Pass strings or integers."
         ) from error
-    if gone := [level for level in levels if _is_missing(level)]:
+    if gone := [level for level in levels if is_missing(level)]:
         if not missing:
-            refuse_missing(np.fromiter(map(_is_missing, x), dtype=bool, count=len(x)), name)
-        levels = [level for level in levels if not _is_missing(level)]
+            refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
+        levels = [level for level in levels if not is_missing(level)]
     levels = in_order(levels)
     position = {level: code for code, level in enumerate(levels)}
     position |= dict.fromkeys(gone, -1)
@@ -264,10 +264,10 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
     return Coded(np.fromiter(at, dtype=np.intp, count=len(x)), tuple(levels))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """None, NaN, NaT or a library's NA, none of which equals itself; or a tuple that holds one."""
     if value is None or isinstance(value, tuple):
-        return value is None or any(map(_is_missing, value))
+        return value is None or any(map(is_missing, value))
     same = value == value
     return not (same if isinstance(same, bool | np.bool_) else type(same).__name__ != "NAType")
 

@@ -20,6 +20,7 @@ __all__ = [
     "Budget",
     "accuracy",
     "auditor_bound",
+    "balanced_accuracy",
     "budget",
     "conditional_entropy",
     "conditional_mutual_information",
@@ -264,6 +265,19 @@ def accuracy(counts: ArrayLike) -> Array:
             f"{p.shape[-1]} predictions."
         )
     return np.trace(p, axis1=-2, axis2=-1)
+
+
+def balanced_accuracy(counts: ArrayLike) -> Array:
+    """The mean over labels of the share that is predicted right; labels without rows do not count.
+
+    >>> float(balanced_accuracy([[[90, 0]], [[5, 5]]]))
+    0.75
+    """
+    p = law(counts).sum(-2)
+    rows = p.sum(-1)
+    right = np.diagonal(p, axis1=-2, axis2=-1)
+    share = np.divide(right, rows, out=np.zeros_like(rows), where=rows > 0)
+    return share.sum(-1) / (rows > 0).sum(-1)
 
 
 def law(counts: ArrayLike) -> Array:

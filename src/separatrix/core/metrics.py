@@ -60,6 +60,9 @@ METRICS: dict[str, Metric] = {
     "utility": Metric("u", "utility u = I(U;Y), nats", information.mutual_information, nats=True),
     "eo_gap": Metric("EO gap", "equalized-odds gap", information.eo_gap, lower_is_better=True),
     "accuracy": Metric("accuracy", "accuracy", information.accuracy),
+    "balanced_accuracy": Metric(
+        "balanced accuracy", "balanced accuracy", information.balanced_accuracy
+    ),
     "auroc": Metric("AUROC", "AUROC", None, mixes=False),
 }
 

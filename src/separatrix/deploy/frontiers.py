@@ -1,7 +1,7 @@
-"""The candidates of a traced frontier, and the predictor behind an option.
+"""The trained candidates of a frontier, and the predictor behind a point.
 
-By fold means, what is shipped is the model trained on all rows. With a confidence it is the model
-of fold 0, which did not see the rows of fold 0, and these rows are its hold-out. The fold is fixed
+By fold means, what is shipped is the procedure run on all rows. With a confidence it is that of
+fold 0, which did not see the rows of fold 0, and these rows are its hold-out. The fold is fixed
 beforehand, since the confidence would not cover a choice among folds.
 """
 
@@ -19,16 +19,28 @@ from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_posteriors
 from separatrix.columns.values import Coded
 from separatrix.core.counts import CountTable
-from separatrix.deploy.points import Candidate, Option, Selection
+from separatrix.deploy.operating import OperatingPoint
+from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedScore
 from separatrix.errors import InputError
+from separatrix.estimators.measuring import Measured
+from separatrix.runs.bases import KEPT
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
 
-__all__ = ["candidates_of", "model_of", "predictor_of"]
+__all__ = [
+    "CERTIFIED",
+    "candidates_of",
+    "held_out_audit",
+    "held_out_table",
+    "model_of",
+    "procedure_predictor",
+    "trained_predictor",
+]
 
-CERTIFIED = 0  # the fold whose rows certify
+CERTIFIED = KEPT  # the fold whose rows certify
 _AUDIT = (
     "rows", "violation", "violation_corrected", "violation_interval", "violation_upper", "p_value",
     "utility", "eo_gap", "accuracy",
@@ -36,18 +48,30 @@ _AUDIT = (
 
 
 def candidates_of(
-    frontier: Traced, method: str | Sequence[str] | None = None, certified: bool = False
+    frontier: Traced,
+    method: Sequence[str] | None = None,
+    *,
+    certified: bool = False,
+    blind: bool = False,
 ) -> list[Candidate]:
-    """Every point whose folds all trained, with its hold-out table where one is needed."""
+    """Every trained point whose folds all trained, with its hold-out table where one is needed.
+
+    Args:
+        frontier: what was traced.
+        method: only points of these methods.
+        certified: with the rows that certify it.
+        blind: only points that do not see the group.
+    """
     columns = frontier.columns
     fold = CERTIFIED if certified else ALL_ROWS
     firsts = [saved.first for saved in frontier.results.saved]
     saved = {(first.method, first.inputs) for first in firsts if first.fold == fold}
-    wanted = None if method is None else {method} if isinstance(method, str) else set(method)
+    wanted = None if method is None else set(method)
     names = ("method", "inputs", "trade_off", "policy")
     grouped: dict[tuple[Any, ...], list[int]] = {}
     for i, key in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
-        if key[:2] in saved and (wanted is None or key[0] in wanted):
+        sees = "x" if blind else key[1]
+        if key[:2] in saved and key[1] == sees and (wanted is None or key[0] in wanted):
             grouped.setdefault(key, []).append(i)
     candidates = []
     for (name, inputs, trade_off, policy), rows in grouped.items():
@@ -58,11 +82,10 @@ def candidates_of(
             one = Candidate(path, trade_off, policy, tables, more, strict=strict)
             held = _hold_out(frontier, one, rows) if certified else None
             candidates.append(replace(one, hold_out=held))
-    if not candidates:
-        named = f" of {', '.join(sorted(wanted))}" if wanted else ""
+    if not candidates and wanted:
         raise InputError(
-            f"The frontier has no trained point to choose from{named}: every one diverged, failed "
-            "or was not kept."
+            f"The frontier has no trained point of {', '.join(sorted(wanted))} to choose from: "
+            "none was traced, or every one diverged or failed."
         )
     return candidates
 
@@ -96,23 +119,51 @@ def _soft(
     )
 
 
-def predictor_of(frontier: Traced, selection: Selection, option: Option) -> Predictor:
-    """The predictor of an option, with what is known about it for its card."""
-    fold = ALL_ROWS if selection.confidence is None else CERTIFIED
-    means = [(c.means["violation"], c.means["utility"]) for c in selection.candidates]
-    audits = [_audit(frontier, component) for component in option.components]
-    without = "" if fold == ALL_ROWS else f" but those of fold {fold}, which certify it"
-    about = {
-        "choice": selection.to_dict(),
-        "audit": {f"branch {i}": audit for i, audit in enumerate(audits)},
-        "options": {kind: one.to_dict() for kind, one in selection.options.items()},
-        "points": means,
-        "point": (option.means["violation"], option.means["utility"]),
+def procedure_predictor(
+    frontier: Traced, point: OperatingPoint, found: Measured, k: int | None = None
+) -> Predictor:
+    """The predictor of a rule around the base models: of all rows, or of the outer fold k."""
+    blind = point.question.blind
+    members = frontier.members(k, blind=blind)
+    base = frontier.manifest["base"]
+    rule = found.rule
+    kind: Any = WrappedScore if found.is_score else WrappedBlind if blind else Wrapped
+    fitted = kind(rule if found.is_score else rule.rule, len(members))
+    level = next(iter(point.question.budgets.values()))
+    component = Component("postprocessing", level, "randomized", fitted, uses_groups=not blind)
+    return Predictor(
+        labels=frontier.labels,
+        groups=frontier.groups,
+        components=(component,),
+        preprocessing=frontier.preprocessing() if base["reads"] != "x" else None,
+        grouping=None if blind else frontier.grouping,
+        bases=tuple(members),
+        reads="joint" if blind else base["reads"],
+        about=_about(frontier, point, k),
+    )
+
+
+def trained_predictor(
+    frontier: Traced, point: OperatingPoint, selection: Selection, fold: int = ALL_ROWS
+) -> Predictor:
+    """The predictor of the chosen trained point, or of a mixture of two."""
+    option = selection.chosen
+    components = tuple(_component(frontier, component, fold) for component in option.components)
+    about = _about(frontier, point, None if fold == ALL_ROWS else fold)
+    return _predictor(frontier, fold, components, option.weights, about)
+
+
+def _about(frontier: Traced, point: OperatingPoint, k: int | None) -> dict[str, Any]:
+    """What is known about a point, for its card."""
+    without = "" if k is None else f" but those of fold {k}, which certify it"
+    audit = None if point.audit is None else point.audit.to_dict()
+    return {
+        "choice": point.to_dict(),
+        "audit": {name: audit[name] for name in _AUDIT if name in audit} if audit else {},
         "card": frontier.manifest["card"],
+        "base": frontier.manifest["base"]["note"],
         "trained on": f"all rows{without}",
     }
-    components = tuple(_component(frontier, component, fold) for component in option.components)
-    return _predictor(frontier, fold, components, option.weights, about)
 
 
 def model_of(
@@ -162,22 +213,39 @@ def _path(candidate: Candidate) -> tuple[str, str]:
 
 
 def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
-    """The fold's own threshold; the median of them for the model trained on all rows."""
+    """The threshold that the same model found on its own training rows."""
     method, inputs = _path(candidate)
-    named: dict[str, Any] = {"method": method, "inputs": inputs, "trade_off": candidate.trade_off}
-    if fold != ALL_ROWS:
-        named["fold"] = fold
-    own = select(frontier.columns, policy="deterministic", **named)
-    return float(np.median(own["threshold"]))
+    if fold == ALL_ROWS:
+        return frontier.results.final[method, inputs, candidate.trade_off]
+    own = select(
+        frontier.columns, policy="deterministic", method=method, inputs=inputs,
+        trade_off=candidate.trade_off, fold=fold,
+    )  # fmt: skip
+    return float(own["threshold"][0])
 
 
-def _audit(frontier: Traced, candidate: Candidate) -> dict[str, Any]:
-    """Audit of rows that did not train: each by its own fold's model, or those that certify."""
-    if candidate.hold_out is not None:
-        table = candidate.hold_out
-    elif candidate.policy == "deterministic":
-        table = _hard(frontier, candidate.tables.sum(0))
-    else:
-        table = _soft(frontier, candidate)
-    found = Audit.of(table).to_dict()
-    return {name: found[name] for name in _AUDIT if name in found}
+def held_out_table(
+    frontier: Traced, counts: NDArray[np.float64], squares: NDArray[np.float64]
+) -> CountTable:
+    """Counts of drawn decisions with their second moments.
+
+    Two labels: these follow from the squares, since (q + 1 − q)² = 1. More: those of hard
+    decisions are taken, which are larger, so bounds err on the wide side.
+    """
+    k = counts.shape[-1]
+    moments = counts[..., None] * np.eye(k)
+    if k == 2:
+        moments[..., 0, 0], moments[..., 1, 1] = squares[..., 0], squares[..., 1]
+        moments[..., 0, 1] = moments[..., 1, 0] = 0.5 * (counts.sum(-1) - squares.sum(-1))
+    names = frontier.labels, frontier.groups, frontier.labels
+    rows = round(float(counts.sum()))
+    return CountTable(counts, *names, rows=rows, moments=moments).simplest()
+
+
+def held_out_audit(
+    frontier: Traced, tables: NDArray[np.float64], squares: NDArray[np.float64]
+) -> Audit | None:
+    """The audit of all rows' held-out decisions; None for a single label or group."""
+    if min(tables.shape[-3:-1]) < 2:
+        return None
+    return Audit.of(held_out_table(frontier, tables.sum(0), squares.sum(0)))

@@ -1,4 +1,4 @@
-"""What can be chosen, what is offered, what was chosen."""
+"""Trained points: what can be chosen, what is offered, what was chosen."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.metrics import measure
-from separatrix.deploy.predictor import Predictor
 from separatrix.errors import InputError
 
-__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "OperatingPoint", "Option", "Selection"]
+__all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "Selection"]
 
 Array = NDArray[np.float64]
 Metric = str | Callable[[Array], Any]
@@ -165,47 +164,3 @@ class Selection:
             "without a budget": self.best,
             "chosen": self.chosen.to_dict(),
         }
-
-
-@dataclass(frozen=True, eq=False)
-class OperatingPoint:
-    """A selection with a way to build its predictors.
-
-    Args:
-        selection: what was chosen.
-        build: makes the predictor of an option.
-    """
-
-    selection: Selection
-    build: Callable[[Option], Predictor] = field(repr=False)
-
-    @cached_property
-    def predictor(self) -> Predictor:
-        """The chosen option's predictor."""
-        return self.build(self.selection.chosen)
-
-    def option(self, kind: str) -> Predictor:
-        """The predictor of another kind of option: "deterministic", "single" or "mixture"."""
-        if kind not in self.selection.options:
-            raise InputError(
-                f"There is no {kind!r} option here; there are {', '.join(self.selection.options)}."
-            )
-        return self.build(self.selection.options[kind])
-
-    @property
-    def violation(self) -> float:
-        """Fold mean of v."""
-        return self.selection.chosen.means["violation"]
-
-    @property
-    def utility(self) -> float:
-        """Fold mean of u."""
-        return self.selection.chosen.means["utility"]
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """Fold means of all metrics."""
-        return self.selection.chosen.means
-
-    def __str__(self) -> str:
-        return str(self.selection)

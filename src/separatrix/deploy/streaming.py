@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.draws import uniforms
+from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, seeded
 from separatrix.columns.readers import read_blocks
-from separatrix.columns.values import Coded, encode, one_column
+from separatrix.columns.text import harmless
+from separatrix.deploy import decision_log
+from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import whole_file
 
-__all__ = ["predict_file"]
+__all__ = ["predict_file", "replay_file"]
 
 _ROWS = 50_000  # at a time
 Block = Mapping[str, Any]
+Draw = Callable[..., NDArray[np.float64]]  # of the number of rows and their `ids`
 
 
 def predict_file(
@@ -32,22 +36,27 @@ def predict_file(
     *,
     id_column: str | None = None,
     salt: str | bytes | None = None,
-    random_state: int = 0,
+    random_state: int | Unset | None = UNSET,
+    log: str | Path | None = None,
     rows: int = _ROWS,
     progress: bool | None = None,
 ) -> int:
     """Predict every row of a CSV (plain or .gz) or Parquet file and write CSV or Parquet.
 
-    The output has the id column if there is one, `prediction`, `branch` for a mixture, and
-    `p_<label>`: P(U = label).
+    The output has the id column if there is one, as text, `prediction`, `branch` for a mixture, and
+    `p_<label>`: P(U = label), or for a score what was drawn. In CSV a text that a spreadsheet would
+    take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number) gets an
+    apostrophe in front.
 
     Args:
         predictor: a predictor that reads raw columns.
         source: the rows; columns are found by name, others ignored.
         out: .csv or .parquet; appears when it is whole.
-        id_column: column of identities; with `salt`, it decides the draws.
+        id_column: column of identities, read as text; with `salt`, it decides the draws.
         salt: the secret of the draws.
-        random_state: seed of the draws, where there is no salt.
+        random_state: seed of the draws, where there is no salt; None for fresh entropy. The same
+            seed gives the same draws as `predictor.predict` of all rows at once.
+        log: a new decision log, .jsonl or .csv, for `replay_file`.
         rows: at a time.
         progress: a bar on stderr; by default if that is a terminal.
 
@@ -62,20 +71,59 @@ def predict_file(
         raise InputError(
             "A salt is for identities: name their column with `id_column` (--id) as well."
         )
+    if predictor.randomized:
+        check_sources(random_state, None if salt is None else (), salt)
+    _check_names(predictor, id_column)
     if not place.is_file():
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
     show = sys.stderr.isatty() if progress is None else progress
-    rng = np.random.default_rng(random_state)
+    draw = _keyed(predictor, salt) if salt is not None else _placed(predictor, random_state)
     done = 0
-    with whole_file(target) as temporary, _writer(temporary, target.suffix) as write:
+    with (
+        whole_file(target) as temporary,
+        _log_writer(None if log is None else Path(log)) as note,
+        _writer(temporary, target.suffix) as write,
+    ):
         for block in _blocks(place, columns, rows, show):
-            seed = int(rng.integers(2**63))
-            done += write(_decisions(predictor, block, id_column, salt, seed))
+            ids = None if id_column is None else id_texts(block[id_column], id_column)
+            drawn = predictor.drawn(block, None, partial(draw, ids=ids))
+            done += write(_columns(predictor, drawn, ids, id_column))
+            note(decision_log.records(predictor, drawn, ids, salt) if log is not None else [])
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
     return done
+
+
+def _keyed(predictor: Predictor, salt: str | bytes) -> Draw:
+    """Coins of a block of rows by their identities."""
+    return lambda n, ids: predictor.coins(n, ids=ids, salt=salt)
+
+
+def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
+    """Coins of a block of rows by their places in the file."""
+    if not predictor.randomized:
+        return lambda n, ids: predictor.coins(n)
+    sizes: list[int] = []
+    coins = seeded(random_state, predictor.purposes, iter(sizes.pop, None))
+
+    def draw(n: int, ids: Any) -> NDArray[np.float64]:
+        sizes.append(n)
+        return next(coins)
+
+    return draw
+
+
+def _check_names(predictor: Predictor, id_column: str | None) -> None:
+    """Refuse an output with two columns of one name."""
+    names = [f"p_{label}" for label in predictor.labels]
+    names += ["prediction", *(["branch"] if len(predictor.components) > 1 else [])]
+    if id_column in names:
+        raise InputError(
+            f"The id column {id_column!r} has the name of an output column ({', '.join(names)}). "
+            "Rename it in the file."
+        )
 
 
 def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
@@ -95,27 +143,64 @@ def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
 
 
-def _decisions(
-    predictor: Predictor, block: Block, id_column: str | None, salt: str | bytes | None, seed: int
+def _columns(
+    predictor: Predictor, drawn: Drawn, ids: list[str] | None, id_column: str | None
 ) -> dict[str, NDArray[Any]]:
-    ids = None if id_column is None else _identities(block[id_column], id_column)
-    q = predictor.branch_proba(block)
-    coins = uniforms(q.shape[1], seed) if salt is None else uniforms(q.shape[1], ids=ids, salt=salt)
-    labels, branch = predictor.decide(q, coins)
-    out: dict[str, NDArray[Any]] = {} if id_column is None or ids is None else {id_column: ids}
-    out["prediction"] = labels
+    out: dict[str, NDArray[Any]] = {}
+    if id_column is not None:
+        out[id_column] = np.array(ids, dtype=object)
+    out["prediction"] = drawn.labels
     if len(predictor.components) > 1:
-        out["branch"] = branch
-    mean = np.einsum("b,bnk->nk", np.asarray(predictor.weights), q)
-    return out | {f"p_{label}": mean[:, i] for i, label in enumerate(predictor.labels)}
+        out["branch"] = drawn.branch
+    return out | {f"p_{label}": drawn.proba[:, i] for i, label in enumerate(predictor.labels)}
 
 
-def _identities(values: Any, name: str) -> NDArray[Any]:
-    """One identity per row, as it stands in the file."""
-    if isinstance(values, Coded):
-        coded = encode(values, name)
-        return np.array(coded.levels, dtype=object)[coded.codes]
-    return one_column(values, name)
+@contextmanager
+def _log_writer(path: Path | None) -> Iterator[Callable[..., None]]:
+    """note(records) adds decisions to the log, if there is one."""
+    if path is None:
+        yield lambda *_: None
+        return
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+
+        def note(found: Sequence[decision_log.Record]) -> None:
+            decision_log.write(file, path, found, first=file.tell() == 0)
+
+        yield note
+
+
+def replay_file(
+    predictor: Predictor,
+    log: str | Path,
+    source: str | Path | None = None,
+    *,
+    id_column: str | None = None,
+    salt: str | bytes | None = None,
+    rows: int = _ROWS,
+) -> int:
+    """Compare a decision log with the model and, block by block, with the file that was decided.
+
+    Args:
+        predictor: the model of the log.
+        log: what `predict_file` or `predict` wrote.
+        source: the rows in the order of the log; without them only branches are compared.
+        id_column, salt: as in `predict_file`; with them the coins are computed again.
+        rows: at a time.
+
+    Returns:
+        The number of decisions; the first difference is a `DataError`.
+    """
+    comparison = decision_log.Comparison(predictor, Path(log), salt)
+    if source is None:
+        comparison.rest()
+        return comparison.done
+    if not Path(source).is_file():
+        raise DataError(f"There is no file {str(source)!r}.")
+    for block, _ in read_blocks(Path(source), _needed(predictor, id_column), rows):
+        ids = None if id_column is None else id_texts(block[id_column], id_column)
+        comparison.block(block, None, ids)
+    comparison.end()
+    return comparison.done
 
 
 def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterator[Block]:
@@ -131,6 +216,10 @@ def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterat
             progress.update(task, completed=share)
 
 
+def _cells(column: NDArray[Any]) -> list[Any]:
+    return [harmless(x) if isinstance(x, str) else x for x in column.tolist()]
+
+
 @contextmanager
 def _writer(path: Path, suffix: str) -> Iterator[Any]:
     """write(columns) → number of rows."""
@@ -140,8 +229,8 @@ def _writer(path: Path, suffix: str) -> Iterator[Any]:
 
             def write(columns: Mapping[str, NDArray[Any]]) -> int:
                 if not file.tell():
-                    out.writerow(columns)
-                out.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+                    out.writerow(map(harmless, columns))
+                out.writerows(zip(*map(_cells, columns.values()), strict=True))
                 return len(next(iter(columns.values())))
 
             yield write

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, column_or_1d
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from separatrix.columns.draws import uniforms
+from separatrix.columns.draws import UNSET, uniforms
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import listed
@@ -148,8 +148,15 @@ class SeparatedScorer(BaseEstimator):
         """
         check_is_fitted(self, "score_")
         posteriors = self.crossfit_.posteriors(X)
-        seed = self.random_state if random_state is None else random_state
-        coins = uniforms(len(posteriors[0]), seed, ids, salt)
+        own = self.random_state if random_state is None else random_state
+        coins = uniforms(
+            len(posteriors[0]),
+            ("branch", "level"),
+            random_state=own if ids is None else UNSET,
+            ids=ids,
+            salt=salt,
+            model=self.score_.levels.tobytes(),
+        )
         member = (coins[:, 0] * len(posteriors)).astype(np.intp)
         p = np.stack(posteriors)[member, np.arange(len(member))]
         return self.score_.drawn(p, coins[:, 1], sensitive_features=sensitive_features)

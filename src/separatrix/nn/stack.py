@@ -22,8 +22,8 @@ from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
+from separatrix.io import workers
 from separatrix.nn.balance import Lanes
-from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
@@ -74,9 +74,10 @@ def train(
     ]
     trained = []
     # worker processes have one thread each, and large arrays reach them as memory-maps
-    with _bar(len(parts), options) as advance, parallel_config("loky", inner_max_num_threads=1):
-        workers = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
-        for result in workers(calls):
+    single = parallel_config("loky", inner_max_num_threads=1)
+    with workers(), _bar(len(parts), options) as advance, single:
+        parallel = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
+        for result in parallel(calls):
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))
@@ -207,6 +208,7 @@ def _forward(
         cells=cells,
         progress=progress,
         running=running,
+        bins=feed.bins,
         memory=memory,
         adversary=None,
         uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
@@ -279,8 +281,7 @@ class _Watch:
     def finished(self, layers: Layers) -> bool:
         """Evaluate the held-out rows; True when every lane has waited long enough."""
         view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
-        cell, table = view.table()
-        task, violation = view.cross_entropy().value, cmi_term(view.p, cell, table).value
+        task, violation = view.cross_entropy().value, view.penalty().value
         value = (1 - self.trade_off) * task + self.trade_off * violation
         better = (value < self.best) & (self.waited < self.patience)
         self.best = torch.where(better, value, self.best)

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.draws import uniforms
+from separatrix.columns.draws import UNSET, uniforms
 from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score
 from separatrix.columns.values import Levels
@@ -141,8 +141,10 @@ class SeparatedScore:
             random_state: seed of the coins, None for coins that nobody can repeat.
             ids, salt: one identity per row and a secret: then a person always gets the same coin.
         """
-        coin = uniforms(len(binary_score(scores)), random_state, ids, salt)[:, 1]
-        return self.drawn(scores, coin, sensitive_features=sensitive_features)
+        seed = random_state if ids is None else UNSET
+        n, model = len(binary_score(scores)), self.levels.tobytes()
+        coin = uniforms(n, ("level",), random_state=seed, ids=ids, salt=salt, model=model)
+        return self.drawn(scores, coin[:, 0], sensitive_features=sensitive_features)
 
     def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any) -> Array:
         """The level of each row for given coins in [0, 1), array (n,)."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from separatrix.errors import InputError
+from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.saved import SavedRun, saved_runs
 from separatrix.runs.store import ReferenceCurve, Store
 from separatrix.runs.tidy import Columns, means, select, tidy
@@ -26,12 +27,14 @@ class Results:
         columns: one row per record and policy, see `tidy`.
         curves: the reference curves.
         about: labels, groups, cells and card of each dataset.
+        final: the threshold of each model that was trained on all rows, by method, inputs and λ.
     """
 
     folder: Path
     columns: Columns
     curves: tuple[ReferenceCurve, ...]
     about: dict[str, dict[str, Any]]
+    final: dict[tuple[str, str, float], float]
 
     @classmethod
     def read(cls, folder: str | Path) -> Results:
@@ -44,7 +47,12 @@ class Results:
                 f"The records in {str(folder)!r} are empty: no run has finished yet. Run it again "
                 "first."
             )
-        return cls(Path(folder), columns, curves, about)
+        final = {
+            (r.run.method, r.run.inputs, r.run.trade_off): r.threshold
+            for r in records
+            if r.run.fold == ALL_ROWS
+        }
+        return cls(Path(folder), columns, curves, about, final)
 
     @cached_property
     def mean(self) -> Columns:

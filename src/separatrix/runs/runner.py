@@ -18,7 +18,7 @@ from typing import Any
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.io import remove_stale
+from separatrix.io import remove_stale, workers
 from separatrix.runs.jobs import Stack
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.progress import live_table
@@ -26,7 +26,7 @@ from separatrix.runs.saved import MODELS, model_file, write_run
 from separatrix.runs.store import Store
 from separatrix.runs.work import Answer, forget, work
 
-__all__ = ["BACKENDS", "Execution", "Outcome", "run"]
+__all__ = ["BACKENDS", "Execution", "Outcome", "describe", "run"]
 
 BACKENDS = ("local", "dask")
 
@@ -173,7 +173,7 @@ def _in_processes(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, 
 
     calls = (delayed(_numbered)(i, stack, how.timeout) for i, stack in enumerate(stacks))
     parallel = Parallel(n_jobs=how.n_jobs, return_as="generator_unordered", batch_size=1)
-    with parallel_config("loky", inner_max_num_threads=1):
+    with workers(), parallel_config("loky", inner_max_num_threads=1):
         for i, answer in parallel(calls):
             yield stacks[i], answer
 

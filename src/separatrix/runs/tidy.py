@@ -19,7 +19,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 def tidy(records: Iterable[Record]) -> Columns:
-    """Records as columns: one row per record and policy; models of all rows have none.
+    """Records as columns: one row per record and policy that it has; models of all rows have none.
 
     Returns:
         Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
@@ -27,7 +27,12 @@ def tidy(records: Iterable[Record]) -> Columns:
         `accuracy`, `auroc`, `threshold`, `train_seconds`, `status`, `message` and `counts`
         (objects: the table N[y, z, u], or None). The metrics are NaN unless the status is "ok".
     """
-    rows = [(r, policy) for r in records if r.run.fold != ALL_ROWS for policy in POLICIES]
+    rows = [
+        (r, policy)
+        for r in records
+        for policy, table in zip(POLICIES, (r.soft, r.hard), strict=True)
+        if r.run.fold != ALL_ROWS and (table is not None or r.status != "ok")
+    ]
     names = ("dataset", "method", "inputs", "recipe", "trade_off", "fold", "seed")
     columns: Columns = {name: np.array([getattr(r.run, name) for r, _ in rows]) for name in names}
     columns["policy"] = np.array([policy for _, policy in rows])

@@ -7,7 +7,7 @@ and `rows.safetensors` (label, group and fold of every row).
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,9 @@ from separatrix import datasets
 from separatrix.columns.groups import from_plain, to_plain
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
+from separatrix.estimators.nested import NestedScores
 from separatrix.io import write_whole
+from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_members
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.results import Results
@@ -27,9 +29,9 @@ from separatrix.runs.saved import SavedRun
 from separatrix.runs.store import ReferenceCurve
 from separatrix.runs.tidy import Columns
 
-__all__ = ["MANIFEST", "Traced", "check_same_rows", "write_manifest"]
+__all__ = ["MANIFEST", "Traced", "check_same_rows", "read_manifest", "write_manifest"]
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
 
 
@@ -92,6 +94,36 @@ class Traced:
         known = self.manifest["preprocessing"].get(str(fold))
         return None if known is None else Preprocessing.from_dict(known)
 
+    @cached_property
+    def nested(self) -> NestedScores:
+        """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
+        return read_bases(self.folder, self._base_rows(LABELS), self.manifest["base"]["bases"])
+
+    @cached_property
+    def joint(self) -> NestedScores:
+        """The same of P(y, z | x), from models that see no group when they predict."""
+        if not self.blind:
+            raise InputError(
+                "This frontier was traced with the group only. Trace it again with blind=True "
+                "(--blind) for decisions without the group."
+            )
+        return read_bases(self.folder, self._base_rows(JOINT), self.manifest["base"]["bases"])
+
+    @property
+    def blind(self) -> bool:
+        """Whether decisions without the group were traced too."""
+        return bool(self.manifest["blind"])
+
+    def members(self, k: int | None = None, *, blind: bool = False) -> list[Any]:
+        """The fitted base models that ship: of all rows, or of the outer fold that certifies."""
+        rows, bases = self._base_rows(JOINT if blind else LABELS), self.manifest["base"]["bases"]
+        return read_members(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
+
+    def _base_rows(self, kind: str) -> BaseRows:
+        shape, known = (len(self.labels), len(self.groups)), self.rows
+        codes = known["y"], known["z"], shape, known["fold"]
+        return BaseRows(None, *codes, self.manifest["base"]["key"], kind)
+
     @property
     def limit(self) -> ReferenceCurve | None:
         """The limit of post-processing ERM's held-out posteriors, where it was computed."""
@@ -149,8 +181,27 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return dict(manifest)
 
 
-def write_manifest(folder: Path, name: str, data: Data, folds: int, seed: int) -> None:
-    """Write what is the same for all points: rows, names, preprocessing of each fold."""
+def write_manifest(
+    folder: Path,
+    name: str,
+    data: Data,
+    folds: int,
+    seed: int,
+    *,
+    base: Mapping[str, Any],
+    blind: bool,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write what is the same for all points: rows, names, preprocessing, base models.
+
+    Args:
+        folder: of the trace.
+        name, data, folds, seed: of the trace.
+        base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
+            they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
+        blind: whether decisions without the group were traced.
+        notes: what the user was told.
+    """
     from safetensors.numpy import save
 
     fold = datasets.folds(data.y, data.z, folds, seed)
@@ -173,6 +224,9 @@ def write_manifest(folder: Path, name: str, data: Data, folds: int, seed: int) -
         "grouping": None if data.grouping is None else data.grouping.to_dict(),
         "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
         "card": data.card.to_dict(),
+        "base": dict(base),
+        "blind": blind,
+        "notes": list(notes),
     }
     codes = {"y": data.y, "z": data.z, "fold": fold}
     write_whole(folder / ROWS, save({name: v.astype(np.int64) for name, v in codes.items()}))

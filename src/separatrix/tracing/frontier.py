@@ -5,30 +5,31 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.auditing.result import Audit
-from separatrix.columns.counting import count_posteriors
 from separatrix.columns.frames import tidy
-from separatrix.columns.values import Coded
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.deploy import choosing
-from separatrix.deploy.frontiers import candidates_of, model_of, predictor_of
-from separatrix.deploy.points import OperatingPoint
+from separatrix.deploy.asking import ask
+from separatrix.deploy.frontiers import model_of
+from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
-from separatrix.errors import InputError
-from separatrix.io import whole_folder, working
-from separatrix.optimum.limits import limit
+from separatrix.deploy.questions import Question
+from separatrix.errors import DataError, InputError
+from separatrix.io import whole_folder
+from separatrix.optimum.objectives import Cost
+from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
-from separatrix.runs.store import POLICIES, ReferenceCurve, Store
+from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
-from separatrix.show import figures, report, tables
+from separatrix.show import report, tables, trade_off
+from separatrix.show.shippable import Shippable
+from separatrix.tracing.answers import plain_audit
 
 __all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
 
@@ -92,38 +93,67 @@ class Frontier(Traced):
         *,
         max_violation: float | None = None,
         max_eo_gap: float | None = None,
-        maximize: str | Callable[[NDArray[np.float64]], Any] = "utility",
+        maximize: str | Cost | Callable[[NDArray[np.float64]], Any] = "accuracy",
         confidence: float | None = None,
-        rule: str = "sequence",
-        option: str | None = None,
+        guarantee: str = "finite-sample",
+        blind: bool = False,
         method: str | Sequence[str] | None = None,
+        option: str | None = None,
+        rule: str = "sequence",
+        allow_constant: bool = False,
     ) -> OperatingPoint:
         """One operating point within the budgets.
 
-        `point.predictor` is what to ship, and `print(point)` shows all options.
+        `point.predictor` is what to ship, `point.promise` what it will show on unseen rows, and
+        `print(point)` says both.
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.
-            maximize: "utility", "auroc", "accuracy", or a function of tables (folds, y, z, u).
-            confidence: None for fold means; else the probability that the choice keeps budgets.
+            maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`: decisions; "auroc":
+                a score, whose budgets hold at every threshold (max_eo_gap) or for the score in 20
+                bins (max_violation); a function of tables (folds, y, z, u): trained points only.
+            confidence: None: budgets are kept by what unseen rows are expected to show; else with
+                this probability, certified by rows that are set aside.
+            guarantee: of a confidence: "finite-sample" holds for any number of rows,
+                "large-sample" needs fewer of them.
+            blind: decide without the group; the frontier must have been traced with blind=True.
+            method: only points of this method, or of these; "postprocessing" for rules around the
+                base model only.
+            option: only this kind of trained point: "deterministic", "single" or "mixture".
             rule: "sequence" or "holm", with a confidence.
-            option: only "deterministic", "single" or "mixture".
-            method: only points of this method, or of these.
+            allow_constant: also ship a decision that is the same for everybody.
         """
-        chosen = choosing.select(
-            candidates_of(self, method, certified=confidence is not None), maximize=maximize,
-            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, rule=rule,
-            option=option,
-        )  # fmt: skip
-        return OperatingPoint(chosen, partial(predictor_of, self, chosen))
+        question = Question.of(maximize, max_eo_gap, max_violation, blind, confidence, guarantee)
+        return ask(
+            self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
+        )
+
+    @property
+    def answers(self) -> list[Answer]:
+        """What could be shipped, as the terminal and the report show it."""
+        return list(self.shippable.answers)
+
+    @property
+    def shippable(self) -> Shippable:
+        """The answers in words and as a short table."""
+        found = Shippable.of(self.results)
+        if found is None:
+            raise DataError(
+                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
+                "with the same folder."
+            )
+        return found
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The frontier as a matplotlib figure, written to `path` if given."""
-        return figures.frontier(self.folder, path)
+        """What could be shipped as a matplotlib figure, written to `path` if given.
+
+        Accuracy against the EO gap with the answers' errors; beside it the plane of u and v.
+        """
+        return trade_off.draw(self.results, self.shippable, path)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        return report.write(self.folder, path, posterior_audit=self._erm_audit())
+        return report.write(self.folder, path, plain_audit=plain_audit(self))
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
@@ -141,33 +171,18 @@ class Frontier(Traced):
         return tables.paths(self.columns, self.name, policy)
 
     def __str__(self) -> str:
-        return self.summary().text()
+        shown = self.shippable
+        return "\n".join([shown.sentence(), "", shown.table().lines(100), *shown.explained()])
+
+    def _repr_html_(self) -> str:
+        shown = self.shippable
+        said = "".join(f"<p>{escape(text)}</p>" for text in (shown.sentence(), *shown.explained()))
+        return said + shown.table().html()
 
     def __repr__(self) -> str:
         traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))
         size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
         return f"<Frontier of {self.name!r}: {traced}; {size}>"
-
-    def _erm_audit(self) -> Audit | None:
-        """The audit of ERM's held-out posteriors; None where ERM was not traced or lost a fold."""
-        runs = select(self.columns, method="erm", inputs="xz")
-        if not len(runs["status"]) or (runs["status"] != "ok").any() or len(self.groups) < 2:
-            return None
-        y, z = Coded(self.rows["y"], self.labels), Coded(self.rows["z"], self.groups)
-        q = self.held_out("erm", float(runs["trade_off"].min())).astype(np.float64)
-        q /= q.sum(1, keepdims=True)
-        return Audit.of(count_posteriors(y, q, sensitive_features=z, labels=self.labels))
-
-    def add_limit(self) -> None:
-        """The limit of post-processing ERM's held-out posteriors, once."""
-        if self.limit is None:
-            y, z, q = self.rows["y"], self.rows["z"], self.held_out("erm", 0.0)
-            with working("Limit of post-processing"):
-                found = limit(y, q, sensitive_features=z, points=200)
-            curve = ReferenceCurve(self.name, "limit", found.violation, found.utility)
-            with Store(self.folder) as store:
-                store.add_curve(curve, self.manifest["fingerprint"])
-            vars(self).pop("results")  # read again, with the curve
 
 
 def load_frontier(folder: str | Path) -> Frontier:

@@ -2,45 +2,67 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
 from separatrix.io import write_whole
-from separatrix.runs.store import POLICIES
-from separatrix.show import tables
 from separatrix.tracing.frontier import Frontier
 
-__all__ = ["describe", "write_tables"]
+__all__ = ["WIDTH", "describe", "write_tables"]
+
+WIDTH = 100  # columns of the terminal; folders and commands stay whole
 
 
 def describe(data: Data, name: str) -> Iterator[str]:
     """Rows, labels, groups and what was left out, line by line."""
     cells = data.cells
-    yield (
+    yield _filled(
         f"{name}: {len(data):,} rows, {len(data.features)} features; labels "
         f"{_shares(data.labels, cells.sum(1))}; groups {_shares(data.groups, cells.sum(0))}"
     )
     for note in (*data.card.dropped, *data.card.notes):
-        yield f"  note: {note}"
+        yield _filled(f"note: {note}", "  ")
 
 
 def write_tables(frontier: Frontier) -> Iterator[str]:
-    """Write frontier.csv, the figure and the page of a frontier; gives the tables to print."""
-    out, columns, name = frontier.folder, frontier.columns, frontier.name
-    both = {policy: tables.paths(columns, name, policy) for policy in POLICIES}
-    rows = tuple((policy, *row) for policy, table in both.items() for row in table.rows)
-    first = both[POLICIES[0]]
-    write_whole(out / "frontier.csv", tables.Table("", ("Policy", *first.head), rows).csv())
+    """Write frontier.csv and the page of a frontier; gives what to print, the answer first."""
+    out, shippable = frontier.folder, frontier.shippable
+    write_whole(out / "frontier.csv", shippable.csv())
     page = frontier.report(out / "report.html")
-    yield first.text()
-    yield tables.envelopes(columns, name, limit=frontier.limit).text()
-    lost = int((columns["status"] != "ok").sum()) // 2
+    yield _filled(shippable.sentence())
+    price = shippable.price_of_blindness()
+    if price is not None:
+        yield _filled(price)
+    yield ""
+    yield shippable.table().lines(WIDTH)
+    for line in shippable.explained():
+        yield _filled(line, "  ")
+    for answer in shippable.rows():
+        if answer.note:
+            yield _filled(f"{answer.name}: {answer.note}", "  ")
+    yield ""
+    notes = [frontier.manifest["base"]["note"], *frontier.manifest["notes"]]
+    lost = int((frontier.columns["status"] != "ok").sum()) // 2
     if lost:
-        yield f"{lost} runs are lost (diverged, failed or timed out); `points` says which and why."
-    yield f"Models, records and frontier.csv are in {out}; open {page}"
-    yield f"Next: separatrix select {out} --max-violation 0.005 --out model"
+        notes.append(f"{lost} runs are lost (diverged, failed or timed out): see `points`.")
+    for note in notes:
+        yield _filled(str(note))
+    yield f"Report: {page}"
+    yield f"All points: {out / 'frontier.csv'}"
+    command = shippable.command(str(out))
+    if command is not None:
+        yield f"Next: {command}"
+
+
+def _filled(text: str, indent: str = "") -> str:
+    """Broken between words, never within one."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
 
 
 def _shares(names: Sequence[Hashable], sizes: Any) -> str:

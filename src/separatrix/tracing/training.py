@@ -1,4 +1,4 @@
-"""`trace`: a method's path over all folds into a folder."""
+"""`trace`: what is possible around a base model, and along trained paths, into a folder."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from separatrix import datasets
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
+from separatrix.io import Stages
+from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.runner import HERE, Execution, run
+from separatrix.runs.runner import HERE, Execution, describe, run
 from separatrix.runs.store import Store
 from separatrix.runs.traced import check_same_rows, write_manifest
+from separatrix.tracing.answers import write_answers
+from separatrix.tracing.bases import base_of, fit_base
 from separatrix.tracing.frontier import Frontier
 from separatrix.tracing.rows import as_data
 
@@ -28,40 +34,50 @@ def trace(
     y: ArrayLike,
     *,
     sensitive_features: Any,
-    method: str | Sequence[str] = "cmi",
+    estimator: Any = None,
+    blind: bool = False,
+    method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
     random_state: int = 0,
-    references: bool = True,
     n_jobs: int = 1,
     out: str | Path | None = None,
     progress: bool | None = None,
 ) -> Frontier:
-    """Train a method along its trade-offs on every fold; measure each point on held-out rows.
+    """What is possible on these rows: the best decisions and scores for every budget.
+
+    The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
+    rows and measured on rows that no part of it saw. Beside it the paper's penalty is trained along
+    its trade-off.
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
-            numeric array. Text is one-hot, numbers are scaled by the training rows' statistics.
+            numeric array. Text is one-hot, numbers are scaled.
         y: labels, two or more.
         sensitive_features: groups; several columns make their intersection. A column of X of the
             same name is left out of X.
-        method: one or more of `methods.names()`.
-        trade_offs: λ; by default the method's own grid.
+        estimator: the base model. None for the best of boosted trees, logistic regression and,
+            with torch, a network, by inner log-loss; "trees", "logistic", "network" or
+            "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
+        blind: also what is possible without the group at decision time.
+        method: trained paths beside the base model, of `methods.names()`. None for the paper's
+            penalty in boosted trees where LightGBM is installed, in networks where only torch is;
+            an empty list for none.
+        trade_offs: λ of the trained paths; by default each method's own grid.
         cv: folds, stratified on (label, group).
-        random_state: seed of the folds and of the networks.
-        references: also trace `postprocessing` (of ERM, at little cost), ERM with and without the
-            group as an input, and the exact limit of post-processing.
+        random_state: seed of folds and models.
         n_jobs: processes; −1 for all cores.
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
-        progress: a live table on stderr; by default if that is a terminal.
+        progress: what is being done, on stderr; by default if that is a terminal.
 
     Returns:
         The frontier.
     """
+    rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(
-        as_data(X, y, sensitive_features), name="data", method=method, trade_offs=trade_offs,
-        cv=cv, random_state=random_state, references=references, out=out,
+        as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
+        method=method, trade_offs=trade_offs, cv=cv, random_state=random_state, out=out,
         execution=Execution(n_jobs=n_jobs, progress=progress),
     )  # fmt: skip
 
@@ -70,38 +86,54 @@ def trace_data(
     data: Data,
     *,
     name: str,
-    method: str | Sequence[str] = "cmi",
+    estimator: Any = None,
+    raw: Any = None,
+    blind: bool = False,
+    method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
     random_state: int = 0,
-    references: bool = True,
     out: str | Path | None = None,
     execution: Execution = HERE,
 ) -> Frontier:
     """`trace` of data that are loaded already, under a name."""
-    wanted = list(dict.fromkeys([method] if isinstance(method, str) else method))
-    if not wanted:
-        raise InputError("`method` is empty: pass at least one name, such as 'cmi'.")
+    if not 2 <= cv <= len(data):
+        raise InputError(f"`cv` must be between 2 and the {len(data):,} rows of {name}, got {cv}.")
+    wanted = _methods(method, data)
     source = Source(name, data=data)
-    todo = _jobs(wanted, trade_offs, references)
+    jobs = _jobs(wanted, trade_offs, blind)
     seeds = (random_state,)
-    stacks = grid([source], todo, folds=cv, seeds=seeds, split_seed=random_state, final=True)
-    missing = [m for m in wanted if m not in {stack.job.method for stack in stacks}]
-    if missing:
-        raise InputError(
-            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
-            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
-            "any."
-        )
+    stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
+    if method is not None:
+        _check_methods(wanted, {stack.job.method for stack in stacks}, data)
     folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
+    stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
-        run(stacks, folder, execution)
-        _check_outcome(folder, wanted)
-        write_manifest(folder, name, data, cv, random_state)
+        fold = datasets.folds(data.y, data.z, cv, random_state)
+        with stages.stage("Choosing the base model"):
+            base = base_of(data, estimator, raw, fold, random_state)
+        kinds = ["labels", *([JOINT] if blind else [])]
+        fits = cv * (cv - 1) // 2 + cv
+        for kind in kinds:
+            what = "without the group" if kind == JOINT else "with the group"
+            with stages.stage(f"{base.note} Fitting it {what}", fits) as done:
+                key = fit_base(
+                    folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
+                )
+        if stacks:
+            named = ", ".join(dict.fromkeys(job.method for job in jobs))
+            with stages.stage(f"Training {named}", live=True):
+                run(stacks, folder, execution)
+            _check_outcome(folder, wanted)
+        with Store(folder) as store:
+            store.describe(name, describe(data))
+        about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
+        about["trusted"] = []
+        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind)
         frontier = Frontier(folder)
-        if references:
-            frontier.add_limit()
+        with stages.stage("Measuring what could be shipped"):
+            write_answers(frontier)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -111,13 +143,29 @@ def trace_data(
     return frontier
 
 
-def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, references: bool) -> list[Job]:
+def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
+    """The trained paths that were asked for, or the paper's penalty where it can be trained."""
+    if method is not None:
+        return list(dict.fromkeys([method] if isinstance(method, str) else method))
+    if find_spec("lightgbm"):
+        return ["cmi_boosting"]
+    return ["cmi"] if find_spec("torch") else []
+
+
+def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:
     own = None if trade_offs is None else tuple(float(t) for t in trade_offs)
-    jobs = [Job(method, own, keep=True) for method in wanted]
-    if references:
-        jobs += [Job(m, keep=True) for m in ("postprocessing", "erm") if m not in wanted]
-        jobs.append(Job("erm", inputs="x", keep=True))
-    return jobs
+    inputs = ("xz", "x") if blind else ("xz",)
+    return [Job(method, own, inputs=one, keep=True) for method in wanted for one in inputs]
+
+
+def _check_methods(wanted: Sequence[str], able: set[str], data: Data) -> None:
+    missing = [m for m in wanted if m not in able]
+    if missing:
+        raise InputError(
+            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
+            "any."
+        )
 
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
@@ -126,5 +174,5 @@ def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
         records = store.records()
     for name in wanted:
         own = [record for record in records if record.run.method == name]
-        if not any(record.status == "ok" for record in own):
+        if own and not any(record.status == "ok" for record in own):
             raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")

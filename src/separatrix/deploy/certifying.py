@@ -1,0 +1,133 @@
+"""A choice that keeps its budgets with a confidence: rows that trained nothing certify it.
+
+What ships is the procedure of fold 0, which saw none of the rows of fold 0. The rules around the
+base model are tried from the strictest on; trained points likewise along their paths. Where there
+are both, each family has half of the error.
+
+Why one fold and not all: the rule of every other fold was fitted to rows of fold 0, so errors of
+different folds cancel in their sum, and a bound on that sum holds for none of the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core.metrics import METRICS
+from separatrix.deploy import choosing
+from separatrix.deploy.frontiers import (
+    CERTIFIED,
+    candidates_of,
+    held_out_table,
+    procedure_predictor,
+    trained_predictor,
+)
+from separatrix.deploy.operating import OperatingPoint
+from separatrix.deploy.points import Candidate, Selection
+from separatrix.deploy.questions import Question
+from separatrix.deploy.words import LABELS
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.estimators.measuring import Measured, measured_fold
+from separatrix.estimators.procedures import Decisions
+from separatrix.runs.traced import Traced
+from separatrix.statistics.certificates import promise as promise_text
+from separatrix.statistics.unseen import Estimate
+
+__all__ = ["certified"]
+
+Array = NDArray[np.float64]
+_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1, 0.0)  # of the budget, on the rows that the rule is fitted to
+_PATH = "postprocessing"
+
+
+def certified(
+    frontier: Traced,
+    question: Question,
+    wanted: Sequence[str] | None,
+    option: str | None,
+    rule: str,
+) -> OperatingPoint:
+    """The best point that keeps its budgets with the asked confidence."""
+    families: list[tuple[list[Candidate], dict[float, Measured]]] = []
+    if question.solvable and option is None and (wanted is None or _PATH in wanted):
+        families.append(_rules(frontier, question))
+    others = None if wanted is None else [name for name in wanted if name != _PATH]
+    if others != []:
+        trained = candidates_of(frontier, others, certified=True, blind=question.blind)
+        families += [(trained, {})] if trained else []
+    if not families:
+        raise InputError(f"There is nothing here that could be certified for: {question}.")
+    assert question.confidence is not None
+    sure = 1.0 - (1.0 - question.confidence) / len(families)
+    found, refusals = [], []
+    for candidates, rules in families:
+        try:
+            chosen = choosing.select(
+                candidates, max_eo_gap=question.budgets.get("eo_gap"),
+                max_violation=question.budgets.get("violation"),
+                maximize=choosing.aim_of(question.maximize), confidence=sure, rule=rule,
+                option="single" if rules else option, guarantee=question.guarantee,
+            )  # fmt: skip
+            found.append((chosen, rules))
+        except InfeasibleError as error:
+            refusals.append(error)
+    if not found:
+        raise min(refusals, key=lambda error: max(error.smallest.values(), default=np.inf))
+    selection, rules = max(found, key=lambda one: one[0].chosen.value)
+    return _point(frontier, question, selection, rules)
+
+
+def _rules(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
+    """Rules of fold 0 at shares of the budget, with the counts of its rows."""
+    nested = frontier.joint if question.blind else frontier.nested
+    y, z = frontier.rows["y"], frontier.rows["z"]
+    aim: Any = question.maximize
+    candidates, rules = [], {}
+    for share in _SHARES:
+        budgets = {name: share * most for name, most in question.budgets.items()}
+        run = Decisions(aim, budgets, blind=question.blind, margin=0.0)
+        one = measured_fold(run, nested, CERTIFIED, y, z, frontier.labels, frontier.groups)
+        hold = held_out_table(frontier, one.tables[0], one.squares[0])
+        path = (_PATH, "x" if question.blind else "xz")
+        candidates.append(
+            Candidate(path, share, "randomized", one.tables, hold_out=hold, strict="low")
+        )
+        rules[share] = one
+    return candidates, rules
+
+
+def _point(
+    frontier: Traced, question: Question, selection: Selection, rules: dict[float, Measured]
+) -> OperatingPoint:
+    option = selection.chosen
+    tables = np.asarray(
+        sum(w * c.tables for w, c in zip(option.weights, option.components, strict=True))
+    )
+    bounds = ", ".join(f"{LABELS[n]} at most {most:.4g}" for n, most in option.bounds.items())
+    measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    if rules:
+        found = rules[option.components[0].trade_off]
+        promise = found.promise
+        name = "decisions of the base model, certified by the rows of fold 0"
+    else:
+        promise = {
+            n: Estimate(float(of(tables).mean()), float("nan")) for n, of in measures.items()
+        }
+        name = f"trained: {option}"
+    what = promise_text(question.guarantee, "population")
+    note = f"With confidence {question.confidence:g}: {bounds} ({what})."
+
+    def build() -> Any:
+        if rules:
+            return procedure_predictor(frontier, point, found, CERTIFIED)
+        return trained_predictor(frontier, point, selection, CERTIFIED)
+
+    point = OperatingPoint(
+        question, name, promise, tables, frontier.labels, frontier.groups, build, (note,),
+        selection=None if rules else replace(selection, confidence=question.confidence),
+    )  # fmt: skip
+    return point

@@ -1,0 +1,160 @@
+"""Rules behind base models as fitted methods: what they see is the bases' probabilities, side by
+side.
+
+`Wrapped` decides between labels, `WrappedBlind` does so without the group, `WrappedScore` draws the
+level of a score. All are plain arrays on disk; the groups are codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.errors import InputError
+from separatrix.optimum.blind_rules import BlindRule
+from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
+from separatrix.optimum.separated import SeparatedScore
+
+__all__ = ["Wrapped", "WrappedBlind", "WrappedScore"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Wrapped:
+    """One channel as a fitted method: its features are the bases' posteriors side by side.
+
+    Args:
+        channel: the channel.
+        bases: how many scores there are; a prediction is that of one of them drawn at random.
+        ensemble: how many classifiers each score is the mean of.
+
+    The groups are codes.
+    """
+
+    kind: ClassVar[str] = "wrapped"
+    channel: ThresholdChannel | SoftmaxChannel
+    bases: int = 1
+    ensemble: int = 1
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | score, z), array (1, n, K)."""
+        if z is None:
+            raise InputError(
+                "A channel needs the group of every row: pass the group codes `z` as well."
+            )
+        p = np.asarray(X, dtype=np.float64)
+        p = p.reshape(len(p), self.bases, self.ensemble, -1)
+        p = (p / p.sum(-1, keepdims=True)).mean(2)
+        q = [self.channel.predict_proba(p[:, k], sensitive_features=z) for k in range(self.bases)]
+        return np.mean(q, axis=0)[None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        sizes = {
+            "n_groups": np.array(len(self.channel.groups)),
+            "bases": np.array(self.bases),
+            "ensemble": np.array(self.ensemble),
+        }
+        return {**self.channel.arrays(), **sizes}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> Wrapped:
+        """The channel that `arrays` described."""
+        groups = tuple(range(int(arrays["n_groups"])))
+        kind = SoftmaxChannel if "mix" in arrays else ThresholdChannel
+        ensemble = int(arrays.get("ensemble", 1))  # older folders do not have it
+        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]), ensemble)
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedScore:
+    """A separated score as a fitted method: one base is drawn, then the level.
+
+    Args:
+        score: the kernels, for codes of groups and labels 0 and 1.
+        bases: how many scores there are.
+    """
+
+    score: SeparatedScore
+    bases: int
+    kind: ClassVar[str] = "separated_score"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(S = level | x, z), array (1, n, levels): the mean over the bases."""
+        p = _each(X, self.bases, z)
+        q = [self.score.level_proba(p[:, k], sensitive_features=z) for k in range(self.bases)]
+        return np.mean(q, axis=0)[None]
+
+    def drawn(self, X: ArrayLike, z: ArrayLike | None, coins: Array) -> Array:
+        """The score (n,) for given coins (n, 2): which base, and which level."""
+        p = _each(X, self.bases, z)
+        member = (coins[:, 0] * self.bases).astype(np.intp)
+        own = p[np.arange(len(p)), member]
+        return self.score.drawn(own, coins[:, 1], sensitive_features=z)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.score.arrays(), "bases": np.array(self.bases)}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedScore:
+        """The score that `arrays` described."""
+        groups = tuple(range(len(arrays["thresholds"])))
+        score = SeparatedScore.from_arrays((0, 1), groups, arrays)
+        return WrappedScore(score, int(arrays["bases"]))
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedBlind:
+    """A rule without the group as a fitted method: it sees P(y, z | x) of each base.
+
+    Args:
+        rule: the rule.
+        bases: how many there are; a prediction is that of one of them drawn at random.
+    """
+
+    rule: BlindRule
+    bases: int
+    kind: ClassVar[str] = "blind"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | x), array (1, n, K); the group is not looked at."""
+        q = np.asarray(X, dtype=np.float64)
+        q = q.reshape(len(q), self.bases, *self.rule.columns.shape[2:])
+        each = [self.rule.predict_proba(q[:, k]) for k in range(self.bases)]
+        return np.mean(each, axis=0)[None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.rule.arrays(), "bases": np.array(self.bases)}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlind:
+        """The rule that `arrays` described."""
+        return WrappedBlind(BlindRule.from_arrays(arrays), int(arrays["bases"]))
+
+
+def _each(X: ArrayLike, bases: int, z: ArrayLike | None) -> Array:
+    """The probabilities (n, bases, K) of each base."""
+    if z is None:
+        raise InputError("This rule needs the group of every row: pass the group codes `z` too.")
+    p = np.asarray(X, dtype=np.float64)
+    p = p.reshape(len(p), bases, -1)
+    return np.asarray(p / p.sum(-1, keepdims=True))

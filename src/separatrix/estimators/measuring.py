@@ -1,0 +1,127 @@
+"""Measured: a procedure run on every outer fold, and what unseen rows will show of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.counting import soft_sums
+from separatrix.columns.values import Levels
+from separatrix.core import ordered
+from separatrix.core.metrics import METRICS
+from separatrix.errors import InfeasibleError
+from separatrix.estimators.nested import NestedScores
+from separatrix.estimators.procedures import Procedure, Scoring
+from separatrix.optimum.objectives import Cost
+from separatrix.statistics.unseen import Estimate, unseen
+
+__all__ = ["Measured", "mean_cost", "measured", "measured_fold"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A procedure, what it is on all rows, and what it showed on the test rows of outer folds.
+
+    Args:
+        procedure: what was run.
+        rule: fitted to all rows: it ships.
+        tables, squares: of each fold's test rows, as `statistics.unseen` takes them.
+        groups: their names.
+        eased: outer folds, of four fifths of the rows, in which the budget could not be promised
+            and the smallest that could was taken instead.
+    """
+
+    procedure: Procedure
+    rule: Any
+    tables: Array = field(repr=False)
+    squares: Array = field(repr=False)
+    groups: Levels
+    eased: int = 0
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts levels of a score rather than labels."""
+        return isinstance(self.procedure, Scoring) or getattr(self.procedure, "score", False)
+
+    @cached_property
+    def promise(self) -> dict[str, Estimate]:
+        """Estimate and standard error of each metric on unseen rows."""
+        if self.is_score:
+            return unseen(self.tables, self.squares, ordered.MEASURES)
+        measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
+        aim = getattr(self.procedure, "maximize", None)
+        if isinstance(aim, Cost):
+            measures["cost"] = partial(mean_cost, aim.per_group(self.groups))
+        return unseen(self.tables, self.squares, measures)
+
+    @property
+    def constant(self) -> int | None:
+        """The label that every row gets, if there is one."""
+        share = self.tables.sum((0, 1, 2)) / self.tables.sum()
+        return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
+
+
+def measured(
+    procedure: Procedure, nested: NestedScores, y: Codes, z: Codes, labels: Levels, groups: Levels
+) -> Measured:
+    """Run a procedure on every outer fold and on all rows.
+
+    Raises:
+        InfeasibleError: all rows together cannot promise the budget.
+    """
+    rows, scores = nested.training(None)
+    rule = procedure.fit(scores, y[rows], z[rows], groups)
+    folds = [measured_fold(procedure, nested, k, y, z, labels, groups) for k in nested.folds]
+    width = max(one.tables.shape[-1] for one in folds)
+    tables, squares = (
+        np.concatenate([_padded(getattr(one, name), width) for one in folds])
+        for name in ("tables", "squares")
+    )
+    eased = sum(one.eased for one in folds)
+    return Measured(procedure, rule, tables, squares, groups, eased)
+
+
+def measured_fold(
+    procedure: Procedure,
+    nested: NestedScores,
+    k: int,
+    y: Codes,
+    z: Codes,
+    labels: Levels,
+    groups: Levels,
+) -> Measured:
+    """Run a procedure on the training rows of outer fold k and measure it on its test rows.
+
+    Where the fold's rows are too few to promise the budget, the smallest that they can is taken.
+    """
+    train, own = nested.training(k)
+    run, eased = procedure, 0
+    try:
+        rule = run.fit(own, y[train], z[train], groups)
+    except InfeasibleError as error:
+        run, eased = procedure.at_least(error.smallest), 1
+        rule = run.fit(own, y[train], z[train], groups)
+    test, members = nested.tested(k)
+    law = run.law(rule, members, z[test])
+    table, moments = soft_sums(law, y[test], z[test], (len(labels), len(groups)))
+    assert moments is not None
+    squares = np.diagonal(moments, axis1=-2, axis2=-1)
+    return Measured(procedure, rule, table[None], squares[None], groups, eased)
+
+
+def mean_cost(costs: Array, tables: Array) -> Array:
+    """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
+    errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
+    return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
+
+
+def _padded(table: Array, width: int) -> Array:
+    """With empty levels below the others, so that folds have the same number."""
+    return np.pad(table, ((0, 0), (0, 0), (0, 0), (width - table.shape[-1], 0)))

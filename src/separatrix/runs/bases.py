@@ -1,0 +1,209 @@
+"""The base models of a trace: fitted fold by fold, kept as pieces that are found again.
+
+A piece is one fit of `estimators.nested`: the scores of the rows that the model did not see and,
+where the model may ship, the model itself. Each is a file of its own in `base/`, written when it is
+done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
+numbers: rows, folds, model, what it predicts, and the folds left out.
+
+Models are kept as `estimators.stored` keeps them. Nothing is ever loaded through pickle.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
+
+from separatrix.errors import DataError
+from separatrix.estimators.crossfit import fit_one
+from separatrix.estimators.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
+from separatrix.estimators.stored import model_bytes, model_from_bytes
+from separatrix.io import workers, write_whole
+from separatrix.runs.keys import hash_of
+
+__all__ = [
+    "BASE",
+    "JOINT",
+    "KEPT",
+    "LABELS",
+    "BaseRows",
+    "fit_bases",
+    "joint_posteriors",
+    "posteriors",
+    "read_bases",
+    "read_members",
+]
+
+BASE = "base"
+KEPT = 0  # the outer fold whose models are kept too: its rows certify them
+LABELS, JOINT = "labels", "joint"  # what a model predicts: P(y | x, z), or P(y, z | x)
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class BaseRows:
+    """What the base models are fitted to.
+
+    Args:
+        X: rows as the models take them.
+        y, z: codes.
+        shape: how many labels and groups.
+        fold: of each row.
+        key: hash of rows and folds.
+        kind: "labels" for P(y | x), "joint" for P(y, z | x), which knows the groups in training
+            only.
+    """
+
+    X: Any
+    y: NDArray[np.intp]
+    z: NDArray[np.intp]
+    shape: tuple[int, int]
+    fold: NDArray[np.intp]
+    key: str
+    kind: str = LABELS
+
+    def train(self, model: Any, X: Any, places: NDArray[np.intp]) -> Any:
+        """A fitted clone."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            if self.kind == JOINT:
+                return clone(model).fit(X, self.y[places], self.z[places])
+            return fit_one(model, X, self.y[places], None)
+
+    def score(self, model: Any, X: Any) -> Array:
+        """Scores (m, C), C = labels or labels × groups, columns of unseen labels zero."""
+        if self.kind == JOINT:
+            return joint_posteriors(model, X, self.shape)
+        return posteriors(model, X, self.shape[0])
+
+
+def posteriors(model: Any, X: Any, n_labels: int) -> Array:
+    """P(Y | x) (n, K) of a classifier; one that was fitted to codes may lack rare ones."""
+    q = np.asarray(model.predict_proba(X), dtype=np.float64)
+    if q.shape[1] < n_labels:
+        known, seen = q, np.asarray(model.classes_, dtype=np.intp)
+        q = np.zeros((len(known), n_labels))
+        q[:, seen] = known
+    return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
+
+
+def joint_posteriors(model: Any, X: Any, shape: tuple[int, int]) -> Array:
+    """P(y, z | x) (n, labels × groups) of a `JointModel` that was fitted to codes."""
+    q = model.joint_proba(X)
+    out = np.zeros((len(q), *shape))
+    labels, groups = (np.asarray(x, dtype=np.intp) for x in (model.classes_, model.groups_))
+    out[np.ix_(np.arange(len(q)), labels, groups)] = q
+    return out.reshape(len(q), -1)
+
+
+def fit_bases(
+    folder: Path,
+    rows: BaseRows,
+    bases: Sequence[str],
+    models: Mapping[str, Any],
+    *,
+    n_jobs: int = 1,
+    done: Callable[[], None] = lambda: None,
+) -> NestedScores:
+    """Every fit that the nested scores need; finished pieces are read, not computed.
+
+    Args:
+        folder: of the trace.
+        rows: what to fit.
+        bases: the name of the model of each outer fold, and last of all rows.
+        models: unfitted models by name.
+        n_jobs: processes.
+        done: called after each fit.
+    """
+    from joblib import Parallel, delayed, parallel_config
+
+    (folder / BASE).mkdir(parents=True, exist_ok=True)
+    fits = plan_fits(bases)
+    missing = [fit for fit in fits if not _file(folder, rows, fit).is_file()]
+    for _ in range(len(fits) - len(missing)):
+        done()
+    work = (delayed(_piece)(rows, fit, models[fit.base]) for fit in missing)
+    many = n_jobs != 1 and len(missing) > 1
+    parallel = Parallel(n_jobs=n_jobs if many else 1, return_as="generator", batch_size=1)
+    with workers(), parallel_config("loky", inner_max_num_threads=1):
+        for fit, (scores, model) in zip(missing, parallel(work), strict=True):
+            _write(folder, rows, fit, scores, model)
+            done()
+    return read_bases(folder, rows, bases)
+
+
+def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
+    """The nested scores from finished pieces; `read_members` reads the models."""
+    pieces: dict[Fit, Piece] = {
+        fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)
+    }
+    return assemble(rows.fold, bases, pieces)
+
+
+def read_members(
+    folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None, trusted: Sequence[str] = ()
+) -> list[Any]:
+    """The fitted models of the procedure on all rows (k None), or of outer fold `KEPT`.
+
+    Args:
+        folder, rows, bases: as in `fit_bases`.
+        k: which.
+        trusted: further types, which the caller has checked.
+    """
+    members = []
+    for fit in plan_fits(bases):
+        wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
+        if wanted and fit.base == bases[-1 if k is None else k]:
+            path = _file(folder, rows, fit).with_suffix(".model")
+            members.append(model_from_bytes(_read(path), trusted, path))
+    return members
+
+
+def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
+    """One fit; the model as bytes where it ships."""
+    with threadpool_limits(1):
+        scores, fitted = fit_piece(
+            fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score
+        )
+    ships = len(fit.without) == 1 or KEPT in fit.without
+    return scores, model_bytes(fitted) if ships else None
+
+
+def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:
+    name = hash_of([rows.key, rows.kind, fit.base, list(fit.without)])
+    return folder / BASE / f"{name}.safetensors"
+
+
+def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes | None) -> None:
+    from safetensors.numpy import save
+
+    path = _file(folder, rows, fit)
+    if model is not None:  # first, since the scores say that the piece is done
+        write_whole(path.with_suffix(".model"), model)
+    write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
+
+
+def _scores(path: Path) -> Array:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return np.asarray(load(_read(path))["scores"])
+    except (SafetensorError, KeyError) as error:
+        raise DataError(f"{path} is not a file of scores as `trace` writes it: {error}.") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): run the trace again to make it anew."
+        ) from error

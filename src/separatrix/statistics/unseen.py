@@ -1,0 +1,148 @@
+r"""What unseen rows will show: an estimate and its standard error, from the tables of outer folds.
+
+Fold k has a procedure of its own and measures it on its test rows: a table N_k[y, z, u] of expected
+decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew: r* = r + error, and
+the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
+
+- The estimate of accuracy, cost and AUROC is m̄. Information grows with noise by as much as a second
+  helping of the same noise adds: 2 m̄ − E m(N*). The largest gap of noisy rates is far above that of
+  the true ones; it is taken to be ρ times what was seen, with the ρ for which the seen deviations,
+  shrunk by ρ and then disturbed by the error, show m̄ on average.
+- The error has two parts: the test rows' sampling error of m̄, and what the procedure of one fold
+  differs from another's beyond that, τ, since one such procedure ships:
+  :math:`\text{error}^2 = \operatorname{Var}(\bar m^*) + τ^2 (1 + 1/F)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core.information import eo_gap
+from separatrix.core.ordered import largest_gap
+
+__all__ = ["Estimate", "noise_floor", "unseen"]
+
+Array = NDArray[np.float64]
+Measure = Callable[[Array], Array]
+_DRAWS = 200
+GAPS, INFORMATION = ("eo_gap", "gap"), ("violation", "utility")
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error."""
+
+    value: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ± {self.error:.2g}"
+
+
+def unseen(
+    tables: Array,
+    squares: Array,
+    measures: Mapping[str, Measure],
+    random_state: int = 0,
+) -> dict[str, Estimate]:
+    """Estimate and standard error of each metric on rows that no part of the procedure saw.
+
+    Args:
+        tables: expected counts N[y, z, u] of each fold's test rows, (F, y, z, u).
+        squares: sums of the squared probabilities of the same rows, as `tables`: Σ q².
+        measures: functions of tables (..., y, z, u), by name. "eo_gap" and "gap" are corrected as
+            gaps, "violation" and "utility" as information, all others are taken to be linear.
+        random_state: seed of the draws.
+
+    >>> table = np.array([[[[80.0, 20.0], [75.0, 25.0]], [[30.0, 70.0], [35.0, 65.0]]]] * 5)
+    >>> share = {"yes": lambda N: N[..., 1].sum((-1, -2)) / N.sum((-1, -2, -3))}
+    >>> unseen(table, table, share)["yes"].value
+    0.45
+    """
+    noise = _Noise(tables, squares, np.random.default_rng(random_state))
+    drawn = noise.drawn(1.0)
+    found = {}
+    for name, measure in measures.items():
+        seen, again = measure(tables), measure(drawn)
+        value, error = float(seen.mean()), _error(seen, again)
+        if name in GAPS:
+            value, error = _undisturbed(noise, measure, value, error)
+        elif name in INFORMATION:
+            value = max(2.0 * value - float(again.mean()), 0.0)
+        found[name] = Estimate(value, error)
+    return found
+
+
+def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
+    """The EO gap that as many rows show on average where the groups' rates are the same.
+
+    Args:
+        tables, squares: as in `unseen`; the folds are put together.
+    """
+    whole = tables.sum(0, keepdims=True), squares.sum(0, keepdims=True)
+    measure = largest_gap if tables.shape[-1] > tables.shape[-3] else eo_gap
+    noise = _Noise(*whole, np.random.default_rng(random_state))
+    return float(measure(noise.drawn(0.0)).mean())
+
+
+class _Noise:
+    """Tables with their sampling error drawn anew; the same draws at every scale."""
+
+    def __init__(self, tables: Array, squares: Array, rng: np.random.Generator) -> None:
+        rows = tables.sum(-1, keepdims=True)
+        known = np.where(rows > 0, rows, 1.0)
+        self.rates = tables / known
+        variance = np.clip(squares / known - self.rates**2, 0.0, None)
+        # a rate of 0 or 1 is uncertain too: by half a row
+        self.error = np.sqrt(np.maximum(variance, 0.5 / known) / known) * (rows > 0)
+        mean = tables.sum(-2, keepdims=True) / np.maximum(tables.sum((-1, -2), keepdims=True), 1e-9)
+        self.mean = np.where(rows > 0, mean, self.rates)
+        shape = (_DRAWS, *tables.shape)
+        self.normal = rng.standard_normal(shape)
+        if tables.shape[-1] == 2:  # one rate, one error
+            self.normal[..., 0] = -self.normal[..., 1]
+        folds = rows.reshape(len(rows), -1)
+        total = folds.sum(1)
+        sizes = np.stack(
+            [
+                rng.multinomial(round(n), cell / n, size=_DRAWS)
+                for n, cell in zip(total, folds, strict=True)
+            ],
+            axis=1,
+        )
+        self.rows = sizes.reshape(_DRAWS, *rows.shape).astype(np.float64)
+
+    def drawn(self, scale: float) -> Array:
+        """Tables (draws, F, y, z, u); the groups' deviations from their mean are scaled first."""
+        rates = self.mean + scale * (self.rates - self.mean) + self.error * self.normal
+        rates = np.clip(rates, 0.0, 1.0)
+        total = rates.sum(-1, keepdims=True)
+        return np.asarray(self.rows * rates / np.where(total > 0, total, 1.0))
+
+
+def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> tuple[float, float]:
+    """The mean gap with the disturbance taken out, and its error, both read off one curve.
+
+    The curve is ρ ↦ the mean disturbed gap, which rises; the gap without disturbance is ρ times
+    what the tables show.
+    """
+    scale = np.linspace(0.0, 1.0, 9)
+    shown = np.maximum.accumulate([float(measure(noise.drawn(s)).mean()) for s in scale])
+
+    def without(gap: float) -> float:
+        return float(np.interp(gap, shown, scale * mean)) + max(gap - float(shown[-1]), 0.0)
+
+    value = without(mean)
+    return value, max(without(mean + error) - value, value - without(mean - error), error)
+
+
+def _error(seen: Array, again: Array) -> float:
+    """Sampling error of the mean over folds, and the spread of the procedures."""
+    folds = len(seen)
+    sampling = float(again.mean(1).var())
+    between = float(seen.var(ddof=1)) if folds > 1 else 0.0
+    excess = max(between - float(again.var(0).mean()), 0.0)
+    return float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds)))
