@@ -262,3 +262,15 @@ def test_a_fraction_of_a_row_leaves_the_bet_around_p_out():
 def test_a_negative_budget_is_refused():
     with pytest.raises(InputError, match="not negative, got -1"):
         log_e_process(np.ones((1, 2, 2)), -1)
+
+
+def test_a_label_whose_prediction_never_varies_costs_next_to_nothing():
+    """The infimum is on the boundary there, and the certificate is still sharp."""
+    told = np.array([[[192.0, 168], [155, 1_479]]])
+    with_silent = np.concatenate([np.array([[[372.0, 0], [1_634, 0]]]), told])
+    bets = Alternatives.of(with_silent, 0.01)
+    n = with_silent.sum()
+    alone = log_e_process(told, 0.01 * n / told.sum(), Alternatives.of(told, 0.01))
+    assert log_e_process(with_silent, 0.01, bets) >= alone - 5.0
+    ceiling = float(evidence_ceiling(with_silent[None], 0.01, bets)[0])
+    assert log_e_process(with_silent, 0.01, bets) >= ceiling - 2.0
