@@ -138,7 +138,9 @@ def test_a_merged_test_holds_the_rows_since_each_workers_own_start():
         begun = 100 * (2 * index - 1) * 2**level
         if (level, index) in names:
             assert names[(level, index)] == rows + max(700 - begun, 0)
-    ended = set(zip(slow._starts.level, slow._starts.index)) - {(a, r) for a, r, _ in own}
+    ended = set(zip(slow._starts.level, slow._starts.index, strict=True)) - {
+        (a, r) for a, r, _ in own
+    }
     assert ended
     assert not ended & set(names)
 
