@@ -20,7 +20,7 @@ from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from threadpoolctl import threadpool_limits
 
 from separatrix.errors import InputError
-from separatrix.estimators.matrices import ArrayModel, as_matrix, constant, softmax
+from separatrix.estimators.matrices import ArrayModel, Matrix, as_matrix, constant, softmax
 
 __all__ = ["BoostedTrees"]
 
@@ -84,7 +84,7 @@ class BoostedTrees(ArrayModel):
         rows = as_matrix(X, self.n_features_in_)
         if len(self.classes_) < 2:
             return constant(len(rows))
-        joined = self._joined(rows).astype(np.float64)
+        joined = self._joined(rows)
         k = len(self.baseline_)
         logits = np.tile(self.baseline_, (len(rows), 1))
         none, columns = np.zeros((0, 8), np.uint32), np.zeros(0, np.uint32)
@@ -92,8 +92,8 @@ class BoostedTrees(ArrayModel):
             logits[:, i % k] += tree.predict(joined, none, columns, 1)
         return softmax(np.hstack([np.zeros_like(logits), logits]) if k == 1 else logits)
 
-    def _joined(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        out = np.empty((len(rows), int(self.bundle_.max(initial=-1)) + 1), dtype=np.float32)
+    def _joined(self, rows: Matrix) -> Array:
+        out = np.empty((len(rows), int(self.bundle_.max(initial=-1)) + 1))
         for column in range(out.shape[1]):
             mine = np.flatnonzero(self.bundle_ == column)
             part = rows[:, mine]
@@ -133,7 +133,7 @@ def _tree(nodes: NDArray[Any], columns: int) -> Any:
     return TreePredictor(np.ascontiguousarray(nodes), none, none)
 
 
-def _bundles(X: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _bundles(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Neighbouring 0/1 columns of which each row has at most one, joined."""
     bundle = np.zeros(X.shape[1], dtype=np.int64)
     code = np.zeros(X.shape[1], dtype=np.float32)

@@ -41,7 +41,7 @@ Codes = NDArray[np.intp]
 Budgets = Mapping[str, float]
 _BINS = 20  # of a score, where its violation is counted
 _DRAWS = 200
-_PENALTIES = (None, 100.0, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.0)
+_PENALTIES = (None, 30.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.0)
 
 
 class Procedure(Protocol):

@@ -95,6 +95,7 @@ class Frontier(Traced):
         max_eo_gap: float | None = None,
         maximize: str | Cost | Callable[[NDArray[np.float64]], Any] = "accuracy",
         confidence: float | None = None,
+        guarantee: str = "finite-sample",
         blind: bool = False,
         method: str | Sequence[str] | None = None,
         option: str | None = None,
@@ -113,6 +114,8 @@ class Frontier(Traced):
                 bins (max_violation); a function of tables (folds, y, z, u): trained points only.
             confidence: None: budgets are kept by what unseen rows are expected to show; else with
                 this probability, certified by rows that are set aside.
+            guarantee: of a confidence: "finite-sample" holds for any number of rows,
+                "large-sample" needs fewer of them.
             blind: decide without the group; the frontier must have been traced with blind=True.
             method: only points of this method, or of these; "postprocessing" for rules around the
                 base model only.
@@ -120,7 +123,7 @@ class Frontier(Traced):
             rule: "sequence" or "holm", with a confidence.
             allow_constant: also ship a decision that is the same for everybody.
         """
-        question = Question.of(maximize, max_eo_gap, max_violation, blind, confidence)
+        question = Question.of(maximize, max_eo_gap, max_violation, blind, confidence, guarantee)
         return ask(
             self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
         )
