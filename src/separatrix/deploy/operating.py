@@ -99,7 +99,7 @@ class OperatingPoint:
     def __str__(self) -> str:
         lines = [*_filled(f"{self.question}: {self.name}.")]
         for note in self.notes:
-            lines += _filled(f"WARNING: {note}")
+            lines += _filled(f"! {note}")
         if not self.is_score:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
             lines += _filled(f"Recognised: {said}.")
@@ -123,7 +123,7 @@ class OperatingPoint:
         ]
 
     def _repr_html_(self) -> str:
-        said = [f"{self.question}: {self.name}.", *(f"Warning: {note}" for note in self.notes)]
+        said = [f"{self.question}: {self.name}.", *(f"! {note}" for note in self.notes)]
         rows = "".join(
             f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
             for row in self._told()
