@@ -293,5 +293,6 @@ METHOD = Method(
     fit=fit,
     restore=Boosted.restore,
     recipes={"default": Recipe(), "score": Recipe(level="score")},
+    levels=("draw", "score"),
     standardise=False,
 )
