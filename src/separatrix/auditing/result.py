@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix.auditing import view
+from separatrix.columns.draws import check_seed
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
@@ -64,6 +65,7 @@ class Audit:
     def of(cls, table: CountTable, confidence: float = 0.95, random_state: int = 0) -> Audit:
         """Measure a table of counts."""
         information.check_confidence(confidence)
+        check_seed(random_state)
         refuse_degenerate(table)
         noise = inference.noise(table)
         violation = float(information.conditional_mutual_information(table.counts))

@@ -12,6 +12,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
 from separatrix.columns.frames import named_columns
@@ -108,7 +109,10 @@ def raw_values(values: Any, name: str) -> Values:
     """Numbers where all are numbers (None is missing), else categories; dates are refused."""
     if isinstance(values, Coded):
         return values
-    series = nw.from_native(values, allow_series=True, pass_through=True)
+    try:
+        series = nw.from_native(values, allow_series=True, pass_through=True)
+    except NarwhalsError as error:
+        raise InputError(f"Column `{name}` must be one column of values: {error}.") from error
     if isinstance(series, nw.Series):
         kind = series.dtype
         if kind.is_temporal():

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from separatrix.columns.features import Columns, Values, as_category, raw_columns, raw_values
-from separatrix.columns.frames import column_names, named_columns
+from separatrix.columns.frames import column_names, named_columns, names_of
 from separatrix.columns.groups import Grouping, intersect
 from separatrix.columns.readers import read_table
 from separatrix.columns.values import Coded, as_levels, check_lengths, listed
@@ -64,7 +64,7 @@ def from_frame(
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
     """
-    chosen = (sensitive,) if isinstance(sensitive, str) else tuple(map(str, sensitive))
+    chosen = tuple(names_of(sensitive, "sensitive"))
     target = str(target)
     names = column_names(frame, "frame")
     if not chosen or len(set(chosen)) < len(chosen):

@@ -30,6 +30,7 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.core.numbers import one_number
 from separatrix.deploy.alarms import Alarm, Report
 from separatrix.errors import InputError
 from separatrix.io import write_whole
@@ -85,7 +86,7 @@ class Monitor:
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
-        if not 0 <= budget < np.inf:
+        if not 0 <= one_number(budget, "budget") < np.inf:
             raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
         self.reference, self.budget, self.confidence = table, float(budget), float(confidence)
         self.alarm: Alarm | None = None
