@@ -4,8 +4,8 @@ before and after correction.
     python -m benchmarks.coverage [--repetitions 1000]
 
 Prints a Markdown table. Laws are random: five for each row of the table, with cell shares from a
-Dirichlet law, scaled to the stated v. "expected" is the mean number of rows per cell (y, z, u);
-rows below 5 are what an audit calls not estimable.
+Dirichlet law, scaled to the stated v. "fitted" is the smallest fitted count of a cell (y, z, u);
+below 5 is what an audit calls not estimable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def row(name: str, n: int, violation: float, repetitions: int, seed: int) -> dic
     """One line of the table."""
     shape, rng = SHAPES[name], np.random.default_rng(seed)
     repetitions = repetitions if name != "20×20×9" else max(repetitions // 5, LAWS)
-    covered, failed, plug_in, corrected, expected = [], [], [], [], []
+    covered, failed, plug_in, corrected, fitted = [], [], [], [], []
     for _ in range(LAWS):
         p = law(shape, violation, rng)
         for counts in rng.multinomial(n, p.ravel(), size=repetitions // LAWS).reshape(-1, *shape):
@@ -73,17 +73,17 @@ def row(name: str, n: int, violation: float, repetitions: int, seed: int) -> dic
             failed.append(bounds.upper_bound(table) < conditional_mutual_information(given) - 1e-12)
             plug_in.append(error.violation - violation)
             corrected.append(error.violation - error.bias - violation)
-            expected.append(error.expected)
+            fitted.append(error.fitted)
     return {
         "K (Y×U×Z)": name,
         "n": f"{n:,}",
         "v": f"{violation:g}",
-        "expected": f"{np.mean(expected):.1f}",
+        "fitted": f"{np.mean(fitted):.1f}",
         "coverage": f"{np.mean(covered):.3f} ± {np.sqrt(0.05 * 0.95 / len(covered)):.3f}",
         "bound fails": f"{np.mean(failed):.3f}",
         "bias plug-in": f"{np.mean(plug_in):+.5f}",
         "bias corrected": f"{np.mean(corrected):+.5f}",
-        "estimable": "yes" if np.mean(expected) >= inference.MIN_EXPECTED else "no",
+        "estimable": "yes" if np.mean(fitted) >= inference.MIN_FITTED else "no",
     }
 
 

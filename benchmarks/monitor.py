@@ -1,23 +1,29 @@
-"""False alarms and delay of `sx.Monitor`, by simulation.
+"""False alarms, delay and speed of `sx.Monitor`, by simulation.
 
-    python -m benchmarks.monitor [--repetitions 500]
+    python -m benchmarks.monitor [--repetitions 300] [--part false start change speed]
 
-False alarms: streams whose v is exactly the budget for ever (the hardest case), looked at after
-every batch of 1,000 rows. Beside it, what repeating a fixed-sample test each time does: the lower
-end of the asymptotic 95 % interval. Delay: 50,000 quiet rows at a tenth of the budget, then a new
-law with a multiple of the budget; rows until the alarm. Budget 0.005 nats, confidence 0.95. Prints
-Markdown tables.
+Budget 0.005 nats. Laws are random (`benchmarks.coverage.law`). Prints Markdown tables.
+
+- false: streams of 50,000 rows whose v is exactly the budget for ever (the hardest case), looked at
+  after every 500 rows, at confidence 0.95 and at 0.5; alarms of the test of all rows and of the
+  overlapping tests apart. Beside it a fixed-sample test that is repeated at each look: the lower
+  end of the asymptotic one-sided 95 % interval.
+- start: rows to the alarm where v is a multiple of the budget from the first row on.
+- change: 50,000 quiet rows at a tenth of the budget, then another law with a multiple of it; rows
+  from the change to the alarm, for one monitor and for four workers merged at every look.
+- speed: rows per second of CPU time, with and without looks.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 
 import numpy as np
 from rich.progress import track
 
 from benchmarks.coverage import law
-from separatrix import CountTable, Monitor, conditional_mutual_information
+from separatrix import CountTable, Monitor, audit, conditional_mutual_information
 from separatrix.statistics import inference
 
 SHAPES = {
@@ -25,71 +31,146 @@ SHAPES = {
     "2×5×2": (2, 5, 2),
     "5×4×5": (5, 4, 5),
 }  # labels × groups × predictions
-BUDGET, BATCH, ROWS, CHANGE = 0.005, 1_000, 50_000, 50_000
+BUDGET, BATCH, ROWS, CHANGE, WORKERS = 0.005, 500, 50_000, 50_000, 4
+LOOKS = {10.0: 20, 4.0: 100, 2.0: 500}  # rows between two looks, by v / budget
 
 
 def table(counts: np.ndarray) -> CountTable:
     y, z, u = (tuple(range(k)) for k in counts.shape)
-    return CountTable(counts.astype(float), y, z, u, rows=max(int(counts.sum()), 1))
+    return CountTable(counts.astype(float), y, z, u, rows=max(round(counts.sum()), 1))
 
 
-def batches(p: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    return rng.multinomial(BATCH, p.ravel(), size=rows // BATCH).reshape(-1, *p.shape)
+def reference(p: np.ndarray) -> CountTable:
+    """10,000 rows with the margins of p, under separation."""
+    share = p.sum(-1, keepdims=True)
+    return table(1e4 * share * p.sum(1, keepdims=True) / share.sum(1, keepdims=True))
+
+
+def batch(p: np.ndarray, rows: int, rng: np.random.Generator) -> CountTable:
+    return table(rng.multinomial(rows, p.ravel()).reshape(p.shape))
 
 
 def false_alarms(
     shape: tuple[int, int, int], repetitions: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Shares of streams with an alarm: ours, and of the repeated fixed-sample test."""
-    ours = repeated = 0
+) -> dict[str, float]:
+    """Shares of streams with an alarm, by the test that raised it."""
+    found = dict.fromkeys(("95 all", "95 later", "50 all", "50 later", "repeated"), 0)
     for _ in range(repetitions):
         p = law(shape, BUDGET, rng)
-        monitor, total, naive = Monitor(table(p), BUDGET), np.zeros(shape), False
-        for batch in batches(p, ROWS, rng):
-            total += batch
-            monitor.update_counts(table(batch))
+        monitors = {c: Monitor(reference(p), BUDGET, c / 100) for c in (95, 50)}
+        total, naive = np.zeros(shape), False
+        for _ in range(ROWS // BATCH):
+            rows = batch(p, BATCH, rng)
+            total += rows.counts
+            for monitor in monitors.values():
+                monitor.update_counts(rows)
             if not naive and conditional_mutual_information(total) > BUDGET:
-                naive = inference.interval(table(total), 0.90)[0] > BUDGET  # one-sided 95 %
-        ours += monitor.alarm is not None
-        repeated += naive
-    return ours / repetitions, repeated / repetitions
+                naive = inference.interval(table(total), 0.90)[0] > BUDGET
+        for c, monitor in monitors.items():
+            if monitor.alarm is not None:
+                which = "all" if monitor.alarm.window == monitor.alarm.rows else "later"
+                found[f"{c} {which}"] += 1
+        found["repeated"] += naive
+    return {name: count / repetitions for name, count in found.items()}
 
 
-def delays(
+def from_the_start(
     shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows from the change to the alarm; infinite if there was none within a million."""
+    """Rows to the alarm; infinite if there was none within 200,000."""
     found = []
     for _ in range(repetitions):
-        before, after = law(shape, 0.1 * BUDGET, rng), law(shape, times * BUDGET, rng)
-        monitor = Monitor(table(before), BUDGET)
-        for batch in batches(before, CHANGE, rng):
-            monitor.update_counts(table(batch))
-        while monitor.alarm is None and monitor.rows < 1_000_000:
-            monitor.update_counts(table(batches(after, BATCH, rng)[0]))
-        found.append(monitor.rows - CHANGE if monitor.alarm else np.inf)
+        p = law(shape, times * BUDGET, rng)
+        monitor = Monitor(reference(p), BUDGET)
+        while monitor.alarm is None and monitor.rows < 200_000:
+            monitor.update_counts(batch(p, LOOKS[times], rng))
+        found.append(monitor.rows if monitor.alarm else np.inf)
     return np.array(found)
+
+
+def after_a_change(
+    shape: tuple[int, int, int], times: float, repetitions: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows from the change to the alarm: one monitor, and merged workers."""
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(repetitions):
+        before, after = law(shape, 0.1 * BUDGET, rng), law(shape, times * BUDGET, rng)
+        one = Monitor(reference(before), BUDGET)
+        workers = [Monitor(reference(before), BUDGET) for _ in range(WORKERS)]
+        merged, rows = None, 0
+        while (one.alarm is None or merged is None) and rows < CHANGE + 300_000:
+            for worker in workers:
+                part = batch(before if rows < CHANGE else after, BATCH // WORKERS, rng)
+                worker.update_counts(part, check=False)
+                one.update_counts(part, check=False)
+            rows += BATCH
+            one.check()
+            if merged is None and Monitor.merge(workers).check():
+                merged = rows
+        found[0].append(one.alarm.rows - CHANGE if one.alarm else np.inf)
+        found[1].append(merged - CHANGE if merged else np.inf)
+    return np.array(found[0]), np.array(found[1])
+
+
+def speed(rows: int = 500_000) -> dict[str, float]:
+    """Rows per second of CPU time."""
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(0, 2, (2, rows))
+    u = np.where(rng.random(rows) < 0.2, 1 - y, y)
+    audited = audit(y[:5_000], u[:5_000], sensitive_features=z[:5_000])
+    found = {}
+    for name, size, check in (
+        ("one batch, a look every 500 rows", rows, True),
+        ("batches of 1,000 rows, a look each", 1_000, True),
+        ("one batch, no look", rows, False),
+    ):
+        monitor, start = Monitor(audited, BUDGET), time.process_time()
+        for a in range(0, rows, size):
+            part = slice(a, a + size)
+            monitor.update(y[part], u[part], sensitive_features=z[part], check=check)
+        found[name] = rows / (time.process_time() - start)
+    return found
+
+
+def quantiles(found: np.ndarray) -> str:
+    middle, late = np.quantile(found, [0.5, 0.9], method="higher")
+    return f"{middle:,.0f} | {late:,.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=500)
-    repetitions = parser.parse_args().repetitions
-    rng = np.random.default_rng(0)
-    print(f"{repetitions} streams of {ROWS:,} rows, nominal rate 0.05\n")
-    print("| Y×Z×U | false alarms | fixed-sample test repeated |\n|---|---|---|")
-    for name in track(SHAPES, "false alarms", transient=True):
-        ours, repeated = false_alarms(SHAPES[name], repetitions, rng)
-        print(f"| {name} | {ours:.3f} | {repeated:.3f} |")
-    few = max(repetitions // 10, 10)
-    print(f"\n{few} streams each; rows from the change to the alarm\n")
-    print("| Y×Z×U | v / budget after | median | 90 % |\n|---|---|---|---|")
-    for name, times in track(
-        [(n, t) for n in SHAPES for t in (2.0, 4.0, 10.0)], "delay", transient=True
-    ):
-        found = delays(SHAPES[name], times, few, rng)
-        middle, late = np.quantile(found, [0.5, 0.9], method="higher")
-        print(f"| {name} | {times:g} | {middle:,.0f} | {late:,.0f} |")
+    parser.add_argument("--repetitions", type=int, default=300)
+    parts = ("false", "start", "change", "speed")
+    parser.add_argument("--part", nargs="*", default=parts, choices=parts)
+    parser.add_argument("--shape", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    asked = parser.parse_args()
+    shapes, rng = {name: SHAPES[name] for name in asked.shape}, np.random.default_rng(0)
+    few = max(asked.repetitions // 5, 10)
+    cases = [(name, times) for name in shapes for times in LOOKS]
+    if "false" in asked.part:
+        print(f"\n{asked.repetitions} streams of {ROWS:,} rows each\n")
+        print("| Y×Z×U | nominal 0.05: all rows | later tests | nominal 0.5: all rows "
+              "| later tests | fixed-sample test repeated |\n|---|---|---|---|---|---|")  # fmt: skip
+        for name, shape in track(shapes.items(), "false alarms", transient=True):
+            found = false_alarms(shape, asked.repetitions, rng)
+            print(f"| {name} | {' | '.join(f'{share:.3f}' for share in found.values())} |")
+    if "start" in asked.part:
+        print(f"\n{few} streams each; rows to the alarm\n")
+        print("| Y×Z×U | v / budget | median | 90 % |\n|---|---|---|---|")
+        for name, times in track(cases, "from the start", transient=True):
+            found = from_the_start(shapes[name], times, few, rng)
+            print(f"| {name} | {times:g} | {quantiles(found)} |")
+    if "change" in asked.part:
+        print(f"\n{few} streams each; rows from the change to the alarm\n")
+        print("| Y×Z×U | v / budget after | median | 90 % | 4 workers: median | 90 % |")
+        print("|---|---|---|---|---|---|")
+        for name, times in track(cases, "change", transient=True):
+            one, merged = after_a_change(shapes[name], times, few, rng)
+            print(f"| {name} | {times:g} | {quantiles(one)} | {quantiles(merged)} |")
+    if "speed" in asked.part:
+        print("\n| updates (2×2×2) | rows per second of CPU |\n|---|---|")
+        for name, rate in speed().items():
+            print(f"| {name} | {rate:,.0f} |")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def batch(
         cells=cells,
         progress=0.5,
         running=0.0,
+        bins=0,
         memory={},
         adversary=None,
         uniform=lambda columns: torch.rand(lanes, rows, columns, generator=g),

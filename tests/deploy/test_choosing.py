@@ -19,7 +19,8 @@ from separatrix.core.information import conditional_mutual_information, eo_gap, 
 from separatrix.deploy.choosing import best_pair, select
 from separatrix.deploy.points import KINDS, Candidate, OperatingPoint
 from separatrix.errors import InfeasibleError, InputError, MissingExtraError
-from separatrix.statistics import bounds
+from separatrix.statistics.certificates import violation_bound
+from separatrix.statistics.gaps import eo_gap_bound
 
 NAMES = (0, 1)
 SHARES = np.array([[0.3, 0.25], [0.25, 0.2]])
@@ -134,7 +135,7 @@ def test_with_confidence_the_choice_is_more_cautious_and_reports_what_is_proved(
     sure = select(points, max_violation=0.01, option="single", confidence=0.95, rule=rule).chosen
     assert sure.components[0].trade_off >= plain.components[0].trade_off
     assert sure.bounds["violation"] <= 0.01
-    assert bounds.upper_bound(sure.components[0].hold_out, 0.95) <= 0.01
+    assert violation_bound(sure.components[0].hold_out, 0.95) <= 0.01
     mixed = select(points, max_violation=0.01, option="mixture", confidence=0.95).chosen
     assert mixed.bounds["violation"] <= 0.01 + 1e-12
 
@@ -207,8 +208,8 @@ def test_the_bound_of_the_eo_gap_is_above_it_and_closes_in():
     gaps = []
     for n in (300, 3_000, 3_000_000):
         table = candidate(0.3, n=n).hold_out
-        assert bounds.eo_gap_upper(table) >= float(eo_gap(table.counts))
-        gaps.append(bounds.eo_gap_upper(table) - float(eo_gap(table.counts)))
+        assert eo_gap_bound(table) >= float(eo_gap(table.counts))
+        gaps.append(eo_gap_bound(table) - float(eo_gap(table.counts)))
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.005
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.estimators import base_models, boosted
+from separatrix.estimators import base_models, boosted, stored
 from separatrix.estimators.base_models import (
     base_model_named,
     choose_base,
@@ -51,6 +51,10 @@ def test_a_model_learns_and_comes_back_from_its_arrays(name):
     again = from_arrays(model.kind, arrays, ["no", "yes"])
     assert (again.predict_proba(X[300:]) == q).all()
     assert (again.predict(X[300:]) == model.predict(X[300:])).all()
+    pytest.importorskip("skops")
+    kept = stored.model_from_bytes(stored.model_bytes([model, made(name)]))[0]
+    assert (kept.predict_proba(X[300:]) == q).all()
+    assert kept.classes_.tolist() == ["no", "yes"]
 
 
 @pytest.mark.parametrize("name", NAMES)

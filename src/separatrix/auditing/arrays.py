@@ -26,6 +26,8 @@ def audit(
     sample_weight: ArrayLike | None = None,
     labels: Sequence[Hashable] | None = None,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> Audit:
     """How far from separation are these predictions, and how sure are we?
@@ -37,8 +39,11 @@ def audit(
         sensitive_features: groups; several columns (frame, array, list) make their intersection.
         sample_weight: a weight per row. Weighted rows get wider bounds.
         labels: all labels, in the order of the posterior's columns.
-        confidence: of the interval and of the certified bound.
-        random_state: seed of the Monte Carlo test.
+        confidence: of the intervals and of the certified bounds.
+        guarantee: of the certified bounds: "finite-sample" or "large-sample" (docs/guarantees.md).
+        composition: the people that the bound on v is about: "population", the default, or
+            "observed", the default for weighted rows under a finite-sample guarantee.
+        random_state: seed of the Monte Carlo test, of the shuffles and of the interval of the gap.
 
     Returns:
         An `Audit`: print it, or read `violation`, `violation_interval`, `p_value`, `cells`, …
@@ -51,7 +56,7 @@ def audit(
     (0.075, 0.369, True)
     """
     table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
-    return Audit.of(table, confidence, random_state)
+    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def violation_score(

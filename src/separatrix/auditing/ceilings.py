@@ -13,7 +13,7 @@ from separatrix.errors import InputError
 __all__ = ["DECISION_NAMES", "SCORE_NAMES", "exceeded", "parse_ceilings"]
 
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
-DECISION_NAMES = (*_VIOLATION, "eo_gap", "auditor_bound")
+DECISION_NAMES = (*_VIOLATION, "eo_gap_upper", "eo_gap", "auditor_bound")
 SCORE_NAMES = (*_VIOLATION, "gap", "gap_upper")
 
 

@@ -28,6 +28,8 @@ def audit_files(
     weight: str | None = None,
     labels: Labels = None,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> Audit:
     """Audit predictions in files: one CSV or Parquet file or a pattern, larger than memory too.
@@ -35,7 +37,7 @@ def audit_files(
     The other arguments are those of `audit_frame`; `columns.text` says how CSV is understood.
     """
     table = count_files(path, y=y, z=z, pred=pred, weight=weight, labels=labels)
-    return Audit.of(table, confidence, random_state)
+    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def count_files(

@@ -34,6 +34,8 @@ def audit_frame(
     weight: str | None = None,
     labels: Labels = None,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> Audit:
     """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
@@ -46,6 +48,7 @@ def audit_frame(
             1], with two labels: the probability of the last label; several columns: posteriors in
             sorted-label order (`labels` overrides).
         weight: column of row weights.
+        labels, confidence, guarantee, composition, random_state: as in `audit`.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
@@ -53,7 +56,7 @@ def audit_frame(
     0.0366
     """
     table = count_frame(frame, y=y, z=z, pred=pred, weight=weight, labels=labels)
-    return Audit.of(table, confidence, random_state)
+    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
 def count_frame(

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from importlib.resources import files
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from separatrix.columns.groups import group_name
+from separatrix.statistics.certificates import promise
 
 if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
-__all__ = ["PALETTE", "certainty", "few_groups", "lines_of", "named_rows", "nats", "render"]
+__all__ = [
+    "PALETTE",
+    "certainty",
+    "certified",
+    "few_groups",
+    "lines_of",
+    "named_rows",
+    "nats",
+    "render",
+]
 
+_WIDTH = 110  # characters of a line of text
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
@@ -24,7 +36,7 @@ def lines_of(
     title: str,
     rows: Sequence[dict[str, str]],
     notes: Sequence[str],
-    scope: str = "",
+    scope: str,
 ) -> str:
     """Measures, then a titled table with aligned columns, then notes."""
     width = max(len(row["name"]) for row in measures)
@@ -38,9 +50,13 @@ def lines_of(
         for row in rows:
             parts = zip(row.values(), widths, strict=True)
             lines.append("  " + "  ".join(f"{part:<{w}}" for part, w in parts).rstrip())
-    lines += ["", scope] if scope else []
-    lines += ["", *(f"! {note}" for note in notes)] if notes else []
+    lines += ["", *(line for part in scope.splitlines() for line in _wrapped(part))]
+    lines += ["", *(line for note in notes for line in _wrapped(f"! {note}"))] if notes else []
     return "\n".join(lines)
+
+
+def _wrapped(text: str) -> list[str]:
+    return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -72,7 +88,21 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
     verdict = "" if a.p_value < 0.05 else "separation is not rejected"
     value = f"p {'≤' if least else '='} {a.p_value:.2g}"
+    if not least and a.p_value < 1e-3:
+        value = "p < 0.001"
     return sure, interval, ("test of v = 0", value, verdict)
+
+
+def certified(a: Audit | ScoreAudit) -> str:
+    """What the bound on v promises, in plain words."""
+    kind = f"The bound on v: {a.guarantee}, {a.composition} composition: it"
+    said = f"{kind} {promise(a.guarantee, a.composition)}."
+    if a.simulated_failure is None:
+        return said
+    return (
+        f"{said} On simulated tables like this one, with v at its bound, it failed in "
+        f"{a.simulated_failure:.1%}."
+    )
 
 
 def nats(x: float) -> str:

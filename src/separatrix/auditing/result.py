@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix.auditing import view
+from separatrix.auditing.notes import refuse_degenerate, sparse_notes, without_dust
 from separatrix.columns.draws import check_seed
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
-from separatrix.statistics import bounds, inference
+from separatrix.statistics import bounds, certificates, gaps, inference
+from separatrix.statistics.proportions import accuracy_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = ["Audit", "Comparison", "compare"]
 
-SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
+MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +38,23 @@ class Audit:
         utility: plug-in u = I(U; Y).
         violation_corrected, utility_corrected: the same less their bias; may be slightly negative.
         violation_interval: asymptotic, at `confidence`; (0, violation_upper) if not `estimable`.
-        violation_upper: finite-sample bound on v at `confidence`, given the labels and groups.
+        violation_upper: certified upper bound on v at `confidence` (`guarantee`, `composition`).
         p_value: of the hypothesis v = 0.
         eo_gap: equalized-odds gap (`information.eo_gap`).
+        eo_gap_interval: of the gap, for large samples, at `confidence`.
+        eo_gap_upper: certified upper bound on the gap at `confidence` (`guarantee`).
+        eo_gap_floor: the gap that groups shuffled within labels show on average.
         accuracy: share of right predictions; expected, when drawn, for posteriors.
+        accuracy_interval: of the accuracy, at `confidence`.
         auditor_bound: √(2 v), the most any bounded auditor can see.
-        estimable: whether the cells hold enough rows for the correction and the interval.
+        guarantee: of the certified bounds. "finite-sample": any number of rows. "large-sample":
+            a normal approximation, tighter.
+        composition: the people that `violation_upper` is about. "population": the law that the rows
+            were drawn from. "observed": people with the observed shares of labels and groups.
+        simulated_failure: how often the large-sample bound on v failed on simulated tables like
+            this one, with v at the bound; None for "finite-sample".
+        estimable: whether every cell would hold 5 rows or more with the label's own rates, as the
+            correction and the interval need.
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts behind it all.
     """
@@ -56,39 +69,85 @@ class Audit:
     violation_upper: float
     p_value: float
     eo_gap: float
+    eo_gap_interval: tuple[float, float]
+    eo_gap_upper: float
+    eo_gap_floor: float
     accuracy: float
+    accuracy_interval: tuple[float, float]
     auditor_bound: float
+    guarantee: str
+    composition: str
+    simulated_failure: float | None
     estimable: bool
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, table: CountTable, confidence: float = 0.95, random_state: int = 0) -> Audit:
-        """Measure a table of counts."""
+    def of(
+        cls,
+        table: CountTable,
+        confidence: float = 0.95,
+        random_state: int = 0,
+        *,
+        guarantee: str = "finite-sample",
+        composition: str | None = None,
+    ) -> Audit:
+        """Measure a table of counts; arguments as in `audit`."""
         information.check_confidence(confidence)
         check_seed(random_state)
+        table = without_dust(table)
         refuse_degenerate(table)
+        people = composition or certificates.default_composition(table, guarantee)
+        kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
+        upper = certificates.violation_bound(table, confidence, **kind)
         noise = inference.noise(table)
-        violation = float(information.conditional_mutual_information(table.counts))
         v, u = inference.corrected(table, noise)
-        upper = max(bounds.upper_bound(table, confidence), violation)
-        known = noise.estimable
-        interval = inference.interval(table, confidence, noise) if known else (0.0, upper)
+        known, failure = noise.estimable, None
+        if guarantee == "large-sample":
+            failure = certificates.simulated_failure(
+                table, confidence, composition=people, random_state=random_state
+            )
         return cls(
             table=table,
             confidence=confidence,
-            violation=violation,
+            violation=noise.violation,
             utility=float(information.mutual_information(table.counts)),
             violation_corrected=v,
             utility_corrected=u,
-            violation_interval=interval,
+            violation_interval=(
+                inference.interval(table, confidence, noise) if known else (0.0, upper)
+            ),
             violation_upper=upper,
             p_value=inference.p_value(table, random_state, noise),
             eo_gap=float(information.eo_gap(table.counts)),
+            eo_gap_interval=gaps.eo_gap_interval(table, confidence, random_state),
+            eo_gap_upper=gaps.eo_gap_bound(table, confidence, guarantee),
+            eo_gap_floor=gaps.eo_gap_floor(table, random_state),
             accuracy=float(information.accuracy(table.counts)),
-            auditor_bound=float(information.auditor_bound(violation)),
+            accuracy_interval=accuracy_interval(table, confidence),
+            auditor_bound=float(information.auditor_bound(noise.violation)),
+            simulated_failure=failure,
+            **kind,
             estimable=known,
             notes=sparse_notes(table, noise),
         )
+
+    @property
+    def independence(self) -> float:
+        """I(U; Z): what the prediction says about the group; 0 under statistical parity."""
+        return float(information.mutual_information(self.table.counts.transpose(1, 0, 2)))
+
+    @property
+    def sufficiency(self) -> float:
+        """I(Y; Z | U): what the label says about the group beyond the prediction.
+
+        independence + sufficiency = violation + base_dependence.
+        """
+        return float(information.conditional_mutual_information(self.table.counts.T))
+
+    @property
+    def base_dependence(self) -> float:
+        """I(Y; Z): what the label says about the group, whatever is predicted."""
+        return float(information.mutual_information(self.table.counts.transpose(1, 2, 0)))
 
     @property
     def by_label(self) -> Any:
@@ -138,13 +197,19 @@ class Audit:
         }
 
     def cell_columns(self) -> dict[str, list[Any]]:
-        """The columns of `cells`; a cell (y, z) without rows has no rate and is left out."""
+        """The columns of `cells`; a cell (y, z) without rows has no rate and is left out.
+
+        With more than 20 predictions, so are those that no row with the label has.
+        """
         counts = self.table.counts
         rates = information.conditional_rates(counts)
         low, high = bounds.rate_intervals(self.table, self.confidence, simultaneous=False)
         of_label = counts.sum(1) / np.maximum(counts.sum((1, 2)), 1e-300)[:, None]
         part = information.violation_by_cell(counts)
-        where = [tuple(index) for index in np.argwhere(~np.isnan(rates)).tolist()]
+        listed = ~np.isnan(rates)
+        if counts.shape[2] > MANY:
+            listed &= of_label[:, None] > 0
+        where = [tuple(index) for index in np.argwhere(listed).tolist()]
         return {
             "label": [self.table.labels[y] for y, _, _ in where],
             "group": [self.table.groups[z] for _, z, _ in where],
@@ -160,9 +225,9 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""
         plain = {
-            name: getattr(self, name)
+            name: _plain(getattr(self, name))
             for name in self.__dataclass_fields__
-            if name not in ("table", "notes", "violation_interval")
+            if name != "table"
         }
         return {
             "rows": self.table.rows,
@@ -170,8 +235,10 @@ class Audit:
             "groups": list(self.table.groups),
             "predictions": "hard" if self.table.moments is None else "posterior or weighted",
             **plain,
-            "violation_interval": list(self.violation_interval),
-            "notes": list(self.notes),
+            "independence": self.independence,
+            "sufficiency": self.sufficiency,
+            "base_dependence": self.base_dependence,
+            "promise": certificates.promise(self.guarantee, self.composition),
             "by_label": self.label_columns(),
             "by_group": self.group_columns(),
             "cells": self.cell_columns(),
@@ -251,6 +318,10 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
     }
 
 
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _span(a: Audit, confidence: float) -> tuple[float, float]:
     if a.estimable:
         return inference.interval(a.table, confidence)
@@ -260,54 +331,3 @@ def _span(a: Audit, confidence: float) -> tuple[float, float]:
 def _share(part: np.ndarray) -> list[float]:
     total = part.sum()
     return (part / total if total > 0 else np.zeros_like(part)).tolist()
-
-
-def refuse_degenerate(table: CountTable) -> None:
-    """Refuse a table with one group or one label."""
-    weight = table.counts.sum((0, 2))
-    if (weight > 0).sum() < 2:
-        raise InputError(
-            f"There is only one group ({table.groups[int(weight.argmax())]!r}): separation "
-            "compares groups. Pass a `sensitive_features` column with at least two groups."
-        )
-    weight = table.counts.sum((1, 2))
-    if (weight > 0).sum() < 2:
-        raise InputError(
-            f"There is only one label ({table.labels[int(weight.argmax())]!r}): nothing can be "
-            "predicted. Pass rows of at least two labels."
-        )
-
-
-def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
-    """What is not estimable, in sentences."""
-    notes = []
-    rows = table.counts.sum(2)
-    effective = rows**2 / np.where(rows > 0, table.weight_squares, 1.0)
-    empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
-    small = np.argwhere((rows > 0) & (effective < SMALL)).tolist()
-    if not noise.estimable:
-        why = "every label has a single prediction or a single group"
-        if noise.varies:
-            held = f"holds {noise.expected:.2g} rows on average"
-            least = f"fewer than {inference.MIN_EXPECTED:.0f}"
-            why = f"a cell (label, group, prediction) {held}, {least}"
-        notes.append(
-            f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in "
-            "value."
-        )
-    if small:
-        notes.append(
-            f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} "
-            f"rows: {_name(table, small)}."
-        )
-    if empty:
-        notes.append(
-            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which "
-            f"nothing can be said: {_name(table, empty)}."
-        )
-    return tuple(notes)
-
-
-def _name(table: CountTable, cells: list[Any]) -> str:
-    named = [f"({table.labels[y]}, {group_name(table.groups[z])})" for y, z in cells[:4]]
-    return ", ".join(named) + (", …" if len(cells) > 4 else "")

@@ -35,6 +35,8 @@ def audit_score_frame(
     weight: str | None = None,
     bins: int = 20,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> ScoreAudit:
     """Audit a score in a column of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
@@ -50,7 +52,7 @@ def audit_score_frame(
         z: column of groups; several make their intersection.
         score: column of numbers; larger speaks for the second label.
         weight: column of row weights.
-        bins, confidence, random_state: as in `audit_score`.
+        bins, confidence, guarantee, composition, random_state: as in `audit_score`.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
@@ -58,7 +60,9 @@ def audit_score_frame(
     1.0
     """
     table = count_score_frame(frame, y=y, z=z, score=score, weight=weight)
-    return ScoreAudit.of(table, bins, confidence, random_state)
+    return ScoreAudit.of(
+        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
+    )
 
 
 def audit_score_files(
@@ -70,6 +74,8 @@ def audit_score_files(
     weight: str | None = None,
     bins: int = 20,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> ScoreAudit:
     """Audit a score in files, larger than memory too; arguments as in `audit_score_frame`."""
@@ -86,7 +92,9 @@ def audit_score_files(
             sample_weight=as_numbers(columns[weight], weight) if weight else None,
             names=(y, " & ".join(groups), score),
         )
-    return ScoreAudit.of(table, bins, confidence, random_state)
+    return ScoreAudit.of(
+        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
+    )
 
 
 def count_score_frame(

@@ -24,7 +24,7 @@ _MOST_GROUPS = 24
 def text(a: ScoreAudit) -> str:
     """The audit as a table that a person understands."""
     title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
-    return layout.lines_of(headline(a), measures(a), title, groups(a), a.notes)
+    return layout.lines_of(headline(a), measures(a), title, groups(a), a.notes, layout.certified(a))
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
@@ -41,7 +41,8 @@ def html(a: ScoreAudit, page: bool = False) -> str:
     ]
     values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
     values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
-    return layout.render("score.html.jinja", {**values, "page": page})
+    more = {"page": page, "scope": layout.certified(a)}
+    return layout.render("score.html.jinja", {**values, **more})
 
 
 def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
@@ -86,14 +87,17 @@ def measures(a: ScoreAudit) -> list[dict[str, str]]:
     sure, interval, test = layout.certainty(a)
     corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
     binned = f"nats, score in {a.bins} quantile bins; {interval}"
+    low, high = a.auroc_interval
+    areas = "; ".join(filter(None, [f"{sure} interval {low:.4f} … {high:.4f}", _areas(a)]))
     bound = f"finite-sample bound at {sure}, at every threshold at once"
     worst = f"over all thresholds; deciding S > {a.gap_at:.4g}"
     return layout.named_rows(
         ("largest equalized-odds gap", f"{a.gap:.4f}", worst),
-        ("certified", f"≤ {a.gap_upper:.4f}", bound),
+        ("certified gap", f"≤ {a.gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),
-        ("AUROC", f"{a.auroc:.4f}", _areas(a)),
+        ("AUROC", f"{a.auroc:.4f}", areas),
         ("violation v = I(S;Z|Y)", nats(a.violation), binned),
+        ("certified v", f"≤ {nats(a.violation_upper)}", f"{a.guarantee} bound at {sure}"),
         ("shuffled groups show", nats(a.violation_floor), corrected),
         test,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.auditing import score_view
-from separatrix.auditing.result import refuse_degenerate, sparse_notes
+from separatrix.auditing.notes import refuse_degenerate, sparse_notes
 from separatrix.columns.counting import count_scores
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
@@ -20,7 +20,8 @@ from separatrix.core.counts import CountTable
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
-from separatrix.statistics import bounds, inference
+from separatrix.statistics import certificates, inference
+from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
 
@@ -61,7 +62,10 @@ class ScoreAudit:
         violation: plug-in v = I(S; Z | Y) in nats, of the score in quantile bins.
         violation_floor: the same with groups shuffled within labels, on average.
         violation_corrected, violation_interval, violation_upper, p_value: as in `Audit`, in bins.
+        guarantee, composition, simulated_failure: of `violation_upper`, as in `Audit`. `gap_upper`
+            holds for any number of rows and any composition.
         auroc: area under the ROC curve of all rows.
+        auroc_interval: its large-sample interval at `confidence` (DeLong).
         auroc_by_group: the same of each group; NaN for a group without one of the labels.
         curves: each group's ROC curve (`RocCurve`), at quantiles of the score.
         rates: each group's (false-positive rate, true-positive rate) at `gap_at`.
@@ -85,28 +89,44 @@ class ScoreAudit:
     violation_upper: float
     p_value: float
     auroc: float
+    auroc_interval: tuple[float, float]
     auroc_by_group: dict[Hashable, float]
     curves: dict[Hashable, RocCurve] = field(repr=False)
     rates: dict[Hashable, tuple[float, float]] = field(repr=False)
     distinct: int
     exact: bool
+    guarantee: str
+    composition: str
+    simulated_failure: float | None
     estimable: bool
     notes: tuple[str, ...]
 
     @classmethod
     def of(
-        cls, scores: ScoreTable, bins: int = 20, confidence: float = 0.95, random_state: int = 0
+        cls,
+        scores: ScoreTable,
+        bins: int = 20,
+        confidence: float = 0.95,
+        random_state: int = 0,
+        *,
+        guarantee: str = "finite-sample",
+        composition: str | None = None,
     ) -> ScoreAudit:
-        """Measure a table of scores."""
+        """Measure a table of scores; arguments as in `audit_score`."""
         information.check_confidence(confidence)
         _check(scores, bins)
         coarse = scores.binned(bins)
         table = _count_table(scores, coarse)
         refuse_degenerate(table)
+        people = composition or certificates.default_composition(table, guarantee)
+        kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
+        upper = certificates.violation_bound(table, confidence, **kind)
         noise = inference.noise(table)
-        violation = float(information.conditional_mutual_information(table.counts))
-        upper = max(bounds.upper_bound(table, confidence), violation)
-        known = noise.estimable
+        known, failure = noise.estimable, None
+        if guarantee == "large-sample":
+            failure = certificates.simulated_failure(
+                table, confidence, composition=people, random_state=random_state
+            )
         interval = inference.interval(table, confidence, noise) if known else (0.0, upper)
         gap, at = largest_gap(scores)
         fine = scores.binned(_FINE)
@@ -123,34 +143,39 @@ class ScoreAudit:
             gap_at=at,
             gap_upper=max(gap_bound(scores, confidence), gap),
             gap_floor=float(null_gap.mean()),
-            violation=violation,
+            violation=noise.violation,
             violation_floor=float(information.conditional_mutual_information(null).mean()),
             violation_corrected=noise.violation - noise.bias,
             violation_interval=interval,
             violation_upper=upper,
             p_value=inference.p_value(table, random_state, noise),
             auroc=auroc,
+            auroc_interval=auroc_interval(scores, confidence),
             auroc_by_group=by_group,
             curves=_curves(scores, fine),
             rates=_rates(scores, at),
             distinct=len(scores.values),
             exact=scores.exact,
+            simulated_failure=failure,
+            **kind,
             estimable=known,
             notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""
-        left_out = "table", "notes", "violation_interval", "auroc_by_group", "curves", "rates"
+        left_out = "table", "auroc_by_group", "curves", "rates"
         plain = {
-            name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out
+            name: list(value) if isinstance(value := getattr(self, name), tuple) else value
+            for name in self.__dataclass_fields__
+            if name not in left_out
         }
         return {
             "rows": self.table.rows,
             "labels": list(self.table.labels),
             "groups": list(self.table.groups),
             **plain,
-            "violation_interval": list(self.violation_interval),
+            "promise": certificates.promise(self.guarantee, self.composition),
             "auroc_by_group": {
                 group_name(group): _or_none(area) for group, area in self.auroc_by_group.items()
             },
@@ -166,7 +191,6 @@ class ScoreAudit:
                 }
                 for group, curve in self.curves.items()
             },
-            "notes": list(self.notes),
         }
 
     def to_json(self, indent: int | None = 2) -> str:
@@ -198,6 +222,8 @@ def audit_score(
     sample_weight: ArrayLike | None = None,
     bins: int = 20,
     confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
     random_state: int = 0,
 ) -> ScoreAudit:
     """How far from separation is this score, at every threshold, and how sure are we?
@@ -212,6 +238,7 @@ def audit_score(
         bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
             together, so a score with few values gets fewer bins.
         confidence: of the interval and of the bounds.
+        guarantee, composition: of the bound on v, as in `audit`.
         random_state: seed of the shuffles.
 
     Returns:
@@ -226,7 +253,9 @@ def audit_score(
     table = count_scores(
         y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
     )
-    return ScoreAudit.of(table, bins, confidence, random_state)
+    return ScoreAudit.of(
+        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
+    )
 
 
 def _check(scores: ScoreTable, bins: int) -> None:

@@ -27,7 +27,9 @@ SCOPE = (
 def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
-    return layout.lines_of(headline(a), measures(a), title, cells(a), a.notes, SCOPE)
+    return layout.lines_of(
+        headline(a), measures(a), title, cells(a), a.notes, f"{layout.certified(a)}\n{SCOPE}"
+    )
 
 
 def html(a: Audit, page: bool = False) -> str:
@@ -39,7 +41,7 @@ def html(a: Audit, page: bool = False) -> str:
     shown["group"] = list(map(group_name, columns["group"]))
     bars = [{name: column[i] for name, column in shown.items()} for i in drawn[:200]]
     values = {"headline": headline(a), "measures": measures(a), "cells": cells(a), "bars": bars}
-    more = {"page": page, "notes": a.notes, "scope": SCOPE}
+    more = {"page": page, "notes": a.notes, "scope": f"{layout.certified(a)}\n{SCOPE}"}
     return layout.render("audit.html.jinja", values | more)
 
 
@@ -91,16 +93,21 @@ def measures(a: Audit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
     sure, interval, test = layout.certainty(a)
     corrected = f"bias-corrected {nats(a.violation_corrected)}"
-    gap = "mean over labels of the largest group difference"
-    drawn = "" if a.table.moments is None else "expected, when drawn"
-    bound = f"finite-sample bound at {sure}"
+    bound = f"{a.guarantee} bound at {sure}"
+    gap, accuracy = (
+        f"{sure} interval {low:.4f} … {high:.4f}"
+        for low, high in (a.eo_gap_interval, a.accuracy_interval)
+    )
+    drawn = "" if a.table.moments is None else "; expected, when drawn"
     return layout.named_rows(
         ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
-        ("certified", f"≤ {nats(a.violation_upper)}", bound),
+        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
         test,
         ("utility u = I(U;Y)", nats(a.utility), "nats"),
-        ("equalized-odds gap", f"{a.eo_gap:.4f}", gap),
-        ("accuracy", f"{a.accuracy:.4f}", drawn),
+        ("equalized-odds gap", f"{a.eo_gap:.4f}", f"mean over labels of the largest; {gap}"),
+        ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
+        ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
+        ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
         ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
     )
 

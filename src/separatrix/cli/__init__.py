@@ -6,11 +6,11 @@ import sys
 
 import typer
 
-from separatrix.cli import audits, benchmarks, deployment, traces
+from separatrix.cli import audits, benchmarks, deployment, monitoring, traces
 from separatrix.cli.app import app
 from separatrix.errors import SeparatrixError
 
-__all__ = ["app", "audits", "benchmarks", "deployment", "main", "traces"]
+__all__ = ["app", "audits", "benchmarks", "deployment", "main", "monitoring", "traces"]
 
 
 def main() -> None:

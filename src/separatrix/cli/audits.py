@@ -38,6 +38,12 @@ def audit(
         False, "--score", help="Audit --pred as a score, at every threshold; two labels."
     ),
     confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
+    guarantee: str = typer.Option(
+        "finite-sample", help="Of the certified bounds: finite-sample or large-sample."
+    ),
+    composition: str | None = typer.Option(
+        None, help="People that the bound on v is about: population or observed."
+    ),
     seed: int = typer.Option(0, help="Of the Monte Carlo test."),
     json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
@@ -58,6 +64,7 @@ def audit(
     if score and len(pred) != 1:
         raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
     how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
+    how |= {"guarantee": guarantee, "composition": composition}
     result: Audit | ScoreAudit
     with working(f"Counting {file}"):
         if score:

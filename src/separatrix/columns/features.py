@@ -1,4 +1,4 @@
-"""Raw feature columns: numbers with NaN for missing, or categories with code -1 for missing.
+"""Raw feature columns: numbers (NaN missing), dates (NaT missing) or categories (code -1 missing).
 
 The level of a category is a text; 1, 1.0 and "1" from a file, a frame or an array agree.
 """
@@ -15,6 +15,7 @@ import numpy as np
 from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
+from separatrix.columns.dates import date_values
 from separatrix.columns.frames import named_columns
 from separatrix.columns.values import Coded, as_array, as_levels, level_text, row_numbers
 from separatrix.errors import InputError
@@ -28,8 +29,8 @@ Values = NDArray[Any] | Coded
 Columns = Mapping[str, Values]
 NOT_AVAILABLE = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL"})  # among numbers only
 _DATES = (
-    "Column `{name}` holds dates or times ({what}). Turn it into numbers or categories that mean "
-    "something for the prediction (days since an event, month, weekday), or drop it."
+    "Column `{name}` holds dates or times ({what}), which are no categories. Turn it into some "
+    "that mean something for the prediction (month, weekday, hour), or drop it."
 )
 _NUMBER = re.compile(r"[+-]?(?!0\d)(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")  # 007 is a code, not a number
 
@@ -106,15 +107,19 @@ def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:
 
 
 def raw_values(values: Any, name: str) -> Values:
-    """Numbers where all are numbers (None is missing), else categories; dates are refused."""
+    """Numbers where all are numbers (None is missing), dates, durations in days, or categories."""
     if isinstance(values, Coded):
         return values
     try:
+        if (dates := date_values(values)) is not None:
+            return dates
         series = nw.from_native(values, allow_series=True, pass_through=True)
     except NarwhalsError as error:
         raise InputError(f"Column `{name}` must be one column of values: {error}.") from error
     if isinstance(series, nw.Series):
         kind = series.dtype
+        if kind == nw.Duration:
+            return _in_days(np.asarray(series.to_numpy()))
         if kind.is_temporal():
             raise InputError(_DATES.format(name=name, what=kind))
         if kind.is_nested() or kind == nw.Binary:
@@ -126,10 +131,14 @@ def raw_values(values: Any, name: str) -> Values:
     array = as_array(values, name)
     if array.ndim != 1:
         raise InputError(f"Column `{name}` must be one value per row, got shape {array.shape}.")
-    if array.dtype.kind in "mM":
-        raise InputError(_DATES.format(name=name, what=array.dtype))
+    if array.dtype.kind == "m":
+        return _in_days(array)
     if array.dtype.kind == "O":
         kinds = {type(value) for value in array.tolist()}
         if kinds <= {int, float, type(None)}:  # None becomes NaN
             array = array.astype(np.float64)
     return array.astype(np.float64) if array.dtype.kind in "fiu" else as_category(array, name)
+
+
+def _in_days(durations: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(durations.astype("m8[ns]") / np.timedelta64(1, "D"), dtype=np.float64)

@@ -9,17 +9,15 @@ columns. A list of tuples is a single column whose values are groups already.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.frames import as_frame, named_columns
+from separatrix.columns.frames import as_frame
 from separatrix.columns.values import (
     Coded,
-    Levels,
     as_array,
     as_levels,
     check_lengths,
@@ -28,7 +26,7 @@ from separatrix.columns.values import (
 from separatrix.errors import InputError
 
 __all__ = [
-    "Grouping", "as_groups", "from_plain", "group_codes", "group_columns", "group_name",
+    "as_groups", "from_plain", "group_codes", "group_columns", "group_name",
     "intersect", "to_plain",
 ]  # fmt: skip
 
@@ -133,35 +131,3 @@ def from_plain(level: Any) -> Any:
     ('f', 3)
     """
     return tuple(map(from_plain, level)) if isinstance(level, list) else level
-
-
-@dataclass(frozen=True)
-class Grouping:
-    """The groups of a trained model, found again in new rows by column name; plain JSON on disk.
-
-    Args:
-        columns: the sensitive columns.
-        groups: the groups in the order of their codes; tuples for several columns.
-
-    >>> grouping = Grouping(("sex", "member"), (("f", False), ("f", True), ("m", True)))
-    >>> grouping.codes({"member": [True, True, False], "sex": ["m", "f", "f"]})
-    array([2, 1, 0])
-    """
-
-    columns: tuple[str, ...]
-    groups: Levels
-
-    def codes(self, data: Any) -> NDArray[np.intp]:
-        """The group's code of each row of a frame or a mapping; an unknown group is an error."""
-        columns = named_columns(data, self.columns, "X")
-        name = " & ".join(self.columns)
-        return as_groups(columns, name).places(self.groups, name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {"columns": list(self.columns), "groups": [to_plain(group) for group in self.groups]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Grouping:
-        """The inverse of `to_dict`, from JSON."""
-        return cls(tuple(data["columns"]), tuple(map(from_plain, data["groups"])))

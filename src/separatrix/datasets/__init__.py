@@ -12,12 +12,12 @@ from importlib.resources import files
 from typing import Any
 
 from separatrix.columns.features import take
-from separatrix.columns.groups import Grouping
+from separatrix.columns.grouping import Grouping
 from separatrix.datasets._dataset import Card, Data, Dataset, Truth
 from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._folds import folds
 from separatrix.datasets._frames import from_file, from_frame, plan
-from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
+from separatrix.datasets._preprocessing import Band, Category, Date, Number, Preprocessing
 from separatrix.errors import InputError
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Category",
     "Data",
     "Dataset",
+    "Date",
     "Grouping",
     "Number",
     "Preprocessing",

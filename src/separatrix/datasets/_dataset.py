@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.features import Columns
-from separatrix.columns.groups import Grouping, group_name
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import group_name
 from separatrix.datasets._files import File, find
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,21 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from separatrix.columns.features import Columns, Values, as_category, raw_columns, raw_values
+from separatrix.columns.dates import date_text, looks_like_dates
+from separatrix.columns.features import (
+    NOT_AVAILABLE,
+    Columns,
+    Values,
+    as_category,
+    raw_columns,
+    raw_values,
+    take,
+)
 from separatrix.columns.frames import column_names, named_columns, names_of
-from separatrix.columns.groups import Grouping, intersect
 from separatrix.columns.readers import read_table
-from separatrix.columns.values import Coded, as_levels, check_lengths, listed
+from separatrix.columns.values import Coded, check_lengths
 from separatrix.datasets._dataset import Card, Data
-from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
+from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
+from separatrix.datasets._roles import MissingGroups, sensitive_of, target_of
 from separatrix.errors import InputError
 
 __all__ = ["from_file", "from_frame", "plan"]
-
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}([T ].*)?"
-)
-_MAX_LABELS = 100
 
 
 def from_frame(
@@ -38,24 +41,29 @@ def from_frame(
     keep: Sequence[str] = (),
     categorical: Sequence[str] = (),
     cap: int = 50,
+    missing_groups: MissingGroups = None,
     name: str = "frame",
 ) -> Data:
     """A table with a target and sensitive columns as data for training.
 
-    Numbers are scaled; text, booleans and `categorical` columns are one-hot with at most `cap`
-    levels and "(other)"; missing values are a level. Constant columns are dropped. Text or integer
-    columns whose values are all distinct (identifiers) and free text are dropped with a warning
-    that names them. Dates are refused.
+    Numbers are scaled; dates are numbers of days; text, booleans and `categorical` columns are
+    one-hot with at most `cap` levels and "(other)"; missing values are a level. Constant columns
+    are dropped. Text or integer columns whose values are all distinct (identifiers), free text and
+    dates that are not in ISO form are dropped with a warning that names them. A sensitive column
+    with more than 12 different numbers is cut at its quartiles. The card says all of this.
 
     Args:
         frame: a dataframe of any library that narwhals takes, or a mapping of columns.
-        target: the column to predict, 2 to 100 levels.
+        target: the column to predict, 2 to 100 levels. More than 12 numbers that are not whole are
+            refused: that is regression.
         sensitive: the column or columns that define the groups; several are intersected. They are
             left out of X.
         drop: columns to leave out.
-        keep: columns to use although they look like identifiers, dates or free text.
-        categorical: integer columns whose numbers are codes.
+        keep: columns to use although they look like identifiers or free text.
+        categorical: columns whose numbers are codes; also sensitive ones that must not be cut.
         cap: levels of a categorical column that have a feature of their own.
+        missing_groups: rows without a sensitive value: "drop" leaves them out, "own" makes them the
+            group "(missing)"; by default they are an error.
         name: what the card calls it.
 
     >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None],
@@ -84,18 +92,23 @@ def from_frame(
     if not len(named[target]):
         raise InputError("The table has no rows.")
     check_lengths(named)
-    y, labels = _levels(named.pop(target), target, "target")
-    parts = {column: _levels(named.pop(column), column, "sensitive") for column in chosen}
-    z, groups = intersect(parts)
-    columns = {column: raw_values(values, column) for column, values in named.items()}
+    coded = target_of(named.pop(target), target)
+    parts = {column: named.pop(column) for column in chosen}
+    groups = sensitive_of(parts, missing_groups, categorical)
+    columns: Columns = {column: raw_values(values, column) for column, values in named.items()}
+    if groups.rows is not None:
+        coded = target_of(coded[groups.rows].compact(), target)
+        columns = take(columns, groups.rows)
     planned, dropped = _planned(columns, keep, categorical, cap)
     used = {column: columns[column] for column in planned.columns}
+    fitted = planned.fit(used)
     own, asked = "the user's own", (f"`{column}`: asked to." for column in drop)
-    card = Card(name, name, own, own, "", dropped=(*asked, *dropped))
-    fitted, grouping = planned.fit(used), Grouping(chosen, groups)
+    notes = (*groups.notes, *_notes(fitted, used))
+    card = Card(name, name, own, own, "", dropped=(*asked, *dropped), notes=notes)
+    y, z = coded.codes.astype(np.intp), groups.z.codes.astype(np.intp)
     return Data(
-        y, z, labels, groups, card, columns=used, preprocessing=fitted, target=target,
-        grouping=grouping,
+        y, z, coded.levels, groups.z.levels, card, columns=used, preprocessing=fitted,
+        target=target, grouping=groups.grouping,
     )  # fmt: skip
 
 
@@ -131,14 +144,16 @@ def _planned(
         coded = isinstance(values, Coded) or column in categorical
         checked: Values = as_category(values, column) if coded else values
         wanted = column in keep or column in categorical
-        if not wanted:
-            _refuse_dates(checked, column)
-        reason = _reason_to_drop(checked, wanted)
+        dates = None if column in categorical else looks_like_dates(checked, NOT_AVAILABLE)
+        reason = _reason_to_drop(checked, wanted or dates == "iso")
+        if dates == "other" and not wanted and reason != "constant":
+            reason = "dates that are not in ISO form such as 2024-03-31"
         if reason is not None:
             dropped.append(f"`{column}`: {reason}.")
             suspicious += [f"`{column}` ({reason})"] if reason != "constant" else []
         else:
-            features.append(Category(column, cap=cap) if coded else Number(column))
+            category = Category(column, cap=cap) if coded else Number(column)
+            features.append(Date(column) if dates == "iso" else category)
     if suspicious:
         warnings.warn(
             f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or "
@@ -162,12 +177,13 @@ def from_file(
     keep: Sequence[str] = (),
     categorical: Sequence[str] = (),
     cap: int = 50,
+    missing_groups: MissingGroups = None,
 ) -> Data:
     """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
     place = Path(path)
     data = from_frame(
         read_table(place), target=target, sensitive=sensitive, drop=drop, keep=keep,
-        categorical=categorical, cap=cap, name=place.name,
+        categorical=categorical, cap=cap, missing_groups=missing_groups, name=place.name,
     )  # fmt: skip
     with place.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -189,30 +205,20 @@ def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -
                 )
 
 
-def _levels(values: Any, column: str, role: str) -> Coded:
-    """A target or sensitive column: 2 to 100 levels, of kinds that JSON holds."""
-    coded = as_levels(values, column)
-    if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
-        raise InputError(
-            f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers."
-        )
-    if not 2 <= len(coded.levels) <= _MAX_LABELS:
-        raise InputError(
-            f"The {role} column `{column}` has {len(coded.levels):,} levels "
-            f"({listed(coded.levels)}); it needs 2 to {_MAX_LABELS}. "
-            + ("Is it constant?" if len(coded.levels) < 2 else "Put its values into bands.")
-        )
-    return Coded(coded.codes.astype(np.intp), coded.levels)
-
-
-def _refuse_dates(values: Values, column: str) -> None:
-    levels = values.levels[:200] if isinstance(values, Coded) else ()
-    if levels and all(_DATE.fullmatch(str(level)) for level in levels):
-        raise InputError(
-            f"Column `{column}` holds dates such as {levels[0]!r}. Turn it into numbers or "
-            "categories that mean something for the prediction (days since an event, month, "
-            "weekday), or pass it in `drop`."
-        )
+def _notes(fitted: Preprocessing, columns: Columns) -> tuple[str, ...]:
+    """What a reader must know about how columns became features."""
+    notes = []
+    for feature in fitted.features:
+        if isinstance(feature, Date):
+            first = date_text(feature.first)
+            notes.append(f"`{feature.column}`: dates are used as days since {first}.")
+        elif isinstance(feature, Category) and feature.other:
+            here = int((as_category(columns[feature.column], feature.column).counts() > 0).sum())
+            notes.append(
+                f"`{feature.column}`: the {len(feature.levels)} most frequent of its {here:,} "
+                'levels are used; the others are joined as "(other)".'
+            )
+    return tuple(notes)
 
 
 def _reason_to_drop(values: Values, keep: bool) -> str | None:
@@ -229,6 +235,8 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
             return "an identifier: all values are distinct"
         words = np.mean([str(level).count(" ") for level in values.levels[:500]])
         return "free text" if here > n / 2 and here > 20 and words >= 3 else None
+    if values.dtype.kind == "M":
+        return "constant" if len(np.unique(values)) <= 1 else None
     known_values = values[~np.isnan(values)]
     distinct = len(np.unique(known_values))
     if distinct + (len(known_values) < n) <= 1:

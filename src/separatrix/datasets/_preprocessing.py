@@ -1,4 +1,4 @@
-"""Raw columns to a float32 matrix: scaled numbers, one-hot categories, numbers in bands.
+"""Raw columns to a float32 matrix: scaled numbers and dates, one-hot categories, bands.
 
 Missing is a level of its own. A `Preprocessing` is fitted on training rows and then applied to any
 raw rows by column name; it is plain JSON on disk. `refit` gives every cross-validation fold its own
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.dates import as_days
 from separatrix.columns.features import (
     NOT_AVAILABLE,
     Values,
@@ -28,9 +29,10 @@ from separatrix.columns.features import (
 from separatrix.columns.values import check_lengths
 from separatrix.errors import InputError
 
-__all__ = ["Band", "Category", "Feature", "Number", "Preprocessing"]
+__all__ = ["Band", "Category", "Date", "Feature", "Number", "Preprocessing"]
 
 Matrix = NDArray[np.float32]
+_NO_DATE = NOT_AVAILABLE | {""}
 
 
 _LARGEST = 1e30  # of a number in float32, so that sums of it stay finite
@@ -53,12 +55,16 @@ class Number:
     def names(self) -> tuple[str, ...]:
         return (self.column, f"{self.column}=(missing)") if self.missing else (self.column,)
 
-    def fit(self, values: Values) -> Number:
-        missing = bool(np.isnan(as_numbers(values, self.column)).any())
+    def numbers(self, values: Values) -> NDArray[np.float64]:
+        """The column as numbers, NaN for missing."""
+        return as_numbers(values, self.column)
+
+    def fit(self, values: Values) -> Self:
+        missing = bool(np.isnan(self.numbers(values)).any())
         return replace(self, missing=missing).refit(values)
 
-    def refit(self, values: Values) -> Number:
-        x = as_numbers(values, self.column)
+    def refit(self, values: Values) -> Self:
+        x = self.numbers(values)
         known = x[~np.isnan(x)]
         idle = self.missing and len(known) == len(x)
         if not len(known):
@@ -74,7 +80,7 @@ class Number:
         return replace(self, mean=mean, scale=scale, idle=idle)
 
     def fill(self, values: Values, out: Matrix) -> None:
-        x = as_numbers(values, self.column)
+        x = self.numbers(values)
         gone = np.isnan(x)
         scaled = np.where(gone, 0.0, (x - self.mean) / self.scale)
         if np.abs(scaled).max(initial=0.0) > _LARGEST:
@@ -85,6 +91,32 @@ class Number:
         out[:, 0] = scaled
         if self.missing:
             out[:, 1] = gone & (not self.idle)
+
+
+@dataclass(frozen=True)
+class Date(Number):
+    """A date or timestamp: the number of days since `first`, scaled like a `Number`.
+
+    Args:
+        first: the first date of the fitted rows, in days since 1970-01-01.
+
+    >>> raw = {"when": ["2024-01-01", "2024-01-03"]}
+    >>> fitted = Preprocessing((Date("when"),)).fit(raw)
+    >>> fitted.transform({"when": ["2024-01-05"]})
+    array([[3.]], dtype=float32)
+    """
+
+    first: float = 0.0
+
+    def numbers(self, values: Values) -> NDArray[np.float64]:
+        """Days since the first date."""
+        return as_days(values, self.column, _NO_DATE) - self.first
+
+    def fit(self, values: Values) -> Self:
+        days = as_days(values, self.column, _NO_DATE)
+        known = days[~np.isnan(days)]
+        own = replace(self, first=float(known.min()) if len(known) else 0.0)
+        return super(Date, own).fit(values)
 
 
 @dataclass(frozen=True)
@@ -195,8 +227,8 @@ def _one_hot(index: NDArray[np.intp], out: Matrix) -> None:
     out[rows, index[rows]] = 1
 
 
-Feature = Number | Category | Band
-_KINDS: dict[str, Any] = {"number": Number, "category": Category, "band": Band}
+Feature = Number | Date | Category | Band
+_KINDS: dict[str, Any] = {"number": Number, "date": Date, "category": Category, "band": Band}
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,8 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from separatrix.deploy.content import plain
 from separatrix.errors import DataError
-from separatrix.estimators.base_models import from_arrays, to_arrays
-from separatrix.estimators.stored import model_bytes, model_from_bytes
+from separatrix.estimators.stored import is_ours, model_bytes, model_from_bytes
 
 __all__ = ["BASES", "BaseKind", "kind_of"]
 
@@ -77,38 +75,11 @@ def _values(node: Any) -> Iterator[str]:
             yield from _values(one)
 
 
-def _to_safetensors(model: Any) -> bytes:
-    from safetensors.numpy import save
-
-    labels = [plain(label) for label in model.classes_.tolist()]
-    about = {"about": json.dumps([type(model).kind, labels])}  # one name: their order is not kept
-    return bytes(save(dict(sorted(to_arrays(model).items())), about))  # type: ignore[union-attr]
-
-
-def _from_safetensors(content: bytes, trusted: Sequence[str], source: str) -> Any:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays = load(content)
-        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        kind, labels = json.loads(header["__metadata__"]["about"])
-        model = from_arrays(kind, arrays, labels)
-        with np.errstate(all="ignore"):
-            q = model.predict_proba(np.zeros((1, model.n_features_in_)))
-        if q.shape != (1, len(labels)) or not np.isfinite(q).all():
-            raise ValueError("it gives no probabilities")
-        return model
-    except (SafetensorError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(f"{source} is not a whole base model ({told}).") from error
-
-
 BASES = (
     # our own base models are plain arrays
     BaseKind(
-        "safetensors", lambda model: to_arrays(model) is not None, _to_safetensors,
-        _from_safetensors, lambda content: hashlib.sha256(content).hexdigest(),
+        "safetensors", is_ours, model_bytes, model_from_bytes,
+        lambda content: hashlib.sha256(content).hexdigest(),
     ),
     # the last one owns everything
     BaseKind(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
 from separatrix.columns.groups import group_name
+from separatrix.deploy.words import LABELS, estimate_text
+from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
     from separatrix.deploy.predictor import Predictor
@@ -63,7 +65,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         lines.append(f"- reads the columns: {_names(columns)}")
     for key, title in _TITLES.items():
         if about.get(key):
-            lines += ["", f"## {title}", "", *_listed(about[key])]
+            lines += ["", f"## {title}", "", *_listed(_with_errors(about[key]))]
     if plot:
         lines += ["", "## Where it lies", "", f"![utility against violation, in nats]({PLOT})"]
     lines += [
@@ -80,8 +82,21 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _with_errors(value: Any) -> Any:
+    """A promise as the terminal and the report write it: estimate ± standard error."""
+    if not isinstance(value, Mapping) or "promise" not in value:
+        return value
+    promise = {
+        LABELS[name]: estimate_text(name, Estimate(*found))
+        for name, found in value["promise"].items()
+    }
+    return {**value, "promise": promise}
+
+
 def _decision(predictor: Predictor, branch: int) -> str:
     component = predictor.components[branch]
+    if predictor.is_score:
+        return "none: it is a score, a level that is drawn"
     if component.policy == "randomized":
         return "drawn from the posterior"
     if len(predictor.labels) == 2:

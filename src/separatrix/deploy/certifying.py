@@ -29,10 +29,12 @@ from separatrix.deploy.frontiers import (
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.questions import Question
+from separatrix.deploy.words import LABELS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured_fold
 from separatrix.estimators.procedures import Decisions
 from separatrix.runs.traced import Traced
+from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.unseen import Estimate
 
 __all__ = ["certified"]
@@ -68,7 +70,7 @@ def certified(
                 candidates, max_eo_gap=question.budgets.get("eo_gap"),
                 max_violation=question.budgets.get("violation"),
                 maximize=choosing.aim_of(question.maximize), confidence=sure, rule=rule,
-                option="single" if rules else option,
+                option="single" if rules else option, guarantee=question.guarantee,
             )  # fmt: skip
             found.append((chosen, rules))
         except InfeasibleError as error:
@@ -105,7 +107,7 @@ def _point(
     tables = np.asarray(
         sum(w * c.tables for w, c in zip(option.weights, option.components, strict=True))
     )
-    bounds = ", ".join(f"{name} at most {most:.4g}" for name, most in option.bounds.items())
+    bounds = ", ".join(f"{LABELS[n]} at most {most:.4g}" for n, most in option.bounds.items())
     measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
     if rules:
         found = rules[option.components[0].trade_off]
@@ -116,7 +118,8 @@ def _point(
             n: Estimate(float(of(tables).mean()), float("nan")) for n, of in measures.items()
         }
         name = f"trained: {option}"
-    note = f"With confidence {question.confidence:g}: {bounds}."
+    what = promise_text(question.guarantee, "population")
+    note = f"With confidence {question.confidence:g}: {bounds} ({what})."
 
     def build() -> Any:
         if rules:
@@ -125,6 +128,6 @@ def _point(
 
     point = OperatingPoint(
         question, name, promise, tables, frontier.labels, frontier.groups, build, (note,),
-        selection=replace(selection, confidence=question.confidence),
+        selection=None if rules else replace(selection, confidence=question.confidence),
     )  # fmt: skip
     return point

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ from separatrix.deploy.points import BUDGETS, KINDS, Candidate, Metric, Option, 
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import mean_cost
 from separatrix.optimum.objectives import Cost
-from separatrix.statistics import bounds
+from separatrix.statistics.certificates import default_composition, violation_bound
+from separatrix.statistics.gaps import eo_gap_bound
 
 __all__ = ["KINDS", "RULES", "aim_of", "best_pair", "select"]
 
@@ -29,6 +30,7 @@ def select(
     confidence: float | None = None,
     rule: str = "sequence",
     option: str | None = None,
+    guarantee: str = "finite-sample",
 ) -> Selection:
     """The best operating point within the budgets.
 
@@ -39,6 +41,7 @@ def select(
         confidence: None for fold means; else the probability that the choice keeps its budgets.
         rule: "sequence" or "holm", with a confidence.
         option: only "deterministic", "single" or "mixture"; it then has the whole error.
+        guarantee: "finite-sample" or "large-sample", with a confidence: of the bounds.
 
     Returns:
         A `Selection`. Otherwise `InfeasibleError` says the smallest budgets that can be kept.
@@ -64,7 +67,8 @@ def select(
         limits = np.array([[c.means[BUDGETS[name]] for name in budgets] for c in candidates])
         found = {kind: _best(kind, candidates, values, limits, budgets) for kind in kinds}
     else:
-        found, limits = _certified(kinds, candidates, values, budgets, confidence, rule)
+        sure = (confidence, rule, guarantee)
+        found, limits = _certified(kinds, candidates, values, budgets, *sure)
     options = {}
     best = float(np.nanmax(values))
     for kind, pick in found.items():
@@ -158,6 +162,7 @@ def _certified(
     budgets: Mapping[str, float],
     confidence: float,
     rule: str,
+    guarantee: str,
 ) -> tuple[dict[str, Pick | None], Array]:
     """Options that keep the budgets with the confidence, and all simultaneous bounds."""
     information.check_confidence(confidence)
@@ -169,7 +174,12 @@ def _certified(
         )
     budget = np.array(list(budgets.values()))
     error = (1.0 - confidence) / len(kinds)
-    together = np.array([_upper(c, budgets, 1.0 - error / len(candidates)) for c in candidates])
+
+    def upper(candidate: Candidate, sure: float) -> Array:
+        return _upper(candidate, budgets, sure, guarantee)
+
+    shared = 1.0 - error / (len(candidates) * len(budgets))
+    together = np.array([_upper(c, budgets, shared, guarantee) for c in candidates])
     found: dict[str, Pick | None] = {}
     for kind in kinds:
         if kind == "mixture":
@@ -183,46 +193,48 @@ def _certified(
             for path in paths:
                 own = [i for i in mine if candidates[i].path == path]
                 for i in sorted(own, key=lambda i: -candidates[i].strictness):
-                    if (_upper(candidates[i], budgets, 1.0 - error / len(paths)) > budget).any():
+                    if (upper(candidates[i], 1.0 - error / len(paths)) > budget).any():
                         break
                     passed[i] = True
         else:
-            passed[_holm(candidates, mine, budgets, error)] = True
+            passed[_holm(candidates, mine, budget, error, upper)] = True
         # what these tests prove is the budget itself, not the single bounds
         proved = np.where(passed[:, None], np.minimum(together, budget), np.inf)
         found[kind] = _best(kind, candidates, values, proved, budgets)
     return found, together
 
 
-def _upper(candidate: Candidate, budgets: Mapping[str, float], confidence: float) -> Array:
-    """Upper bounds of what is budgeted, which hold together.
+def _upper(
+    candidate: Candidate, budgets: Mapping[str, float], confidence: float, guarantee: str
+) -> Array:
+    """Upper bounds of what is budgeted in the population, each with the whole confidence.
 
-    For two predictions there are two bounds on v; the smaller counts, each has half of the error.
+    Both budgets are kept or the candidate fails: the bounds need not hold together.
     """
     table = candidate.hold_out
     assert table is not None
-    both = "max_violation" in budgets and table.counts.shape[2] == 2
-    both = both and np.allclose(table.weight_squares, table.counts.sum(2))
-    sure = 0.5 * (1.0 + confidence) if both else confidence
     found = []
     for name in budgets:
         if name == "max_eo_gap":
-            found.append(bounds.eo_gap_upper(table, sure))
+            found.append(eo_gap_bound(table, confidence, guarantee))
         else:
-            v = bounds.upper_bound(table, sure)
-            found.append(min(v, bounds.ball_bound(table, sure)) if both else v)
+            kind = default_composition(table, guarantee)
+            found.append(violation_bound(table, confidence, guarantee=guarantee, composition=kind))
     return np.array(found)
 
 
 def _holm(
-    candidates: Sequence[Candidate], mine: Sequence[int], budgets: Mapping[str, float], error: float
+    candidates: Sequence[Candidate],
+    mine: Sequence[int],
+    budget: Array,
+    error: float,
+    upper: Callable[[Candidate, float], Array],
 ) -> list[int]:
     """Holm's procedure: what passes at the shared error leaves, the rest share it among fewer."""
-    budget = np.array(list(budgets.values()))
     rest, passed = list(mine), []
     while rest:
         sure = 1.0 - error / len(rest)
-        now = [i for i in rest if (_upper(candidates[i], budgets, sure) <= budget).all()]
+        now = [i for i in rest if (upper(candidates[i], sure) <= budget).all()]
         if not now:
             break
         passed += now

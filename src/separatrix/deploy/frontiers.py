@@ -22,7 +22,7 @@ from separatrix.core.counts import CountTable
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.predictor import Component, Predictor
-from separatrix.deploy.wrapped import Wrapped, WrappedScore
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedScore
 from separatrix.errors import InputError
 from separatrix.estimators.measuring import Measured
 from separatrix.runs.bases import KEPT
@@ -127,17 +127,16 @@ def procedure_predictor(
     members = frontier.members(k, blind=blind)
     base = frontier.manifest["base"]
     rule = found.rule
-    fitted: Any = (
-        WrappedScore(rule, len(members)) if found.is_score else Wrapped(rule.rule, len(members))
-    )
+    kind: Any = WrappedScore if found.is_score else WrappedBlind if blind else Wrapped
+    fitted = kind(rule if found.is_score else rule.rule, len(members))
     level = next(iter(point.question.budgets.values()))
-    component = Component("postprocessing", level, "randomized", fitted)
+    component = Component("postprocessing", level, "randomized", fitted, uses_groups=not blind)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
         components=(component,),
         preprocessing=frontier.preprocessing() if base["reads"] != "x" else None,
-        grouping=frontier.grouping,
+        grouping=None if blind else frontier.grouping,
         bases=tuple(members),
         reads="joint" if blind else base["reads"],
         about=_about(frontier, point, k),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.deploy.wrapped import Wrapped, WrappedScore
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedScore
 from separatrix.methods import Fitted, get
 from separatrix.nn.networks import Networks
 
@@ -30,7 +30,7 @@ class ComponentKind:
 
     Args:
         restore: name of the method, arrays → the fitted method.
-        losses: ends of names of arrays that may hold NaN, since nothing is decided by them.
+        losses: ends of names of arrays that may hold NaN, since nothing is decided by it.
         padded: ends of names of arrays that may hold ±inf, beyond which nothing lies.
         width: how many columns its rows have; None where only the rows' own names say it.
         check: further rules of its own; raises ValueError.
@@ -62,7 +62,12 @@ def _check_layers(fitted: Networks) -> None:
 
 
 def _check_levels(fitted: WrappedScore) -> None:
-    """Levels are probabilities, rising."""
+    """Levels are probabilities, rising; each row of a kernel is a law."""
+    for kernel in fitted.score.kernels:
+        if not np.isfinite(kernel).all() or (kernel < 0).any():
+            raise ValueError("a kernel of its score holds no probabilities")
+        if abs(kernel.sum(1) - 1.0).max() > 1e-6:
+            raise ValueError("a kernel of its score does not sum to one")
     levels = np.asarray(fitted.score.levels)
     good = levels.ndim == 1 and len(levels) > 0 and (levels >= 0).all() and (levels <= 1).all()
     if not good or (np.diff(levels) < 0).any():
@@ -75,8 +80,13 @@ COMPONENTS: dict[str, ComponentKind] = {
         lambda _, arrays: Networks.restore(arrays), width=_network_width, check=_check_layers
     ),
     Wrapped.kind: ComponentKind(lambda _, arrays: Wrapped.restore(arrays)),
+    WrappedBlind.kind: ComponentKind(
+        lambda _, arrays: WrappedBlind.restore(arrays),
+        width=lambda fitted: fitted.bases * int(np.prod(fitted.rule.columns.shape[2:])),
+    ),
     WrappedScore.kind: ComponentKind(
         lambda _, arrays: WrappedScore.restore(arrays),
+        losses=("kernels",),  # NaN marks bins that a group does not have
         check=_check_levels,
         outputs=lambda fitted: len(fitted.score.levels),
     ),

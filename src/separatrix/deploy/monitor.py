@@ -1,50 +1,56 @@
 """Monitor: the audit of a stream, valid at any time, in constant memory.
 
 A test that is repeated each night raises a false alarm sooner or later; the evidence used here
-(`statistics.e_process`) may be checked after every batch. All rows since the start are one test.
-Old rows would hide a change, so windows of growing length are tests of their own. All rows have
-half of the error; the r-th window (r = 1, 2, …) of each length has the share
-1 / (lengths · r (r + 1)) of the other half.
+(`statistics.e_process`) may be checked after every batch. All rows since the start are one test,
+and overlapping tests that started later see a change that old rows would hide (`deploy.starts`).
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Hashable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.counting import soft_sums
-from separatrix.columns.groups import as_groups, from_plain, intersect, to_plain
-from separatrix.columns.scores import posterior_matrix
-from separatrix.columns.values import as_array, as_levels, check_lengths, listed
+from separatrix.columns.groups import from_plain, to_plain
+from separatrix.columns.values import listed
 from separatrix.core.counts import CountTable
-from separatrix.core.crosstab import crosstab
 from separatrix.core.information import (
     check_confidence,
     conditional_mutual_information,
     eo_gap,
     mutual_information,
+    violation_by_cell,
 )
 from separatrix.core.numbers import one_number
 from separatrix.deploy.alarms import Alarm, Report
+from separatrix.deploy.ordered_rows import coded_rows
+from separatrix.deploy.starts import SPACING, Starts
 from separatrix.errors import InputError
 from separatrix.io import write_whole
 from separatrix.statistics import inference
+from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.bounds import worst_violation
-from separatrix.statistics.e_process import log_e_process, lower_bound, rate_sequences
+from separatrix.statistics.e_process import (
+    evidence_ceiling,
+    log_e_process,
+    lower_bound,
+    rate_sequences,
+)
 
 __all__ = ["Monitor"]
 
 Array = NDArray[np.float64]
-# rows; a window closes at the first check at or beyond its length
-_WINDOWS = tuple(1_000 * 4**j for j in range(7))
-_FORMAT = 1
+_FORMAT = 2
 _AXES = ("labels", "groups", "predictions")
+_LOOK = 500  # rows between two looks inside one long batch
+_SHORTEST = 1_000  # rows of the test that `Report.recent` is about
+_HISTORY = 256  # points that the page draws at most
 
 
 class _Audited(Protocol):
@@ -55,16 +61,23 @@ class _Audited(Protocol):
 class Monitor:
     """Watch the predictions of a deployed model as their labels arrive.
 
-    The guarantee: while P(u | y, z) keeps v ≤ budget, the probability that an alarm is *ever*
-    raised is at most 1 − confidence, however often and whenever one looks. v is taken at the
-    composition p(y, z) of the rows in the test. Rows are independent given (y, z); rows of one
+    The guarantee: while P(u | y, z) is constant and keeps v ≤ budget, the probability that an alarm
+    is *ever* raised is at most 1 − confidence, however often and whenever one looks. v is taken at
+    the composition p(y, z) of the rows in the test. Rows are independent given (y, z); rows of one
     person that come again and again are not.
+
+    Where the rates and the composition drift together, the pooled rows can show a v that no moment
+    has (Simpson's paradox), and the alarm may be right about the pooled rows only. With `horizon`
+    no test looks at more rows than that: the rates must be constant over such stretches only.
+
+    A monitor may be updated from several threads.
 
     Args:
         reference: the audit (or its `CountTable`) at selection, which `report` compares with. It
             fixes labels, groups and predictions: a test of a stream must know them beforehand.
         budget: the v that must not be exceeded, in nats.
         confidence: one minus the error of the alarm, and that of the interval.
+        horizon: the most rows of a test; None for no limit.
 
     >>> import separatrix as sx
     >>> rng = np.random.default_rng(0)
@@ -73,11 +86,16 @@ class Monitor:
     >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
     >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
     >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
-    10000
+    6000
     """
 
     def __init__(
-        self, reference: CountTable | _Audited, budget: float, confidence: float = 0.95
+        self,
+        reference: CountTable | _Audited,
+        budget: float,
+        confidence: float = 0.95,
+        *,
+        horizon: int | None = None,
     ) -> None:
         table = getattr(reference, "table", reference)
         if not isinstance(table, CountTable):
@@ -88,21 +106,34 @@ class Monitor:
         check_confidence(confidence)
         if not 0 <= one_number(budget, "budget") < np.inf:
             raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
+        if horizon is not None and horizon < _SHORTEST:
+            raise InputError(
+                f"`horizon` is a number of rows, at least {_SHORTEST:,}, got {horizon}."
+            )
         self.reference, self.budget, self.confidence = table, float(budget), float(confidence)
+        self.posteriors = table.moments is not None
         self.alarm: Alarm | None = None
-        empty = np.zeros_like(table.counts)
-        self._all = replace(table, counts=empty, rows=0, moments=None)
-        self._windows = [_Window(length, empty) for length in _WINDOWS]
+        self.history: list[tuple[int, float, float]] = []
+        self._starts = Starts.of(table.counts.shape, horizon)
+        self._bets = Alternatives.of(table.counts, self.budget)
+        self._lock = threading.RLock()
 
     @property
     def rows(self) -> int:
         """Rows seen."""
-        return self._all.rows
+        return int(self._starts.rows[0])
+
+    @property
+    def horizon(self) -> int | None:
+        """The most rows of a test."""
+        return self._starts.horizon
 
     @property
     def table(self) -> CountTable:
         """The counts of all rows seen."""
-        return self._all
+        with self._lock:
+            counts, rows = self._starts.tables[0].copy(), self.rows
+        return replace(self.reference, counts=counts, rows=rows, moments=None)
 
     def update(
         self,
@@ -113,7 +144,7 @@ class Monitor:
         branch: ArrayLike | None = None,
         check: bool = True,
     ) -> Alarm | None:
-        """Add a batch; all of it or, where a value is unknown, nothing.
+        """Add a batch in the order of its rows; all of it or, where a value is unknown, nothing.
 
         Args:
             y_true, sensitive_features: labels and groups of the reference, as in `audit`.
@@ -125,8 +156,14 @@ class Monitor:
         Returns:
             The first alarm, once there is one; None before.
         """
-        batch = self._counted(y_true, y_pred, sensitive_features, branch)
-        return self.update_counts(batch, check=check)
+        rows = coded_rows(self.reference, y_true, y_pred, sensitive_features, branch)
+        with self._lock:
+            for n, counts in rows.blocks(self._starts.until_next(), SPACING):
+                before = self._starts.clock
+                self._starts.add(counts, n)
+                if check and self._starts.clock // _LOOK > before // _LOOK:
+                    self.check()
+            return self.check() if check else self.alarm
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
         """`update` with rows counted elsewhere, such as `audit_frame(...).table`."""
@@ -135,94 +172,101 @@ class Monitor:
                 "The batch has weighted rows. The evidence of a stream is for rows of weight one."
             )
         for name in _AXES:
-            _refuse_unknown(getattr(batch, name), getattr(self._all, name), name)
-        empty = replace(self._all, counts=np.zeros_like(self._all.counts), rows=0)
-        # the evidence of soft counts needs no second moments
-        placed = replace(empty + batch, moments=None)
-        self._all = self._all + placed
-        for window in self._windows:
-            window.add(placed)
-        return self.check() if check else self.alarm
+            _refuse_unknown(getattr(batch, name), getattr(self.reference, name), name)
+        empty = np.zeros_like(self.reference.counts)
+        placed = replace(self.reference, counts=empty, rows=0, moments=None) + batch
+        with self._lock:
+            self._starts.add(placed.counts, batch.rows)
+            return self.check() if check else self.alarm
 
     def check(self) -> Alarm | None:
-        """Compare the evidence with the alarm level, and close the windows that are full."""
-        error = 1.0 - self.confidence
-        if self.alarm is None and self.rows:
-            tests = [(self._all.counts, self.rows, 0.5 * error)]
-            open_windows = [w for w in self._windows if 0 < w.rows < self.rows]
-            tests += [(w.counts, w.rows, 0.5 * error * w.share) for w in open_windows]
-            for counts, rows, share in tests:
-                needed = -np.log(share)
-                evidence = log_e_process(counts, self.budget, needed)
+        """Compare the evidence of every test with its alarm level."""
+        with self._lock:
+            if self.rows:
+                self._remember()
+            if self.alarm is not None or not self.rows:
+                return self.alarm
+            tests = self._tests()
+            for at in tests.order:
+                needed = float(tests.needed[at])
+                evidence = log_e_process(tests.counts[at], self.budget, self._bets, needed)
                 if evidence >= needed:
+                    counts, rows = tests.counts[at], int(tests.rows[at])
                     v = float(conditional_mutual_information(counts))
-                    self.alarm = Alarm(self.rows, rows, v, float(evidence), float(needed))
+                    named = self._worst(counts)
+                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, *named)
                     break
-        for window in self._windows:
-            window.close_if_full()
-        return self.alarm
+            return self.alarm
 
     def report(self) -> Report:
         """The state of the stream now; safe to ask at any time."""
-        counts, v0 = self._all.counts, float(conditional_mutual_information(self.reference.counts))
-        common = (v0, self.budget, self.confidence, self.alarm)
-        if not self.rows:
-            nan = float("nan")
-            return Report(0, nan, nan, nan, nan, (0.0, float("inf")), (nan, 0), *common)
-        half = 0.5 * (1.0 + self.confidence)  # each end has half of the error
-        upper = worst_violation(counts, *rate_sequences(counts, half))
-        v = float(conditional_mutual_information(counts))
-        filled = [(w.rows, w.counts) for w in self._windows if w.rows >= _WINDOWS[0]]
-        recent_rows, recent = min(filled, key=lambda one: one[0]) if filled else (self.rows, counts)
-        corrected, u = inference.corrected(self._all)[0], float(mutual_information(counts))
-        interval = (lower_bound(counts, half), max(upper, v))
-        of_recent = (float(conditional_mutual_information(recent)), recent_rows)
-        gap = float(eo_gap(counts))
-        return Report(self.rows, v, corrected, u, gap, interval, of_recent, *common)
+        with self._lock:
+            v0 = float(conditional_mutual_information(self.reference.counts))
+            common = (v0, self.budget, self.confidence)
+            if not self.rows:
+                nan, none = float("nan"), (0.0, float("inf"))
+                empty = (0, nan, nan, nan, nan, none, (nan, 0))
+                return Report(*empty, *common, nan, nan, None, None, self.alarm)
+            table = self.table
+            counts, half = table.counts, 0.5 * (1.0 + self.confidence)  # each end has half
+            upper = worst_violation(counts, *rate_sequences(counts, half))
+            v = float(conditional_mutual_information(counts))
+            interval = (lower_bound(counts, half, self._bets), max(upper, v))
+            tests = self._tests(quick=False)
+            at = int(tests.order[0])
+            evidence = log_e_process(tests.counts[at], self.budget, self._bets)
+            corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
+            measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
+            named = self._worst(tests.counts[at])
+            return Report(
+                *measured, *common, evidence, float(tests.needed[at]), *named, self.alarm
+            )
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
         """One monitor of a stream that was dealt out to several workers.
 
-        Its windows are the workers' current windows together. An alarm of a worker is kept. The
-        error of the merged monitor is 1 − confidence if the workers did not check on their own
-        (`update(..., check=False)`); W workers that did add their own, so give each the confidence
-        1 − (1 − c) / W.
+        A merged test has the rows of all workers since their own start of it (`deploy.starts`). An
+        alarm of a worker is kept. The error of the merged monitor is 1 − confidence if the workers
+        did not check on their own (`update(..., check=False)`); W workers that did add their own,
+        so give each the confidence 1 − (1 − c) / W.
         """
         if not monitors:
             raise InputError("`monitors` is empty: pass at least one Monitor to merge.")
         first = monitors[0]
-        merged = Monitor(first.reference, first.budget, first.confidence)
         for other in monitors:
             same = (
                 np.array_equal(other.reference.counts, first.reference.counts)
-                and other._axes == first._axes
-                and (other.budget, other.confidence) == (first.budget, first.confidence)
+                and other._settings == first._settings
             )
             if not same:
                 raise InputError(
-                    "Monitors can be merged only if reference, budget and confidence are the same."
+                    "Monitors can be merged only if reference, budget, confidence and horizon are "
+                    "the same."
                 )
-            counts, rows = merged._all.counts + other._all.counts, merged.rows + other.rows
-            merged._all = replace(merged._all, counts=counts, rows=rows)
-            for mine, theirs in zip(merged._windows, other._windows, strict=True):
-                mine.counts, mine.rows = mine.counts + theirs.counts, mine.rows + theirs.rows
-                mine.index = max(mine.index, theirs.index)
-        merged.alarm = next((other.alarm for other in monitors if other.alarm is not None), None)
+        merged = first._empty()
+        parts = []
+        for other in monitors:
+            with other._lock:
+                parts.append(replace(other._starts))
+                merged.alarm = merged.alarm or other.alarm
+        merged._starts = Starts.merge(parts)
         return merged
 
     def to_json(self) -> str:
         """The whole state, for a file or a database column."""
-        table = self.reference
-        state: dict[str, Any] = {
-            "format": _FORMAT, "budget": self.budget, "confidence": self.confidence,
-            **{name: [to_plain(one) for one in getattr(table, name)] for name in _AXES},
-            "reference": {"counts": table.counts.tolist(), "rows": table.rows},
-            "all": {"counts": self._all.counts.tolist(), "rows": self.rows},
-            "windows": [vars(w) | {"counts": w.counts.tolist()} for w in self._windows],
-            "alarm": None if self.alarm is None else asdict(self.alarm),
-        }  # fmt: skip
-        return json.dumps(state)
+        with self._lock:
+            table = self.reference
+            state: dict[str, Any] = {
+                "format": _FORMAT, "budget": self.budget, "confidence": self.confidence,
+                **{name: [to_plain(one) for one in getattr(table, name)] for name in _AXES},
+                "reference": {"counts": table.counts.tolist(), "rows": table.rows},
+                "posteriors": self.posteriors,
+                "tests": self._starts.to_dict(),
+                "history": self.history,
+                "alarm": None if self.alarm is None else self.alarm.to_dict(),
+            }  # fmt: skip
+            return json.dumps(state)
 
     @staticmethod
     def from_json(text: str) -> Monitor:
@@ -231,25 +275,29 @@ class Monitor:
             state = json.loads(text)
             if state["format"] != _FORMAT:
                 raise InputError(
-                    f"This monitor has format {state['format']!r}; this separatrix reads {_FORMAT}."
+                    f"This monitor has format {state['format']!r}; this separatrix reads "
+                    f"{_FORMAT}. Start a new one."
                 )
             labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
             shape = len(labels), len(groups), len(names)
-            old, seen = state["reference"], state["all"]
+            old, tests = state["reference"], state["tests"]
             counts = _array(old["counts"], shape)
             reference = CountTable(counts, labels, groups, names, int(old["rows"]))
-            monitor = Monitor(reference, float(state["budget"]), float(state["confidence"]))
-            counts = _array(seen["counts"], shape)
-            monitor._all = replace(monitor._all, counts=counts, rows=int(seen["rows"]))
-            monitor._windows = []
-            for w in state["windows"]:
-                numbers = int(w["rows"]), int(w["index"])
-                window = _Window(int(w["length"]), _array(w["counts"], shape), *numbers)
-                monitor._windows.append(window)
-            monitor.alarm = None if state["alarm"] is None else Alarm(**state["alarm"])
+            settings = float(state["budget"]), float(state["confidence"])
+            monitor = Monitor(reference, *settings, horizon=tests["horizon"])
+            monitor.posteriors = bool(state["posteriors"])
+            s = len(tests["rows"])
+            whole = [_whole(tests[name], s) for name in ("rows", "level", "index")]
+            if whole[1][0] != -1:
+                raise ValueError("the first test is not that of all rows")
+            tables = _array(tests["tables"], (s, *shape))
+            monitor._starts = Starts(tables, *whole, int(tests["clock"]), tests["horizon"])
+            monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
+            alarm = state["alarm"]
+            monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise InputError(
                 f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
             ) from error
@@ -269,51 +317,72 @@ class Monitor:
                 f"{str(path)!r} cannot be read as the state of a Monitor: {error}."
             ) from error
 
-    @property
-    def _axes(self) -> tuple[Any, ...]:
-        return self._all.labels, self._all.groups, self._all.predictions
+    def to_html(self) -> str:
+        """A whole page that opens offline."""
+        from separatrix.deploy.monitor_view import page
 
-    def _counted(self, y: Any, u: Any, z: Any, branch: ArrayLike | None) -> CountTable:
-        table, prediction = self.reference, as_array(u, "y_pred")
-        at_y = as_levels(y, "y_true").places(table.labels, "y_true")
-        at_z = as_groups(z).places(table.groups, "sensitive_features")
-        if prediction.ndim == 2:
-            posterior = posterior_matrix(prediction, "y_pred")
-            if posterior.shape[1] != len(table.predictions):
-                raise InputError(
-                    f"`y_pred` has {posterior.shape[1]} columns for the reference's "
-                    f"{len(table.predictions)} predictions ({listed(table.predictions)})."
-                )
-            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": posterior})
-            shape = len(table.labels), len(table.groups)
-            counts, _ = soft_sums(posterior, at_y, at_z, shape, name="y_pred", want_moments=False)
+        return page(self)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        axes = tuple(getattr(self.reference, name) for name in _AXES)
+        return axes, self.budget, self.confidence, self.horizon
+
+    def _empty(self) -> Monitor:
+        """A monitor with the same settings, without rows."""
+        new = Monitor(self.reference, self.budget, self.confidence, horizon=self.horizon)
+        new.posteriors = self.posteriors
+        return new
+
+    def _tests(self, quick: bool = True) -> _Tests:
+        """The tests, and which of them may be beyond their level, the most likely first."""
+        use = np.flatnonzero(self._starts.usable())
+        counts, rows = self._starts.tables[use], self._starts.rows[use]
+        needed = -np.log((1.0 - self.confidence) * self._starts.shares[use])
+        # the likelihood ratio against separation, which keeps every budget, is above E
+        most = rows * conditional_mutual_information(counts) if len(use) else np.zeros(0)
+        if quick:
+            maybe = np.flatnonzero(most >= needed)
         else:
-            decided = as_levels(u, "y_pred")
-            if branch is not None:
-                decided = intersect({"branch": as_levels(branch, "branch"), "y_pred": decided})
-            at_u = decided.places(table.predictions, "y_pred")
-            n = check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": at_u})
-            counts = crosstab([at_y, at_z, at_u], table.counts.shape)
-        return CountTable(counts, table.labels, table.groups, table.predictions, rows=n)
+            maybe = np.arange(len(use))
+        if len(maybe):
+            level = needed[maybe] if quick else -np.inf
+            ceiling = evidence_ceiling(counts[maybe], self.budget, self._bets, level)
+            excess = ceiling - needed[maybe]
+            order = np.argsort(-excess)
+            maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
+        return _Tests(counts, rows, needed, maybe)
+
+    def _worst(self, counts: Array) -> tuple[Hashable, Hashable]:
+        """The label and the group that cause most of v."""
+        part = violation_by_cell(counts)
+        y, z = np.unravel_index(int(part.argmax()), part.shape)
+        return self.reference.labels[y], self.reference.groups[z]
+
+    def _recent(self) -> tuple[float, int]:
+        """v of the shortest test with enough rows, and its rows."""
+        rows = self._starts.rows
+        enough = np.flatnonzero(rows >= _SHORTEST)
+        at = int(enough[np.argmin(rows[enough])]) if len(enough) else 0
+        return float(conditional_mutual_information(self._starts.tables[at])), int(rows[at])
+
+    def _remember(self) -> None:
+        if self.history and self.history[-1][0] == self.rows:
+            return
+        every = 1 if len(self.history) < 2 else self.history[-1][0] - self.history[-2][0]
+        v = float(conditional_mutual_information(self._starts.tables[0]))
+        if len(self.history) >= _HISTORY:
+            self.history = self.history[::2]
+        elif self.history and self.rows - self.history[-1][0] < every // 2:
+            return
+        self.history.append((self.rows, v, self._recent()[0]))
 
 
-class _Window:
-    """The current window of one length."""
-
-    def __init__(self, length: int, counts: Array, rows: int = 0, index: int = 1) -> None:
-        self.length, self.counts, self.rows, self.index = length, counts, rows, index
-
-    @property
-    def share(self) -> float:
-        """Share of the windows' error; the shares of all windows ever sum to one."""
-        return 1.0 / (len(_WINDOWS) * self.index * (self.index + 1))
-
-    def add(self, batch: CountTable) -> None:
-        self.counts, self.rows = self.counts + batch.counts, self.rows + batch.rows
-
-    def close_if_full(self) -> None:
-        if self.rows >= self.length:
-            self.counts, self.rows, self.index = np.zeros_like(self.counts), 0, self.index + 1
+class _Tests(NamedTuple):
+    counts: Array
+    rows: NDArray[np.int64]
+    needed: Array
+    order: NDArray[np.intp]
 
 
 def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: str) -> None:
@@ -332,3 +401,10 @@ def _array(values: Any, shape: tuple[int, ...]) -> Array:
             f"The counts of this monitor have bad values or shape {array.shape}, not {shape}."
         )
     return array
+
+
+def _whole(values: Any, count: int) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.shape != (count,) or array.dtype.kind != "i" or (array < -1).any():
+        raise InputError("The tests of this monitor have bad numbers of rows or names.")
+    return array.astype(np.int64)

@@ -22,7 +22,8 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
-from separatrix.columns.groups import Grouping, group_codes
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import group_codes
 from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
@@ -32,9 +33,8 @@ from separatrix.deploy.content import described, model_hash
 from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
-from separatrix.methods import Fitted
-from separatrix.nn.networks import Networks
-from separatrix.runs.bases import posteriors
+from separatrix.methods import Fitted, Stack
+from separatrix.runs.bases import joint_posteriors, posteriors
 from separatrix.runs.store import POLICIES
 
 __all__ = ["READS", "Component", "Predictor"]
@@ -89,9 +89,9 @@ class Component:
         lane: int = 0,
         threshold: float | None = None,
     ) -> Component:
-        """A component with no more than its own lane of a stack of networks."""
+        """A component with no more than its own lane of a stack of models."""
         uses, cut = True, 0.5 if threshold is None or np.isnan(threshold) else float(threshold)
-        if isinstance(fitted, Networks):
+        if isinstance(fitted, Stack):
             fitted, lane, uses = fitted[[lane]], 0, fitted.n_groups > 0
         return cls(method, float(trade_off), policy, fitted, lane, cut, uses)
 
@@ -381,7 +381,8 @@ class Predictor:
             rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
         if self.reads == "joint":
-            q = [base.joint_proba(rows).reshape(len(rows), -1) for base in self.bases]
+            shape = len(self.labels), len(self.groups)
+            q = [joint_posteriors(base, rows, shape) for base in self.bases]
         else:
             q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)
@@ -395,6 +396,8 @@ class Predictor:
                     f"({listed(self.groups)}), one per row."
                 )
             return self.grouping.codes(X)
+        if self.grouping is not None:
+            return self.grouping.codes_of(sensitive_features, n)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
     def save(self, folder: str | Path, *, sign_key: Key | None = None) -> Path:

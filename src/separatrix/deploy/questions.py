@@ -13,6 +13,7 @@ from separatrix.core.information import check_confidence
 from separatrix.deploy.words import LABELS, budget_text
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import OBJECTIVES, Cost
+from separatrix.statistics.certificates import check_promise
 
 __all__ = ["Question"]
 
@@ -31,12 +32,14 @@ class Question:
         blind: decide without the group.
         confidence: None: budgets are kept by what unseen rows are expected to show; else with this
             probability, by rows that certify.
+        guarantee: of the confidence: "finite-sample" or "large-sample".
     """
 
     maximize: Aim = "accuracy"
     budgets: Mapping[str, float] = field(default_factory=dict)
     blind: bool = False
     confidence: float | None = None
+    guarantee: str = "finite-sample"
 
     def __post_init__(self) -> None:
         if not self.budgets:
@@ -52,6 +55,7 @@ class Question:
             )
         if self.maximize == "cost":
             raise InputError("Pass the costs: maximize=Cost(false_positive=1, false_negative=5).")
+        check_promise(self.guarantee, "population")
         if self.confidence is not None:
             check_confidence(self.confidence)
             if self.maximize == "auroc":
@@ -68,11 +72,12 @@ class Question:
         max_violation: float | None,
         blind: bool,
         confidence: float | None,
+        guarantee: str,
     ) -> Question:
         """From the arguments that a user passes."""
         given = {"eo_gap": max_eo_gap, "violation": max_violation}
         budgets = {name: float(most) for name, most in given.items() if most is not None}
-        return cls(maximize, budgets, blind, confidence)
+        return cls(maximize, budgets, blind, confidence, guarantee)
 
     @property
     def aim(self) -> str:
@@ -99,5 +104,9 @@ class Question:
             " at every threshold" if self.maximize == "auroc" and "eo_gap" in self.budgets else ""
         )
         blind = ", without the group" if self.blind else ""
-        sure = "" if self.confidence is None else f", with confidence {self.confidence:g}"
+        sure = (
+            ""
+            if self.confidence is None
+            else (f", with confidence {self.confidence:g} ({self.guarantee})")
+        )
         return f"{verb} {name} with {budget_text(self.budgets)}{where}{blind}{sure}"

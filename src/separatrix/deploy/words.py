@@ -13,7 +13,9 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
 from separatrix.statistics.unseen import Estimate
 
-__all__ = ["LABELS", "budget_text", "constant_text", "majority", "number", "recognised"]
+__all__ = [
+    "LABELS", "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 LABELS = {

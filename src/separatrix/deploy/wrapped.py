@@ -1,8 +1,8 @@
 """Rules behind base models as fitted methods: what they see is the bases' probabilities, side by
 side.
 
-`Wrapped` decides between labels, `WrappedScore` draws the level of a score. Both are plain arrays
-on disk; the groups are codes.
+`Wrapped` decides between labels, `WrappedBlind` does so without the group, `WrappedScore` draws the
+level of a score. All are plain arrays on disk; the groups are codes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
+from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.separated import SeparatedScore
 
-__all__ = ["Wrapped", "WrappedScore"]
+__all__ = ["Wrapped", "WrappedBlind", "WrappedScore"]
 
 Array = NDArray[np.float64]
 
@@ -114,6 +115,40 @@ class WrappedScore:
         groups = tuple(range(len(arrays["thresholds"])))
         score = SeparatedScore.from_arrays((0, 1), groups, arrays)
         return WrappedScore(score, int(arrays["bases"]))
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedBlind:
+    """A rule without the group as a fitted method: it sees P(y, z | x) of each base.
+
+    Args:
+        rule: the rule.
+        bases: how many there are; a prediction is that of one of them drawn at random.
+    """
+
+    rule: BlindRule
+    bases: int
+    kind: ClassVar[str] = "blind"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(U = u | x), array (1, n, K); the group is not looked at."""
+        q = np.asarray(X, dtype=np.float64)
+        q = q.reshape(len(q), self.bases, *self.rule.columns.shape[2:])
+        each = [self.rule.predict_proba(q[:, k]) for k in range(self.bases)]
+        return np.mean(each, axis=0)[None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.rule.arrays(), "bases": np.array(self.bases)}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlind:
+        """The rule that `arrays` described."""
+        return WrappedBlind(BlindRule.from_arrays(arrays), int(arrays["bases"]))
 
 
 def _each(X: ArrayLike, bases: int, z: ArrayLike | None) -> Array:

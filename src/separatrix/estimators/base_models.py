@@ -16,6 +16,7 @@ from separatrix import datasets
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.estimators.boosted import BoostedTrees
 from separatrix.estimators.logistic import Logistic
+from separatrix.estimators.matrices import ArrayModel
 from separatrix.estimators.network import Network
 
 __all__ = ["NAMES", "BaseChoice", "base_model_named", "choose_base", "from_arrays", "to_arrays"]
@@ -23,7 +24,9 @@ __all__ = ["NAMES", "BaseChoice", "base_model_named", "choose_base", "from_array
 NAMES = {  # in words
     "trees": "boosted trees", "logistic": "logistic regression", "network": "network"
 }  # fmt: skip
-_OWN = {model.kind: model for model in (BoostedTrees, Logistic, Network)}
+_OWN: dict[str, type[ArrayModel]] = {
+    model.kind: model for model in (BoostedTrees, Logistic, Network)
+}
 _ROWS = 6_000  # rows that the choice looks at
 _FOLDS = 3
 _SMALL = 1_500  # below so many rows: five folds, dealt twice, and no network
@@ -181,8 +184,7 @@ def _loss(
 
 def to_arrays(model: Any) -> dict[str, NDArray[Any]] | None:
     """A fitted base model as arrays with names; None for models of other libraries (use skops)."""
-    kind = getattr(type(model), "kind", None)
-    return model.arrays() if kind in _OWN and isinstance(model, _OWN[kind]) else None
+    return model.arrays() if isinstance(model, ArrayModel) else None
 
 
 def from_arrays(

@@ -14,14 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from threadpoolctl import threadpool_limits
 
 from separatrix.errors import InputError
-from separatrix.estimators.matrices import as_matrix, constant, softmax
+from separatrix.estimators.matrices import ArrayModel, Matrix, as_matrix, constant, softmax
 
 __all__ = ["BoostedTrees"]
 
@@ -35,7 +34,7 @@ _NODE = {  # what prediction reads of a node
 }  # fmt: skip
 
 
-class BoostedTrees(ClassifierMixin, BaseEstimator):
+class BoostedTrees(ArrayModel):
     """Gradient boosting whose size follows from the number of rows.
 
     Small tables get small trees, few of them, and stronger shrinkage: see `_settings`, measured in
@@ -85,7 +84,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         rows = as_matrix(X, self.n_features_in_)
         if len(self.classes_) < 2:
             return constant(len(rows))
-        joined = self._joined(rows).astype(np.float64)
+        joined = self._joined(rows)
         k = len(self.baseline_)
         logits = np.tile(self.baseline_, (len(rows), 1))
         none, columns = np.zeros((0, 8), np.uint32), np.zeros(0, np.uint32)
@@ -93,12 +92,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
             logits[:, i % k] += tree.predict(joined, none, columns, 1)
         return softmax(np.hstack([np.zeros_like(logits), logits]) if k == 1 else logits)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
-    def _joined(self, rows: NDArray[np.float32]) -> NDArray[np.float32]:
-        out = np.empty((len(rows), int(self.bundle_.max(initial=-1)) + 1), dtype=np.float32)
+    def _joined(self, rows: Matrix) -> Array:
+        out = np.empty((len(rows), int(self.bundle_.max(initial=-1)) + 1))
         for column in range(out.shape[1]):
             mine = np.flatnonzero(self.bundle_ == column)
             part = rows[:, mine]
@@ -114,21 +109,15 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         named |= {"sizes": sizes, "baseline": self.baseline_, "code": self.code_}
         return named | {"bundle": self.bundle_, "n_labels": np.array(len(self.classes_))}
 
-    @staticmethod
-    def restore(
-        arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None
-    ) -> BoostedTrees:
-        """The trees that `arrays` described; `classes` are the labels, by default 0, 1, …"""
-        model, n = BoostedTrees(), int(arrays["n_labels"])
-        model.classes_ = np.arange(n) if classes is None else np.asarray(classes)
-        model.bundle_, model.code_ = arrays["bundle"], arrays["code"]
-        model.n_features_in_, model.baseline_ = len(model.bundle_), arrays["baseline"]
+    def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
+        self.bundle_, self.code_ = arrays["bundle"], arrays["code"]
+        self.n_features_in_, self.baseline_ = len(self.bundle_), arrays["baseline"]
         every = np.zeros(len(arrays["node_value"]), dtype=PREDICTOR_RECORD_DTYPE)
         for field in _NODE:
             every[field] = arrays[f"node_{field}"]
         nodes = np.split(every, np.cumsum(arrays["sizes"])[:-1]) if len(every) else []
-        model.trees_ = [_tree(one, int(model.bundle_.max()) + 1) for one in nodes]
-        return model
+        self.trees_ = [_tree(one, int(self.bundle_.max()) + 1) for one in nodes]
+        return int(arrays["n_labels"])
 
 
 def _tree(nodes: NDArray[Any], columns: int) -> Any:
@@ -144,7 +133,7 @@ def _tree(nodes: NDArray[Any], columns: int) -> Any:
     return TreePredictor(np.ascontiguousarray(nodes), none, none)
 
 
-def _bundles(X: NDArray[np.float32]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _bundles(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Neighbouring 0/1 columns of which each row has at most one, joined."""
     bundle = np.zeros(X.shape[1], dtype=np.int64)
     code = np.zeros(X.shape[1], dtype=np.float32)

@@ -11,7 +11,7 @@ did not see it, and the k-th score of a new row the mean of the R clones without
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
@@ -29,8 +28,20 @@ from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
+from separatrix.estimators.boosted import BoostedTrees
 
-__all__ = ["PRECOMPUTED", "CrossFit", "base_model", "cross_fit", "fit_one", "has_text"]
+__all__ = [
+    "PRECOMPUTED",
+    "CrossFit",
+    "base_model",
+    "check_sizes",
+    "cross_fit",
+    "deals",
+    "fit_one",
+    "has_text",
+    "posteriors_of",
+    "some_posteriors_of",
+]
 
 Array = NDArray[np.float64]
 PRECOMPUTED = "precomputed"  # X is the probabilities themselves
@@ -105,20 +116,27 @@ def cross_fit(
         if estimator is None:
             raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
         return CrossFit(((estimator,),), posteriors_of(estimator, X, classes), classes)
-    _check_sizes(y, classes, cv, ensemble)
+    check_sizes(y, classes, cv, ensemble)
     model, preprocessing = base_model(estimator, X)
     rows = X if preprocessing is None else preprocessing.transform(X)
     scores = np.zeros((len(y), len(classes)))
     members: list[list[Any]] = [[] for _ in range(int(cv))]
-    for deal in range(ensemble):
-        fold = datasets.folds(y, z, int(cv), random_state + deal)
-        for k, team in enumerate(members):
-            train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            weight = None if sample_weight is None else sample_weight[train]
-            own = fit_one(model, _safe_indexing(rows, train), y[train], weight)
-            scores[test] += posteriors_of(own, _safe_indexing(rows, test), classes) / ensemble
-            team.append(own)
+    for k, train, test in deals(y, z, int(cv), ensemble, random_state):
+        weight = None if sample_weight is None else sample_weight[train]
+        own = fit_one(model, _safe_indexing(rows, train), y[train], weight)
+        scores[test] += posteriors_of(own, _safe_indexing(rows, test), classes) / ensemble
+        members[k].append(own)
     return CrossFit(tuple(map(tuple, members)), scores, classes, preprocessing)
+
+
+def deals(
+    y: NDArray[Any], z: NDArray[np.intp], cv: int, ensemble: int, random_state: int
+) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+    """The number of each fold of every deal, the rows outside it and the rows in it."""
+    for deal in range(ensemble):
+        fold = datasets.folds(y, z, cv, random_state + deal)
+        for k in range(cv):
+            yield k, np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
 
 def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
@@ -129,8 +147,7 @@ def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
     """
     if estimator is not None:
         return estimator, None
-    trees = HistGradientBoostingClassifier(random_state=0)
-    return trees, datasets.plan(X).fit(X) if has_text(X) else None
+    return BoostedTrees(), datasets.plan(X).fit(X) if has_text(X) else None
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -157,14 +174,21 @@ def posteriors_of(model: Any, X: Any, classes: NDArray[Any]) -> Array:
             f"{type(model).__name__} has no `predict_proba`: a rule needs probabilities. Wrap it "
             "in sklearn.calibration.CalibratedClassifierCV, or pass another `estimator`."
         )
-    q = np.asarray(model.predict_proba(X), dtype=np.float64)
     known = np.asarray(getattr(model, "classes_", classes))
     if len(known) != len(classes) or not (known == classes).all():
         raise InputError(
             f"The classifier knows the labels {listed(known.tolist())}, `y` has "
             f"{listed(classes.tolist())}: both must be the same."
         )
-    return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
+    return some_posteriors_of(model, X, classes)
+
+
+def some_posteriors_of(model: Any, X: Any, classes: NDArray[Any]) -> Array:
+    """The same where the classifier may not have seen all `classes`: zero for those."""
+    q = np.asarray(model.predict_proba(X), dtype=np.float64)
+    found = np.zeros((len(q), len(classes)))
+    found[:, np.searchsorted(classes, np.asarray(getattr(model, "classes_", classes)))] = q
+    return found / found.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
 
 
 def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
@@ -187,7 +211,8 @@ def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
     return check_posteriors(q, "X")
 
 
-def _check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: int) -> None:
+def check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: int) -> None:
+    """An error where there are too few rows for the folds."""
     if not isinstance(cv, int | np.integer) or cv < 2:
         raise InputError(f'`cv` must be a number of folds, at least 2, or "prefit", got {cv!r}.')
     if ensemble < 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.bins import bin_labels, edges_of
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
@@ -31,6 +34,9 @@ from separatrix.estimators.crossfit import (
     has_text,
     posteriors_of,
 )
+from separatrix.estimators.joint import JointFit, cross_fit_joint
+from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
 from separatrix.optimum.limits import limit
@@ -74,12 +80,19 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
         max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
             the true-positive rates, of the false-positive rates.
+        blind: whether decisions are made without the group. `fit` still needs it; `predict` never
+            asks for it. The estimator is then fitted with the group as further columns, a second
+            classifier learns the group from X, and the rule sees q(y, z | x) (`JointModel`). A
+            column of X that holds the group is not removed.
+        group_estimator: the second classifier; None for the kind of `estimator`.
 
     Attributes:
-        classes_, groups_: the labels and the groups.
+        classes_, groups_: the labels and the groups. A sensitive column with more than 12 different
+            numbers, such as age, is cut at its quartiles, with a warning.
+        grouping_: the edges of these, None where no column is cut.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
         limit_: `limit` of these rows for this objective and budget, computed when asked for.
-        scores_: the out-of-fold P(Y | x), array (n, K).
+        scores_: the out-of-fold P(Y | x), array (n, K); if blind q(y, z | x), (n, K, groups).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> from sklearn.linear_model import LogisticRegression
@@ -107,6 +120,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         max_eo_max: float | None = None,
         max_tpr_gap: float | None = None,
         max_fpr_gap: float | None = None,
+        blind: bool = False,
+        group_estimator: Any = None,
     ) -> None:
         self.estimator = estimator
         self.maximize = maximize
@@ -120,6 +135,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.max_eo_max = max_eo_max
         self.max_tpr_gap = max_tpr_gap
         self.max_fpr_gap = max_fpr_gap
+        self.blind = blind
+        self.group_estimator = group_estimator
 
     def fit(
         self,
@@ -147,18 +164,20 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if weight is not None:
             X, labels, z, weight = _safe_indexing(X, seen), labels[seen], z[seen], weight[seen]
         budget, asked = self._budget()
-        self.crossfit_: CrossFit | None = cross_fit(
-            self.estimator,
-            X,
-            labels,
-            z,
-            cv=self.cv,
-            ensemble=self.ensemble,
-            random_state=self.random_state,
-            sample_weight=weight,
-        )
+        options: dict[str, Any] = {
+            "cv": self.cv,
+            "ensemble": self.ensemble,
+            "random_state": self.random_state,
+            "sample_weight": weight,
+        }
+        self.crossfit_: CrossFit | JointFit | None
+        if self.blind:
+            options["group_estimator"] = self.group_estimator
+            self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
+        else:
+            self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
         self.scores_ = self.crossfit_.scores
-        self.best_ = Promises(
+        self.best_ = (BlindPromises if self.blind else Promises)(
             self.scores_,
             np.searchsorted(self.classes_, labels),
             z,
@@ -171,19 +190,25 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K)."""
+        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K).
+
+        A blind classifier neither needs nor reads `sensitive_features`.
+        """
         check_is_fitted(self, "classes_")
         X = self._rows(X)
         if self.crossfit_ is None:
             return posteriors_of(self.plain_, self._prepared(X), self.classes_)
+        rule = self.promise_.rule
+        if isinstance(rule, BlindRule):
+            each = [rule.predict_proba(q) for q in self.crossfit_.posteriors(X)]
+            return np.asarray(np.mean(each, axis=0))
         if sensitive_features is None:
             raise InputError(
                 "The rule needs the group of every row: pass `sensitive_features` "
                 f"({listed(self.groups_)})."
             )
         scores = self.crossfit_.posteriors(X)
-        z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
-        rule = self.promise_.rule
+        z = self._codes(sensitive_features, len(scores[0]))
         q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
         return np.asarray(np.mean(q, axis=0))
 
@@ -213,6 +238,11 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
+        if isinstance(self.best_, BlindPromises):
+            raise InputError(
+                "`limit_` is for rules that see the group; a blind classifier has "
+                "`best_.certificate(level)`."
+            )
         return limit(
             self.classes_[self.best_.y],
             self.best_.scores,
@@ -261,7 +291,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             UserWarning,
             stacklevel=3,
         )
-        self.groups_, self.crossfit_ = (), None
+        self.groups_, self.grouping_, self.crossfit_ = (), None, None
         if isinstance(self.estimator, str):
             raise InputError(
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
@@ -276,13 +306,34 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
     def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
-        codes, levels = as_groups(values)
+        columns = group_columns(values)
+        edges = edges_of(columns)
+        self.grouping_: Grouping | None = None
+        if edges:
+            grouping = Grouping(tuple(columns), (), edges)
+            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+            self.grouping_ = replace(grouping, groups=coded.levels)
+            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            warnings.warn(
+                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
+                "pass categories for other groups.",
+                UserWarning,
+                stacklevel=3,
+            )
+        else:
+            coded = as_groups(values)
+        codes, levels = coded
         if len(codes) != len(labels):
             raise InputError(
                 f"`sensitive_features` must have one group per row, {len(labels):,}, got "
                 f"{len(codes):,}."
             )
         return np.asarray(codes, dtype=np.intp), levels
+
+    def _codes(self, values: Any, n: int) -> NDArray[np.intp]:
+        if self.grouping_ is not None:
+            return self.grouping_.codes_of(values, n)
+        return group_codes(values, self.groups_, n, "sensitive_features")
 
     def _budget(self) -> tuple[str, float | None]:
         """The one budget that was given: its name and its level."""

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 
 from separatrix.estimators.matrices import (
+    ArrayModel,
     as_matrix,
     constant,
     softmax,
@@ -23,7 +23,7 @@ __all__ = ["Logistic"]
 Array = NDArray[np.float64]
 
 
-class Logistic(ClassifierMixin, BaseEstimator):
+class Logistic(ArrayModel):
     """Logistic regression; columns are standardised, a missing value takes its column's mean.
 
     Args:
@@ -68,19 +68,11 @@ class Logistic(ClassifierMixin, BaseEstimator):
             return constant(len(rows))
         return softmax(np.where(np.isnan(rows), self.mean_, rows) @ self.weight_ + self.bias_)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
         return {"weight": self.weight_, "bias": self.bias_, "mean": self.mean_}
 
-    @staticmethod
-    def restore(arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Logistic:
-        """The regression that `arrays` described; `classes` are the labels, by default 0, 1, …"""
-        model = Logistic()
-        model.weight_, model.bias_, model.mean_ = (arrays[k] for k in ("weight", "bias", "mean"))
-        model.n_features_in_, k = model.weight_.shape
-        model.classes_ = np.arange(k) if classes is None else np.asarray(classes)
-        return model
+    def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
+        self.weight_, self.bias_, self.mean_ = (arrays[k] for k in ("weight", "bias", "mean"))
+        self.n_features_in_ = len(self.weight_)
+        return len(self.bias_)

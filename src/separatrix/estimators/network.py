@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from separatrix import methods
 from separatrix.errors import InputError
 from separatrix.estimators.matrices import (
+    ArrayModel,
     as_matrix,
     constant,
     standard,
@@ -25,7 +25,7 @@ __all__ = ["Network"]
 Array = NDArray[np.float64]
 
 
-class Network(ClassifierMixin, BaseEstimator):
+class Network(ArrayModel):
     """A network of one or two hidden layers on standardised columns and their ramps.
 
     The `erm` of the benchmark takes at least 540 updates, which on 700 rows is far too many: its
@@ -73,7 +73,7 @@ class Network(ClassifierMixin, BaseEstimator):
             model.classes_, model.n_features_in_, model.mean_ = classes, matrix.shape[1], mean
             model.networks_ = None if trained is None else trained[[i]]
             out.append(model)
-        self.__dict__.update(vars(out[0]))
+        self.__dict__.update(out[0].__dict__)
         return [self, *out[1:]]
 
     def predict_proba(self, X: Any) -> Array:
@@ -85,25 +85,16 @@ class Network(ClassifierMixin, BaseEstimator):
         q = self.networks_.posteriors(known)[0].astype(np.float64)
         return np.asarray(q / q.sum(1, keepdims=True))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The most probable label."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
-
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
         own = {} if self.networks_ is None else self.networks_.arrays()
         return own | {"mean": self.mean_}
 
-    @staticmethod
-    def restore(arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Network:
-        """The network that `arrays` described; `classes` are the labels, by default 0, 1, …"""
-        model = Network()
-        model.mean_ = arrays["mean"]
-        model.n_features_in_ = len(model.mean_)
-        model.networks_ = Networks.restore(arrays) if "weight_0" in arrays else None
-        k = 1 if model.networks_ is None else model.networks_.weights[-1].shape[2]
-        model.classes_ = np.arange(k) if classes is None else np.asarray(classes)
-        return model
+    def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
+        self.mean_ = arrays["mean"]
+        self.n_features_in_ = len(self.mean_)
+        self.networks_ = Networks.restore(arrays) if "weight_0" in arrays else None
+        return 1 if self.networks_ is None else self.networks_.weights[-1].shape[2]
 
 
 def _recipe(rows: int) -> Recipe:

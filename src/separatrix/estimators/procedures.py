@@ -26,6 +26,8 @@ from separatrix.core import ordered
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError, InputError
+from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.optimum.separated import SeparatedScore
@@ -39,7 +41,7 @@ Codes = NDArray[np.intp]
 Budgets = Mapping[str, float]
 _BINS = 20  # of a score, where its violation is counted
 _DRAWS = 200
-_PENALTIES = (None, 100.0, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.05, 0.0)
+_PENALTIES = (None, 30.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.0)
 
 
 class Procedure(Protocol):
@@ -101,16 +103,25 @@ class Decisions:
 
     def law(self, rule: PromisedRule, scores: Array, z: Codes) -> Array:
         """The mean over the members."""
-        each = [rule.rule.predict_proba(one, sensitive_features=z) for one in scores]
+        if isinstance(rule.rule, BlindRule):
+            shape = rule.rule.columns.shape[2:]
+            each = [rule.rule.predict_proba(one.reshape(len(one), *shape)) for one in scores]
+        else:
+            each = [rule.rule.predict_proba(one, sensitive_features=z) for one in scores]
         return np.asarray(np.mean(each, axis=0))
 
     def at_least(self, smallest: Budgets) -> Decisions:
         return replace(self, budgets=_raised(self.budgets, smallest))
 
-    def _promises(self, scores: Array, y: Codes, z: Codes, groups: Levels, budget: str) -> Promises:
+    def _promises(
+        self, scores: Array, y: Codes, z: Codes, groups: Levels, budget: str
+    ) -> Promises | BlindPromises:
         codes = tuple(range(len(groups)))
-        aim = _coded(self.maximize, groups)
+        aim: Any = _coded(self.maximize, groups)
         weight = np.ones(len(y))
+        if self.blind:
+            q = scores.reshape(len(scores), -1, len(groups))
+            return BlindPromises(q, y, z, weight, codes, maximize=aim, budget=budget)
         return Promises(scores, y, z, weight, codes, maximize=aim, budget=budget)
 
 
@@ -259,7 +270,7 @@ def _expected(score: SeparatedScore, cells: NDArray[np.intp]) -> dict[str, float
 
 
 def _stricter(
-    best: Promises,
+    best: Promises | BlindPromises,
     found: PromisedRule,
     used: Callable[[PromisedRule], float],
     name: str,

@@ -1,23 +1,33 @@
-"""A fitted classifier as bytes and back, in skops' audited format: never through pickle.
+"""A fitted classifier as bytes and back: never through pickle.
 
-skops does not trust scikit-learn's boosted trees, because their nodes hold places in arrays that
-are used without a look: a forged file could make a prediction read foreign memory. Here every node
-is looked at before anybody predicts, so such files load without a question.
+Our own base models are arrays, in safetensors' format. Classifiers of other libraries go through
+skops' audited format. skops does not trust scikit-learn's boosted trees, because their nodes hold
+places in arrays that are used without a look: a forged file could make a prediction read foreign
+memory. Here every node is looked at before anybody predicts, so such files load without a question.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from separatrix.errors import DataError, MissingExtraError
+from separatrix.estimators.base_models import from_arrays, to_arrays
+from separatrix.estimators.boosted import BoostedTrees
+from separatrix.estimators.joint import JointModel
+from separatrix.estimators.logistic import Logistic
+from separatrix.estimators.matrices import ArrayModel
+from separatrix.estimators.network import Network
 
-__all__ = ["OURS", "model_bytes", "model_from_bytes", "skops_io"]
+__all__ = ["OURS", "is_ours", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
 
+_JOINT = "joint"
 _TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-OURS = (_TREE,)  # types that are checked here
+_BASES = (BoostedTrees, JointModel, Logistic, Network)  # arrays, which are checked
+OURS = (_TREE, *(f"{kind.__module__}.{kind.__qualname__}" for kind in _BASES))  # types we check
 
 
 def skops_io() -> Any:
@@ -32,8 +42,64 @@ def skops_io() -> Any:
 
 
 def model_bytes(model: Any) -> bytes:
-    """A fitted classifier, or a list of them, as bytes."""
-    return bytes(skops_io().dumps(model))
+    """A fitted classifier as bytes.
+
+    >>> from separatrix.estimators.logistic import Logistic
+    >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
+    >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
+    ['a', 'b']
+    """
+    arrays, kind = _arrays(model)
+    if arrays is None:
+        return bytes(skops_io().dumps(model))
+    from safetensors.numpy import save
+
+    labels = np.asarray(model.classes_).tolist()
+    about = {"about": json.dumps([kind, labels])}  # one name: the order of names is not kept
+    ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
+    return bytes(save(ordered, about))
+
+
+def is_ours(model: Any) -> bool:
+    """Whether a fitted classifier is one of our own, kept as arrays."""
+    return _arrays(model)[0] is not None
+
+
+def _arrays(model: Any) -> tuple[dict[str, Any] | None, str]:
+    """The arrays of our own models and their kind; None where skops must do it."""
+    if not isinstance(model, JointModel):
+        return to_arrays(model), getattr(model, "kind", "")
+    parts = [to_arrays(one) for one in (model.label_model_, model.group_model_)]
+    if None in parts:
+        return None, ""
+    kinds = f"{model.label_model_.kind} {model.group_model_.kind}"
+    named = {f"{i}.{name}": a for i, part in enumerate(parts) for name, a in (part or {}).items()}
+    return {**named, "groups": np.asarray(model.groups_), **_seen(model)}, f"{_JOINT} {kinds}"
+
+
+def _seen(model: JointModel) -> dict[str, Any]:
+    """The labels and groups that each of the two classifiers saw, as places."""
+    of_label = np.searchsorted(model.classes_, model.label_model_.classes_)
+    return {"0.seen": of_label, "1.seen": np.asarray(model.group_model_.classes_)}
+
+
+def _joint(kinds: str, arrays: dict[str, Any], labels: list[Any]) -> JointModel:
+    """The joint model that `_arrays` described."""
+    model, classes = JointModel(), np.asarray(labels)
+    parts = []
+    for i, kind in enumerate(kinds.split()[1:]):
+        own = {n[2:]: a for n, a in arrays.items() if n.startswith(f"{i}.") and n != f"{i}.seen"}
+        seen = arrays[f"{i}.seen"]
+        parts.append(from_arrays(kind, own, classes[seen] if i == 0 else seen))
+    model.label_model_, model.group_model_ = parts
+    model.classes_, model.groups_ = classes, arrays["groups"]
+    model.n_features_in_ = model.group_model_.n_features_in_
+    return model
+
+
+def is_skops(content: bytes) -> bool:
+    """Whether bytes of `model_bytes` are in skops' format, which is a zip file."""
+    return content[:2] == b"PK"
 
 
 def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
@@ -41,9 +107,34 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
     Args:
         content: of `model_bytes`.
-        trusted: full names of further types that the caller has checked.
+        trusted: full names of further types of other libraries that the caller has checked.
         source: where the bytes are from, for the error.
     """
+    return _from_skops(content, trusted, source) if is_skops(content) else _ours(content, source)
+
+
+def _ours(content: bytes, source: object) -> Any:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        kind, labels = json.loads(header["__metadata__"]["about"])
+        joint = kind.startswith(_JOINT)
+        model = _joint(kind, arrays, labels) if joint else from_arrays(kind, arrays, labels)
+        row = np.zeros((1, model.n_features_in_), dtype=np.float32)
+        with np.errstate(all="ignore"):
+            q = model.joint_proba(row).sum(2) if joint else model.predict_proba(row)
+        if q.shape != (1, len(labels)) or not np.isfinite(q).all():
+            raise ValueError("it gives no probabilities")
+        return model
+    except (SafetensorError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        told = " ".join(f"{type(error).__name__}: {error}".split())
+        raise DataError(f"{source} is not a whole base model ({told}).") from error
+
+
+def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
     skops = skops_io()
     known = {*OURS, *trusted}
     try:
@@ -67,7 +158,7 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
 def _sound(value: Any, features: int | None, seen: set[int]) -> bool:
     """Whether all boosted trees anywhere in a model point only at nodes and features they have."""
-    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray):
+    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray | ArrayModel):
         return True
     seen.add(id(value))
     if f"{type(value).__module__}.{type(value).__qualname__}" == _TREE:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ __all__ = [
     "Options",
     "Recipe",
     "Sample",
+    "Stack",
     "Style",
     "Supports",
     "fit",
@@ -82,6 +83,19 @@ class Fitted(Protocol):
         ...
 
 
+@runtime_checkable
+class Stack(Fitted, Protocol):
+    """A fitted method whose lanes are models of their own: a lane can be taken out.
+
+    `n_groups` is 0 where its models see X alone.
+    """
+
+    @property
+    def n_groups(self) -> int: ...
+
+    def __getitem__(self, lanes: list[int]) -> Stack: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """One way to trade utility for separation.
@@ -100,8 +114,10 @@ class Method:
         per_row: the loss needs single rows, so equal rows may not be merged into one with a weight.
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
+        levels: the `Recipe.level`s that it knows.
         erm_at_zero: λ = 0 is the method `erm`.
         strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
+        standardise: whether estimators scale the columns of X first; trees take them as they are.
     """
 
     label: str
@@ -117,8 +133,10 @@ class Method:
     per_row: bool = False
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
     restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
+    levels: tuple[str, ...] = ("draw",)
     erm_at_zero: bool = False
     strict: str = "high"
+    standardise: bool = True
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
@@ -189,7 +207,9 @@ def get(name: str) -> Method:
     try:
         method = import_module(f"separatrix.methods.{name}").METHOD
     except ModuleNotFoundError as error:
-        extra = {"torch": "torch", "fairlearn": "fairlearn"}.get(error.name or "")
+        extra = {"torch": "torch", "fairlearn": "fairlearn", "lightgbm": "boosting"}.get(
+            error.name or ""
+        )
         if extra is None:
             raise
         raise MissingExtraError(
@@ -243,6 +263,11 @@ def fit(
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe
+    if chosen.level not in method.levels:
+        raise InputError(
+            f"{name!r} has no penalty on the {chosen.level}; pass level={method.levels[0]!r}, or a "
+            "method such as 'cmi'."
+        )
     options = Options(chosen, use_sensitive, device, n_jobs, progress)
     if method.fit is not None:
         return method.fit(sample, lanes, options)

@@ -26,5 +26,6 @@ METHOD = Method(
     trade_offs=(0.0,),
     loss=loss,
     recipes={"default": TUNED, "paper": PAPER},
+    levels=("draw", "score"),  # it has no penalty
     erm_at_zero=True,
 )

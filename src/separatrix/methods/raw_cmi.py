@@ -10,7 +10,6 @@ from torch import Tensor
 
 from separatrix.methods import PAPER, TUNED, Method
 from separatrix.nn.balance import Lanes
-from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Batch
 
 SCALE = 1.0  # c
@@ -19,8 +18,7 @@ SCALE = 1.0  # c
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
     lanes = Lanes.of(batch)
-    cell, table = lanes.table()
-    terms = [lanes.cross_entropy(), cmi_term(lanes.p, cell, table)]
+    terms = [lanes.cross_entropy(), lanes.penalty()]
     return lanes.loss(terms, [1 - trade_off, SCALE * trade_off], normalise=False)
 
 
@@ -31,4 +29,5 @@ METHOD = Method(
     trade_offs=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     loss=loss,
     recipes={"default": TUNED, "paper": PAPER},
+    levels=("draw", "score"),
 )

@@ -1,4 +1,4 @@
-from .balance import SeparationLoss as SeparationLoss
+from .binned import binned_cmi as binned_cmi
 from .information import soft_cmi as soft_cmi
 from .information import soft_mi as soft_mi
 from .lanes import Adversary as Adversary
@@ -8,4 +8,5 @@ from .lanes import Options as Options
 from .lanes import Recipe as Recipe
 from .lanes import Sample as Sample
 from .networks import Networks as Networks
+from .separation_loss import SeparationLoss as SeparationLoss
 from .stack import train as train

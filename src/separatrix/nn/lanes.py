@@ -114,6 +114,9 @@ class Recipe:
             not improved for so many epochs, and keep its best weights; None trains on all rows.
         piecewise_linear: pieces that each column of more than two values is cut into, beside the
             column itself; 0 for none. Embeddings (more than 64 such columns) have none.
+        level: whose violation a penalty sees: that of a "draw" from the posterior (the paper's), or
+            of the "score" in soft bins (`core.binned_cmi`), which holds at every threshold.
+        bins: of the score; None: `bins_for` the rows of a batch, or of the running counts.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -126,6 +129,8 @@ class Recipe:
     running: float = 0.0
     patience: int | None = None
     piecewise_linear: int = 0
+    level: str = "draw"
+    bins: int | None = None
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -144,6 +149,10 @@ class Recipe:
                 "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
                 f"{self.piecewise_linear}."
             )
+        if self.level not in ("draw", "score"):
+            raise InputError(f'`level` must be "draw" or "score", got {self.level!r}.')
+        if self.bins is not None and self.bins < 2:
+            raise InputError(f"`bins` must be at least 2, or None, got {self.bins}.")
         if not self.learning_rate > 0:
             raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
 
@@ -180,6 +189,7 @@ class Batch:
         cells: (M, n_labels, n_groups), each lane's training counts.
         progress: share of the training done, 0 … 1.
         running: the recipe's decay of the running counts.
+        bins: soft bins of the score whose violation is penalised; 0 for that of the draw.
         memory: tensors that a loss keeps from step to step, lane axis first.
         adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
         uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), one generator per lane.
@@ -194,6 +204,7 @@ class Batch:
     cells: Tensor
     progress: float
     running: float
+    bins: int
     memory: dict[str, Tensor]
     adversary: Callable[[Tensor], Tensor] | None
     uniform: Callable[[int], Tensor]

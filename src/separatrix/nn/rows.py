@@ -17,7 +17,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from separatrix.nn.lanes import Lane, Options, Sample
+from separatrix.core.binned_cmi import bins_for
+from separatrix.nn.lanes import Lane, Options, Recipe, Sample
 from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
@@ -81,6 +82,7 @@ class Feed:
             distinct_rows(sample, self.blind > 0, limit=self._limit(options)) if merge else None
         )
         self.exact = options.recipe.exact and self.merged is not None
+        self.bins = self._bins(options.recipe)
         if self.merged is not None:
             inputs, self.spread, y, z, self.code = self.merged
             self.x = self._inputs(sample.X[inputs], sample.z[inputs])[None]
@@ -160,6 +162,14 @@ class Feed:
     def _limit(self, options: Options) -> int:
         """The most distinct rows that are worth merging: a batch, or n/16 for full batches."""
         return max(self.width, len(self.sample) // 16) if options.recipe.exact else self.width
+
+    def _bins(self, recipe: Recipe) -> int:
+        """Soft bins of the score, from the rows that a table of counts holds; 0 for draws."""
+        if recipe.level == "draw":
+            return 0
+        n = len(self.sample)
+        rows = n if self.exact else min(self.width / (1.0 - recipe.running), n)
+        return recipe.bins or bins_for(rows, self.sample.n_labels * self.sample.n_groups)
 
     def _inputs(self, X: NDArray[Any], z: NDArray[np.int64]) -> Tensor:
         """[Z|X] with Z one-hot, or X alone; X with its ramps."""

@@ -24,7 +24,6 @@ from torch import Tensor
 from separatrix.errors import InputError
 from separatrix.io import workers
 from separatrix.nn.balance import Lanes
-from separatrix.nn.information import cmi_term
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
@@ -209,6 +208,7 @@ def _forward(
         cells=cells,
         progress=progress,
         running=running,
+        bins=feed.bins,
         memory=memory,
         adversary=None,
         uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
@@ -281,8 +281,7 @@ class _Watch:
     def finished(self, layers: Layers) -> bool:
         """Evaluate the held-out rows; True when every lane has waited long enough."""
         view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
-        cell, table = view.table()
-        task, violation = view.cross_entropy().value, cmi_term(view.p, cell, table).value
+        task, violation = view.cross_entropy().value, view.penalty().value
         value = (1 - self.trade_off) * task + self.trade_off * violation
         better = (value < self.best) & (self.waited < self.patience)
         self.best = torch.where(better, value, self.best)

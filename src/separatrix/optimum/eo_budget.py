@@ -12,13 +12,10 @@ within the budget has
 
 It is evaluated afresh from the solver's multipliers: it holds to rounding whatever the solver did.
 The utility is convex in the overall rates (s, t), so its maximum is at a vertex of the polygon that
-the rates within the budget project to: `Programme.most_useful` finds the vertices that matter.
+the rates within the budget project to (`polygon`).
 """
 
 from __future__ import annotations
-
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +23,15 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.geometry import Regions, rates_utility
+from separatrix.optimum.geometry import Regions
 from separatrix.optimum.objectives import Budget
+from separatrix.optimum.polygon import most_useful_vertex
 
 __all__ = ["Programme"]
 
 Array = NDArray[np.float64]
 _FIRST = 8  # half-planes of each hull to begin with
 _OUTSIDE = 1e-10  # a solution this far above a hull is in the region
-_CORNERS = 400  # support directions per level; what is left shows in the upper bound
 
 
 class Programme:
@@ -88,29 +85,14 @@ class Programme:
         return self._within(x, level), self._upper(direction, multiplier, level)
 
     def most_useful(self, level: float, tolerance: float) -> tuple[Array, float]:
-        """Rates of the largest utility within the budget, and an upper bound.
+        """Rates of the largest utility within the budget, and an upper bound."""
+        share = self.regions.share
 
-        Support lines of the polygon of overall rates, by angle, between s ≥ 0 and t ≤ 1: the
-        polygon lies inside the corners of neighbouring lines, and a convex function is largest at
-        one of them. A corner that is still too high is cut by the line between its neighbours.
-        """
-        share, prior = self.regions.share, self.regions.prior
-        best, best_x = -1.0, np.zeros_like(share)
-        lines = [_Line(0.0, 0.0, None), _Line(np.pi / 2, 1.0, None)]
-        for _ in range(_CORNERS):
-            corners = [_corner(a, b, prior) for a, b in pairwise(lines)]
-            top = max(corners)
-            i = corners.index(top)
-            if top <= best + tolerance or lines[i + 1].angle - lines[i].angle < 1e-9:
-                break
-            angle = _between(lines[i], lines[i + 1])
+        def touch(angle: float) -> tuple[Array, Array, float]:
             x, value = self.support(share * [-np.cos(angle), np.sin(angle)], level)
-            mean = (x * share).sum(0)
-            lines.insert(i + 1, _Line(angle, value, mean))
-            u = float(rates_utility(mean, prior))
-            if u > best:
-                best, best_x = u, x
-        return best_x, max(top, best)
+            return x, (x * share).sum(0), value
+
+        return most_useful_vertex(touch, self.regions.prior, tolerance)
 
     def _half_planes(self) -> tuple[Array, Array]:
         """The cuts of all groups: rows over the variables, and right-hand sides."""
@@ -160,34 +142,3 @@ class Programme:
         slack = np.maximum(total[0] - paid, 0.0).sum() + np.maximum(paid - total[1], 0.0).sum()
         best = self.regions.linear_max(price.reshape(1, -1, 2)).sum()
         return float(best + slack + level * beta.sum())
-
-
-class _Line(NamedTuple):
-    """−cos(angle) s + sin(angle) t ≤ value, and the point (s, t) of the polygon that it touches."""
-
-    angle: float
-    value: float
-    point: Array | None
-
-
-def _corner(first: _Line, last: _Line, prior: Array) -> float:
-    """u where two lines meet; 0 below the diagonal, where the mirror images of other points lie."""
-    sine = np.sin(last.angle - first.angle)
-    s = (last.value * np.sin(first.angle) - first.value * np.sin(last.angle)) / sine
-    t = (last.value * np.cos(first.angle) - first.value * np.cos(last.angle)) / sine
-    corner = np.clip([s, t], 0.0, 1.0)
-    return float(rates_utility(corner, prior)) if corner[1] > corner[0] else 0.0
-
-
-def _between(first: _Line, last: _Line) -> float:
-    """The angle of the normal to the chord of the two points: finds an edge of the polygon at once.
-
-    Halfway between the lines where a point is not known or the chord is too short to tell.
-    """
-    if first.point is not None and last.point is not None:
-        ds, dt = last.point - first.point
-        angle = float(np.arctan2(ds, dt))
-        room = 1e-6 * (last.angle - first.angle)
-        if np.hypot(ds, dt) > 1e-9 and first.angle + room < angle < last.angle - room:
-            return angle
-    return (first.angle + last.angle) / 2

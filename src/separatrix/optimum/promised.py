@@ -27,6 +27,7 @@ from separatrix.core.information import (
     mutual_information,
 )
 from separatrix.errors import InfeasibleError, InputError
+from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.geometry import Regions
@@ -37,10 +38,10 @@ from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
 
-__all__ = ["PromisedRule", "Promises", "regions_of"]
+__all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 
 Array = NDArray[np.float64]
-Rule = ThresholdChannel | SoftmaxChannel
+Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
 
 
@@ -48,7 +49,7 @@ class PromisedRule(NamedTuple):
     """A rule and what it promises.
 
     Args:
-        rule: P(U | score, group).
+        rule: P(U | score, group), or P(U | q) without the group.
         level: the budget that it was fitted for on the rows.
         expected: what the population is expected to show of the budget; NaN if nobody asked.
         smallest: the least that could be promised with these rows; NaN if nobody asked.
@@ -118,7 +119,7 @@ class Promises:
         Raises:
             InfeasibleError: the rows are too few to promise it.
         """
-        _check(asked, margin, confidence)
+        check_question(asked, margin, confidence)
         if self.scores.shape[1] > 2:
             return self._of_many_labels(asked, margin, confidence)
         if asked is None or margin is not None:
@@ -268,7 +269,8 @@ def _balanced(table: Array) -> Array:
     return np.diagonal(table.sum(-2) / table.sum((-2, -1))[..., None], axis1=-2, axis2=-1).mean(-1)
 
 
-def _check(asked: float | None, margin: float | None, confidence: float | None) -> None:
+def check_question(asked: float | None, margin: float | None, confidence: float | None) -> None:
+    """An error where a budget, a margin or a confidence cannot be meant."""
     if asked is not None and not asked >= 0.0:
         raise InputError(f"A budget is a number of at least 0, got {asked}.")
     if margin is not None and not (margin >= 0.0 and (asked is None or margin <= asked)):

@@ -5,7 +5,7 @@ where the model may ship, the model itself. Each is a file of its own in `base/`
 done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
 numbers: rows, folds, model, what it predicts, and the folds left out.
 
-Models are kept in skops' audited format. Nothing is ever loaded through pickle.
+Models are kept as `estimators.stored` keeps them. Nothing is ever loaded through pickle.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ __all__ = [
     "LABELS",
     "BaseRows",
     "fit_bases",
+    "joint_posteriors",
     "posteriors",
     "read_bases",
     "read_members",
@@ -79,7 +80,7 @@ class BaseRows:
     def score(self, model: Any, X: Any) -> Array:
         """Scores (m, C), C = labels or labels × groups, columns of unseen labels zero."""
         if self.kind == JOINT:
-            return np.asarray(model.joint_proba(X)).reshape(len(X), -1)
+            return joint_posteriors(model, X, self.shape)
         return posteriors(model, X, self.shape[0])
 
 
@@ -91,6 +92,15 @@ def posteriors(model: Any, X: Any, n_labels: int) -> Array:
         q = np.zeros((len(known), n_labels))
         q[:, seen] = known
     return q / q.sum(1, keepdims=True)  # single precision sums to one only within 1e-7
+
+
+def joint_posteriors(model: Any, X: Any, shape: tuple[int, int]) -> Array:
+    """P(y, z | x) (n, labels × groups) of a `JointModel` that was fitted to codes."""
+    q = model.joint_proba(X)
+    out = np.zeros((len(q), *shape))
+    labels, groups = (np.asarray(x, dtype=np.intp) for x in (model.classes_, model.groups_))
+    out[np.ix_(np.arange(len(q)), labels, groups)] = q
+    return out.reshape(len(q), -1)
 
 
 def fit_bases(
@@ -151,7 +161,7 @@ def read_members(
     for fit in plan_fits(bases):
         wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
         if wanted and fit.base == bases[-1 if k is None else k]:
-            path = _file(folder, rows, fit).with_suffix(".skops")
+            path = _file(folder, rows, fit).with_suffix(".model")
             members.append(model_from_bytes(_read(path), trusted, path))
     return members
 
@@ -176,7 +186,7 @@ def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes |
 
     path = _file(folder, rows, fit)
     if model is not None:  # first, since the scores say that the piece is done
-        write_whole(path.with_suffix(".skops"), model)
+        write_whole(path.with_suffix(".model"), model)
     write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
 
 

@@ -1,14 +1,17 @@
 r"""Evidence against "v ≤ budget" that may be checked after every row without correction.
 
-For independent rows given (y, z), with N the counts and Dir(½) a mixing law per cell (y, z),
+For independent rows given (y, z), with N the counts and M_y the bets of `alternatives`,
 
-.. math:: E = \frac{\prod_{yz} \int \prod_u q_u^{N_{yzu}} \, \mathrm{Dir}(dq)}
-              {\sup_{p \,:\, v(p) \le b} \prod_{yzu} p_{yzu}^{N_{yzu}}}
+.. math:: E = \sum_k ω_k \inf_{p \,:\, v(p) \le b} \prod_y M_{y,k}(p), \qquad \sum_k ω_k = 1,
 
-is below a martingale that starts at one whenever the true rates obey v ≤ b, so that P(E ever
-reaches 1/δ) ≤ δ (Ville). This holds for soft counts too: by the weighted mean inequality
+is below a martingale that starts at one whenever the true rates obey v ≤ b: each infimum is at most
+the value at the true rates. So P(E ever reaches 1/δ) ≤ δ (Ville). The composition p(y, z) in v is
+that of the rows seen. At a given composition {v(p) ≤ b} is convex and log M_y is convex, so the
+infimum is a convex programme. It is certified from below: E is never too large.
+
+This holds for posteriors too: by the weighted mean inequality
 :math:`\prod_u (q_u/p_u)^{x_u} \le \sum_u x_u q_u/p_u` for a posterior x, and the right side has
-mean one. The composition p(y, z) in v is that of the rows seen.
+mean one.
 """
 
 from __future__ import annotations
@@ -17,25 +20,32 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, rel_entr, wrightomega, xlogy
+from scipy.special import gammaln, rel_entr, xlogy
 
 from separatrix.core.information import conditional_mutual_information, law
 from separatrix.errors import InputError
+from separatrix.statistics.alternatives import Alternatives
 
-__all__ = ["least_divergence", "log_e_process", "lower_bound", "rate_sequences"]
+__all__ = ["evidence_ceiling", "log_e_process", "lower_bound", "rate_sequences"]
 
 Array = NDArray[np.float64]
-# Jeffreys: the regret against the best fixed rates is within a constant of the least possible
-_PRIOR = 0.5
 _HALVINGS = 50
+_GAP = 1e-3  # nats that a certificate may lose
+_LEAST = 1e-9  # a budget of zero is treated as this, which only lowers the evidence
 
 
-def log_e_process(counts: ArrayLike, budget: float, enough: float = np.inf) -> float:
-    """log E against v ≤ budget; inexact (too large) only where it is below `enough`.
+def log_e_process(
+    counts: ArrayLike,
+    budget: float,
+    alternatives: Alternatives | None = None,
+    enough: float = np.inf,
+) -> float:
+    """log E against v ≤ budget, from below; where it is below `enough`, it may be too large.
 
     Args:
         counts: N[y, z, u] of rows of weight one.
         budget: in nats.
+        alternatives: the bets, fixed before the first row; by default for balanced groups.
         enough: values below it need not be exact, which saves the costly optimum.
 
     >>> N = np.array([[[80.0, 20], [20, 80]], [[50, 50], [50, 50]]])
@@ -43,17 +53,50 @@ def log_e_process(counts: ArrayLike, budget: float, enough: float = np.inf) -> f
     (True, True)
     """
     n = np.asarray(counts, dtype=np.float64)
-    regret = _regret(n)
-    if float(conditional_mutual_information(n)) <= budget:
-        return -regret
-    if np.isfinite(enough):
-        above = _divergence_of_shrunk(n, budget) - regret
-        if above < enough:
-            return above
-    return least_divergence(n, budget) - regret
+    law(n)
+    if budget < 0:
+        raise InputError(f"A budget on v is not negative, got {budget}.")
+    bets = alternatives or Alternatives.of(np.ones(n.shape), budget)
+    budget = max(budget, _LEAST)
+    start = _shrunk(n[None], budget)[0]
+    ceilings = [s + bets.log_mixture(k, n, start).sum() for k, s in enumerate(bets.shares)]
+    above = float(np.logaddexp.reduce(ceilings))
+    if above < enough < np.inf or above <= 0.0:
+        return above
+    parts = np.array(ceilings)
+    for k in np.argsort(ceilings)[::-1]:
+        parts[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
+        if np.logaddexp.reduce(parts) < enough < np.inf:
+            break
+    return float(np.logaddexp.reduce(parts))
 
 
-def lower_bound(counts: ArrayLike, confidence: float = 0.95) -> float:
+def evidence_ceiling(
+    tables: Array, budget: float, alternatives: Alternatives, enough: float | Array = -np.inf
+) -> Array:
+    """Upper bounds on log E of several tables (s, y, z, u) at once, without an optimum.
+
+    The value at any rates within the budget is above the infimum: here the observed rates, shrunk
+    towards their label's until v = budget. Where the whole likelihood ratio at these rates is below
+    `enough`, that is returned.
+    """
+    mass = tables.sum(-1, keepdims=True)
+    p = _shrunk(tables, max(budget, _LEAST))
+    observed = tables / np.where(mass > 0, mass, 1.0)
+    ceiling = (mass * rel_entr(observed, p)).sum((1, 2, 3))
+    open_ = np.flatnonzero(ceiling >= enough)
+    if len(open_):
+        sized = [
+            share + alternatives.log_mixture(k, tables[open_], p[open_]).sum(-1)
+            for k, share in enumerate(alternatives.shares)
+        ]
+        ceiling[open_] = np.logaddexp.reduce(sized, axis=0)
+    return ceiling
+
+
+def lower_bound(
+    counts: ArrayLike, confidence: float = 0.95, alternatives: Alternatives | None = None
+) -> float:
     """The largest budget that the evidence refutes: v is above it, at all times at once.
 
     >>> N = np.array([[[800.0, 200], [200, 800]], [[500, 500], [500, 500]]])
@@ -61,13 +104,15 @@ def lower_bound(counts: ArrayLike, confidence: float = 0.95) -> float:
     True
     """
     n, wanted = np.asarray(counts, dtype=np.float64), -np.log1p(-confidence)
+    bets = alternatives or Alternatives.of(np.ones(n.shape), 0.005)
     high = float(conditional_mutual_information(n))
-    if log_e_process(n, 0.0, wanted) < wanted:
+    if log_e_process(n, 0.0, bets, wanted) < wanted:
         return 0.0
     low = 0.0
-    while high - low > 1e-3 * high:
+    while high - low > 0.01 * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if log_e_process(n, middle, wanted) >= wanted else (low, middle)
+        refuted = log_e_process(n, middle, bets, wanted) >= wanted
+        low, high = (middle, high) if refuted else (low, middle)
     return low
 
 
@@ -82,7 +127,9 @@ def rate_sequences(counts: ArrayLike, confidence: float = 0.95) -> tuple[Array, 
     free = 1 if n.shape[-1] == 2 else n.shape[-1]
     limit = np.log(n.shape[0] * n.shape[1] * free / (1.0 - confidence))
     rest = mass - n
-    mixture = _log_mixture(np.stack([n, rest], -1))
+    both = np.stack([n, rest], -1)
+    # Dir(½): the regret against the best fixed rate is within a constant of the least possible
+    mixture = gammaln(both + 0.5).sum(-1) - 2 * gammaln(0.5) - gammaln(both.sum(-1) + 1.0)
 
     def outside(p: Array) -> NDArray[np.bool_]:
         return mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) > limit
@@ -99,123 +146,125 @@ def rate_sequences(counts: ArrayLike, confidence: float = 0.95) -> tuple[Array, 
     return ends[0], ends[1]
 
 
-def least_divergence(counts: ArrayLike, budget: float) -> float:
-    r"""How far the observed rates are from the nearest ones that obey the budget, from below.
+def _least(bets: Alternatives, k: int, n: Array, budget: float, p: Array) -> float:
+    r"""Lower bound on :math:`\inf_{v(p) \le b} \sum_y \log M_y(p)`, by weak duality.
 
-    .. math:: \min_{p : v(p) \le b} \sum_{yz} N_{yz} D_{\mathrm{KL}}(\hat p_{yz} \| p_{yz})
-
-    The problem is convex. By weak duality every multiplier μ of the constraint gives a lower bound,
-    and for given μ alternating minimisation over the rates p and the references Q_y certifies its
-    own distance from the optimum. So the answer is never too large, wherever the iterations stop.
+    For every multiplier μ ≥ 0 of the constraint the least :math:`\sum_y [\log M_y + μ n_y v_y]
+    - μ n b` is a lower bound. v at the minimiser falls with μ; the best μ makes it the budget.
     """
-    n = np.asarray(counts, dtype=np.float64)
-    law(n)
-    if budget < 0:
-        raise InputError(f"A budget on v is not negative, got {budget}.")
-    v, total = float(conditional_mutual_information(n)), n.sum()
-    if v <= budget:
-        return 0.0
-    if budget == 0:
-        return float(total * v)  # the nearest law under separation has the label's own rates
-    best, reference = 0.0, _pooled(n)
-    low, high = 0.0, np.inf
-    mu = max(np.sqrt(v / budget) - 1.0, 1e-6)  # exact where v is quadratic
+    best, total = -np.inf, n.sum()
+    low, high, mu = 0.0, np.inf, 1.0
     for _ in range(40):
-        value, violation, reference = _dual(n, mu, budget, reference)
-        best = max(best, value)
-        if abs(violation - budget) <= 1e-6 * budget:
+        point = _minimum(bets, k, n, mu, p)
+        best = max(best, point.bound - mu * total * budget)
+        p = point.rates
+        excess = np.log(max(point.violation, 1e-300) / budget)
+        if abs(excess) < 0.02 or high - low < 1e-3 * high:
             break
-        low, high = (mu, high) if violation > budget else (low, mu)
-        guess = (1.0 + mu) * np.sqrt(violation / budget) - 1.0
-        mu = guess if low < guess < high else (2.0 * mu if np.isinf(high) else 0.5 * (low + high))
+        low, high = (mu, high) if excess > 0 else (low, mu)
+        guess = (1.0 + mu) * np.exp(0.5 * excess) - 1.0
+        mu = guess if low < guess < high else (4.0 * mu if np.isinf(high) else 0.5 * (low + high))
     return best
 
 
-class _Dual(NamedTuple):
-    value: float
+class _Point(NamedTuple):
+    bound: float
     violation: float
-    reference: Array
+    rates: Array
 
 
-def _dual(n: Array, mu: float, budget: float, reference: Array) -> _Dual:
-    """Lower bound on min over p, Q of Σ N [D(p̂‖p) + μ (D(p‖Q) − b)], with v and Q there."""
-    mass = n.sum(-1)
-    observed = n / np.where(mass > 0, mass, 1.0)[..., None]
-    q = reference
-    for _ in range(500):
-        p = _nearest(observed, q, mu)
-        weighted = (mass[..., None] * p).sum(1)
-        ratio = np.divide(weighted, q, out=np.zeros_like(q), where=q > 0)
-        gap = mu * float((ratio.max(-1) - mass.sum(-1)).sum())
-        value = mass * (rel_entr(observed, p).sum(-1) + mu * rel_entr(p, q[:, None]).sum(-1))
-        bound = float(value.sum()) - mu * budget * n.sum() - gap
-        of_label = mass.sum(-1)[:, None]
-        q = np.divide(weighted, of_label, out=q.copy(), where=of_label > 0)
-        if gap <= 1e-7 * max(float(value.sum()), 1.0):
-            break
-    return _Dual(bound, float(conditional_mutual_information(mass[..., None] * p)), q)
+def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> _Point:
+    """Newton's method for the least log M_y + μ n_y v_y of every label, with a certificate.
 
-
-def _nearest(observed: Array, q: Array, mu: float) -> Array:
-    r"""The p that minimises D(p̂‖p) + μ D(p‖Q) in each cell.
-
-    .. math:: p = \hat p / (μ ω(\log(\hat p / μ Q) + c))
-
-    ω is Wright's omega and c makes p sum to one. log Σ p is convex and falling in c, so Newton's
-    method converges.
+    A convex function is above its tangent, so the minimum is at least the value here less
+    Σ_z max_u ⟨gradient, p − e_u⟩.
     """
-    seen = observed > 0
-    q = np.broadcast_to(q[:, None], observed.shape)
-    usable = seen & (q > 0)
-    level = np.log(np.where(usable, observed, 1.0) / (mu * np.where(usable, q, 1.0)))
-    c = np.full((*observed.shape[:2], 1), 1.0 / mu)
-    p = observed
+    mass = n.sum(-1)
+    labels, groups, predictions = n.shape
     for _ in range(60):
-        omega = wrightomega(np.where(usable, level + c, 0.0)).real
-        p = np.where(usable, observed / (mu * omega), np.where(seen, observed, q * np.exp(-c)))
-        total = p.sum(-1, keepdims=True)
-        slope = (p / np.where(usable, 1.0 + omega, 1.0)).sum(-1, keepdims=True) / total
-        step = np.log(total) / slope
-        c = c + step
-        if np.abs(step).max() < 1e-13 * max(1.0, float(np.abs(c).max())):
+        value, gradient, hessian = _lagrangian(bets, k, n, mu, p)
+        gap = ((p * gradient).sum(-1) - gradient.min(-1)).sum(-1)
+        if gap.sum() <= _GAP:
             break
-    return p / p.sum(-1, keepdims=True)
+        blocks = hessian.reshape(labels, groups, predictions, groups, predictions)
+        reduced = _free(_free(blocks, 4), 2).reshape(labels, groups * (predictions - 1), -1)
+        slope = _free(gradient, 2).reshape(labels, -1)
+        index = np.arange(slope.shape[1])
+        # cells without rows have no curvature
+        reduced[:, index, index] += 1e-9 * np.abs(reduced[:, index, index]) + 1e-9
+        step = -np.linalg.solve(reduced, slope[..., None])[..., 0].reshape(labels, groups, -1)
+        step = np.concatenate([step, -step.sum(-1, keepdims=True)], -1)
+        with np.errstate(divide="ignore"):
+            room = np.where(step < 0, -p / step, np.inf).min((1, 2))
+        length = np.minimum(1.0, 0.9 * room)
+        descent = (gradient * step).sum((1, 2))
+        slack = 1e-13 * np.abs(value)
+        for _ in range(20):
+            trial = p + length[:, None, None] * step
+            lower = _value(bets, k, n, mu, trial) <= value + 1e-4 * length * descent + slack
+            if lower.all():
+                break
+            length = np.where(lower, length, 0.5 * length)
+        length = np.where(lower, length, 0.0)
+        if not length.any():
+            break  # rounding: the certificate says by how much
+        p = p + length[:, None, None] * step
+    bound = float((value - gap).sum())
+    return _Point(bound, float(conditional_mutual_information(mass[..., None] * p)), p)
 
 
-def _divergence_of_shrunk(n: Array, budget: float) -> float:
-    """Upper bound on `least_divergence`: rates shrunk towards their label's until v = budget."""
+def _free(x: Array, axis: int) -> Array:
+    """Derivatives in the free rates, where the last one is one minus the others."""
+    last = np.take(x, [-1], axis)
+    return np.take(x, range(x.shape[axis] - 1), axis) - last
+
+
+def _value(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> Array:
     mass = n.sum(-1, keepdims=True)
-    observed = n / np.where(mass > 0, mass, 1.0)
-    pooled = _pooled(n)[:, None]
-    away, p = 1.0, observed
+    mean = _mean(mass, p)
+    return bets.log_mixture(k, n, p) + mu * (mass * rel_entr(p, mean)).sum((1, 2))
+
+
+def _lagrangian(
+    bets: Alternatives, k: int, n: Array, mu: float, p: Array
+) -> tuple[Array, Array, Array]:
+    value, gradient, hessian = bets.bet(k, n, p)
+    mass = n.sum(-1, keepdims=True)
+    mean = _mean(mass, p)
+    value = value + mu * (mass * rel_entr(p, mean)).sum((1, 2))
+    gradient = gradient + mu * mass * np.log(p / mean)
+    labels, groups, predictions = n.shape
+    blocks = hessian.reshape(labels, groups, predictions, groups, predictions)
+    own = np.zeros((labels, groups, groups, predictions))
+    z, u = np.arange(groups), np.arange(predictions)
+    own[:, z, z] = mass / p
+    weight = np.maximum(mass.sum((1, 2)), 1.0)[:, None, None, None] * mean[:, :, None]
+    own -= mass[:, :, None] * mass[:, None] / weight
+    blocks[:, :, u, :, u] += mu * np.moveaxis(own, -1, 0)
+    return value, gradient, hessian
+
+
+def _mean(mass: Array, p: Array) -> Array:
+    """P(u | y) of rates p, of the right shape; the mean of the rates for a label without rows."""
+    of_label = mass.sum(1, keepdims=True)
+    weighted = (mass * p).sum(1, keepdims=True) / np.where(of_label > 0, of_label, 1.0)
+    return np.where(of_label > 0, weighted, p.mean(1, keepdims=True))
+
+
+def _shrunk(tables: Array, budget: float) -> Array:
+    """Positive rates with v ≤ budget: the observed ones, shrunk towards their label's."""
+    mass = tables.sum(-1, keepdims=True)
+    smooth = tables + 1e-3
+    observed = smooth / smooth.sum(-1, keepdims=True)
+    pooled = np.stack([_mean(m, p) for m, p in zip(mass, observed, strict=True)])
+    away = np.ones(len(tables))
+    p = observed
     for _ in range(20):
-        v = float(conditional_mutual_information(mass * p))
-        if v <= budget:
-            break
+        v = conditional_mutual_information(mass * p)
+        beyond = v > budget
+        if not beyond.any():
+            return p
         # v is close to quadratic in the distance from separation
-        away *= 0.9999 * np.sqrt(budget / v)
-        p = pooled + away * (observed - pooled)
-    else:
-        return np.inf
-    return float((mass * rel_entr(observed, p)).sum())
-
-
-def _pooled(n: Array) -> Array:
-    """P(u | y), uniform for a label without rows."""
-    of_label = n.sum((1, 2))[:, None]
-    rates = n.sum(1) / np.where(of_label > 0, of_label, 1.0)
-    return np.where(of_label > 0, rates, 1.0 / n.shape[-1])
-
-
-def _regret(n: Array) -> float:
-    """Cost of mixing over all rates against the best ones, summed over cells; not negative."""
-    mass = n.sum(-1, keepdims=True)
-    best = xlogy(n, n / np.where(mass > 0, mass, 1.0)).sum(-1)
-    return float((best - _log_mixture(n)).sum())
-
-
-def _log_mixture(n: Array) -> Array:
-    """log ∫ Π q_u^N_u Dir(½)(dq) over the last axis."""
-    k = n.shape[-1]
-    up = gammaln(n + _PRIOR).sum(-1) - k * gammaln(_PRIOR)
-    return up + gammaln(k * _PRIOR) - gammaln(n.sum(-1) + k * _PRIOR)
+        away = np.where(beyond, 0.9999 * away * np.sqrt(budget / np.maximum(v, budget)), away)
+        p = pooled + away[:, None, None, None] * (observed - pooled)
+    return pooled + np.zeros_like(observed)

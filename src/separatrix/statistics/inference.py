@@ -14,7 +14,8 @@ noncentral χ² with these two moments serves both.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -27,15 +28,24 @@ from separatrix.core.information import (
     conditional_mutual_information,
     law,
     mutual_information,
-    violation_ceiling,
     violation_gradient,
 )
 
-__all__ = ["Noise", "corrected", "interval", "noise", "p_value", "standard_error"]
+__all__ = [
+    "Noise",
+    "ceiling",
+    "corrected",
+    "interval",
+    "noise",
+    "p_value",
+    "standard_error",
+    "upper_limit",
+]
 
 Array = NDArray[np.float64]
-# rows per cell below which v̂ − bias is not trustworthy (benchmarks/coverage.py)
-MIN_EXPECTED = 5.0
+# fitted rows of a cell below which v̂ − bias is not trustworthy (benchmarks/guarantees.py)
+MIN_FITTED = 5.0
+_HALVINGS = 50
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
 
 
@@ -50,7 +60,8 @@ class Noise:
         freedom: degrees of freedom of the quadratic form under v = 0; 0 where nothing can vary.
         variance: variance of the pointwise information of one row, σ².
         weight: effective number of rows, (Σ w)² / Σ w².
-        expected: mean effective number of rows per cell (y, z, u) of the observed support.
+        fitted: smallest effective number of rows of a cell (y, z, u) if v were 0,
+            n_yz P(u | y), over the groups and predictions that occur with the label.
     """
 
     violation: float
@@ -59,7 +70,7 @@ class Noise:
     freedom: float
     variance: float
     weight: float
-    expected: float
+    fitted: float
 
     @property
     def varies(self) -> bool:
@@ -68,8 +79,8 @@ class Noise:
 
     @property
     def estimable(self) -> bool:
-        """Whether the cells are filled well enough for bias, interval and corrected v."""
-        return self.varies and self.expected >= MIN_EXPECTED
+        """Whether every cell is filled well enough for bias, interval and corrected v."""
+        return self.varies and self.fitted >= MIN_FITTED
 
 
 def noise(table: CountTable) -> Noise:
@@ -84,23 +95,25 @@ def noise(table: CountTable) -> Noise:
     counts, total = table.counts, table.counts.sum()
     p = law(counts)
     v = float(conditional_mutual_information(p))
-    null_bias, expected = _bias(table, 0.0)
+    null_bias, fitted = _bias(table, 0.0)
     bias = null_bias
     # the cell means are shrunk towards separation by the share of v̂ that is bias
     for _ in range(3):
         signal = max(v - bias, 0.0) / v if v > 0 else 0.0
         bias, _ = _bias(table, signal)
-    g = violation_gradient(p)
-    squares = np.einsum("yzu,yzuw,yzw->", g, table.second_moments, g) / table.weight_squares.sum()
-    means = (g * p).sum()
+    g = violation_gradient(p) - v  # centred before it is squared
+    if table.moments is None:
+        squares = (p * g**2).sum()
+    else:
+        squares = np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / table.weight_squares.sum()
     return Noise(
         violation=v,
         bias=max(bias, 0.0),
         null_bias=max(null_bias, 0.0),
         freedom=_freedom(table),
-        variance=max(float(squares - means**2), 0.0),
+        variance=max(float(squares), 0.0),
         weight=float(total**2 / table.weight_squares.sum()),
-        expected=expected,
+        fitted=fitted,
     )
 
 
@@ -125,6 +138,12 @@ def corrected(table: CountTable, error: Noise | None = None) -> tuple[float, flo
     return error.violation - error.bias, u
 
 
+def ceiling(table: CountTable) -> float:
+    """The largest v of any composition: log of the predictions, or of the groups with rows."""
+    groups = int((table.counts.sum((0, 2)) > 0).sum())
+    return float(np.log(min(table.counts.shape[2], groups)))
+
+
 def standard_error(table: CountTable) -> float:
     """Standard deviation of v̂ at the estimated v."""
     error = noise(table)
@@ -144,31 +163,49 @@ def interval(
     measured in `benchmarks/coverage.py`. Do not use it where the cells are too small
     (`Noise.estimable` is False): use `bounds.upper_bound` there.
     """
-    from scipy.optimize import brentq  # importing it takes longer than an audit
-
     check_confidence(confidence)
     error = error or noise(table)
-    top = float(violation_ceiling(table.counts))
+    top = ceiling(table)
     if not error.varies:
         return 0.0, top
     level = 1.0 - confidence
 
-    def excess_below(x: float) -> float:
-        return _tails(x, error)[0] - (level - _lower_share(x, error, level))
+    def below(x: float) -> bool:
+        return _tails(x, error)[0] < level - _lower_share(x, error, level)
 
-    def excess_above(x: float) -> float:
-        return _tails(x, error)[1] - _lower_share(x, error, level)
+    def inside(x: float) -> bool:
+        return _tails(x, error)[1] > _lower_share(x, error, level)
 
-    low = 0.0 if excess_below(0.0) >= 0 else float(brentq(excess_below, 0.0, error.violation))
+    low = _last(below, 0.0, error.violation) if below(0.0) else 0.0
     start = max(error.violation - error.bias, 0.0)
-    if excess_above(top) > 0:
-        return low, top
     # the share moves with v: step back inside the interval
-    while excess_above(start) < 0 and start > low:
+    while not inside(start) and start > low:
         start = low + (start - low) / 2 if start - low > 1e-15 else low
-    if excess_above(start) <= 0:
-        return low, start
-    return low, max(low, float(brentq(excess_above, start, top)))
+    return low, max(low, _last(inside, start, top)) if inside(start) else start
+
+
+def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None = None) -> float:
+    """Large-sample upper limit of v, one-sided; for well-filled cells (`Noise.estimable`).
+
+    The largest v under which a v̂ as low as the observed one has probability 1 − confidence. Of the
+    bias at v = 0 and the bias at the data the smaller one is subtracted, at every v: where some
+    predictions do not occur with some groups, the first is too large. Rows vary with their cells,
+    so the limit is one for the population's composition.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
+    >>> t = count_labels(y, u, sensitive_features=z)
+    >>> 0.0 < upper_limit(t) < 3e-4
+    True
+    """
+    check_confidence(confidence)
+    error = error or noise(table)
+    top = ceiling(table)
+    if not error.varies:
+        return top
+    least = min(error.bias, error.null_bias)
+    error = replace(error, bias=least, null_bias=least)
+    return _last(lambda x: _tails(x, error)[1] > 1.0 - confidence, 0.0, top)
 
 
 def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
@@ -181,8 +218,12 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
     biggest = table.counts.sum((1, 2)).max()
     if table.moments is not None or biggest > _EXACT_ROWS:
         error = error or noise(table)
-        return float(_tails(0.0, error)[0]) if error.varies else 1.0
-    from scipy.stats import random_table  # as above
+        if error.varies:
+            return float(_tails(0.0, error)[0])
+        # constant posteriors in well-filled cells: a difference above rounding is real
+        real = error.fitted >= MIN_FITTED and error.violation > _rounding(table)
+        return 1e-300 if real else 1.0
+    from scipy.stats import random_table  # importing it takes longer than an audit
 
     draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
     rng = np.random.default_rng(random_state)
@@ -198,6 +239,16 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
             observed += xlogy(counts, counts).sum()
     at_least = (statistic >= observed - 1e-9 * max(abs(observed), 1.0)).sum()
     return float((1 + at_least) / (1 + draws))
+
+
+def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Where a condition that holds at `low` ceases to hold; `high` where it always does."""
+    if holds(high):
+        return high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
 
 
 def _moments(x: float, error: Noise) -> tuple[float, float]:
@@ -234,9 +285,11 @@ def _lower_share(x: float, error: Noise, level: float) -> float:
 
 
 def _bias(table: CountTable, signal: float) -> tuple[float, float]:
-    """Bias of v̂ and mean effective rows per cell; `signal` 0 is separation, 1 the data."""
+    """Bias of v̂ and the smallest fitted cell; `signal` 0 is separation, 1 the data."""
     counts, total = table.counts, table.counts.sum()
-    squares = np.diagonal(table.second_moments, axis1=-2, axis2=-1)  # Σ w² q_u²
+    squares = counts  # Σ w² q_u²
+    if table.moments is not None:
+        squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
     weights = table.weight_squares
     of_label = counts.sum((1, 2), keepdims=True)
     share = _ratio(counts.sum(2, keepdims=True), of_label)
@@ -253,7 +306,7 @@ def _bias(table: CountTable, signal: float) -> tuple[float, float]:
     several = (counts.sum(2) > 0).sum(1) > 1  # a label with one group cannot violate separation
     support = (fitted > 0) & several[:, None, None]
     rows = fitted * total / weights.sum()  # weights cost effective rows
-    return float(bias), float(rows[support].mean()) if support.any() else 0.0
+    return float(bias), float(rows[support].min()) if support.any() else 0.0
 
 
 def _excess(mean: Array, scale: Array) -> Array:
@@ -270,7 +323,7 @@ def _poisson_excess(mean: Array) -> Array:
     at, value = _poisson_grid()
     inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), at, value)
     far = np.maximum(mean, 50.0)
-    beyond = 0.5 + 1.0 / (12.0 * far) + 1.0 / (12.0 * far**2)
+    beyond = 0.5 + (1.0 + 1.0 / far) / (12.0 * far)
     return np.where(mean > 50.0, beyond, np.where(mean > 0, inside, 0.0))
 
 
@@ -294,22 +347,23 @@ def _freedom(table: CountTable) -> float:
               \mathrm{tr}((HΣ)^2) = \sum_z (1/π_z - 1)^2 \|A_z\|^2
               + \sum_{z \ne z'} \langle A_z, A_{z'} \rangle
     """
+    if table.moments is None:
+        groups, used = ((table.counts.sum(axis) > 0).sum(1) for axis in (2, 1))
+        return float((np.maximum(groups - 1, 0) * np.maximum(used - 1, 0)).sum())
     first = second = 0.0
-    for counts, moments in zip(table.counts, table.second_moments, strict=True):
-        seen = counts.sum(1) > 0
-        used = counts.sum(0) > 0
+    for counts, moments in zip(table.counts, table.moments, strict=True):
+        seen, used = counts.sum(1) > 0, counts.sum(0) > 0
         if seen.sum() < 2 or used.sum() < 2:
             continue
         groups, of_label = counts[seen].sum(1), counts.sum(0)[used]
-        if table.moments is None:  # under v = 0 every group has the label's rates
-            rate = of_label / of_label.sum()
-            covariance = groups[:, None, None] * (np.diag(rate) - np.outer(rate, rate))
-        else:
-            s = moments[seen][:, used][:, :, used]
-            mean = counts[seen][:, used] / groups[:, None]
-            cross = s.sum(2)[:, :, None] * mean[:, None, :]
-            covariance = s - cross - cross.swapaxes(1, 2)
-            covariance += s.sum((1, 2))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        s = moments[seen][:, used][:, :, used]
+        mean = counts[seen][:, used] / groups[:, None]
+        cross = s.sum(2)[:, :, None] * mean[:, None, :]
+        covariance = s - cross - cross.swapaxes(1, 2)
+        covariance += s.sum((1, 2))[:, None, None] * mean[:, :, None] * mean[:, None, :]
+        # what the sums have left of a constant is rounding, not variation
+        left = np.trace(covariance, axis1=1, axis2=2)
+        covariance[left <= _rounding(table) * np.trace(s, axis1=1, axis2=2)] = 0.0
         a = covariance / np.sqrt(of_label[:, None] * of_label[None, :])
         flat = a.reshape(len(a), -1)
         gram = flat @ flat.T
@@ -317,3 +371,8 @@ def _freedom(table: CountTable) -> float:
         first += (odds * np.trace(a, axis1=1, axis2=2)).sum()
         second += gram.sum() - np.trace(gram) + (odds**2 * np.diagonal(gram)).sum()
     return float(first**2 / second) if second > 0 else 0.0
+
+
+def _rounding(table: CountTable) -> float:
+    """Relative error of sums over the rows."""
+    return float(np.finfo(np.float64).eps) * min(max(table.rows, 100), 1_000_000)

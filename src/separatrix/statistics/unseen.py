@@ -136,7 +136,7 @@ def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> 
         return float(np.interp(gap, shown, scale * mean)) + max(gap - float(shown[-1]), 0.0)
 
     value = without(mean)
-    return value, max(without(mean + error) - value, value - without(mean - error))
+    return value, max(without(mean + error) - value, value - without(mean - error), error)
 
 
 def _error(seen: Array, again: Array) -> float:

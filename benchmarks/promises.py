@@ -1,0 +1,218 @@
+"""Does what `select` promises hold on unseen rows?
+
+    python -m benchmarks.promises [--splits 20] [--only NAME ...] [--jobs 2] [--write]
+
+Real tables are split at random: 6,000 rows (or half) are traced, all others are unseen. Generated
+tables are drawn anew for each split, with 60,000 unseen rows. For each question the promise of
+`point.promise` is compared with what `point.predictor` shows on the unseen rows, corrected for the
+noise of these rows in the same way, in units of the joint standard error. An infeasible answer is
+checked by asking for the budget that it names. Finished splits are kept in a file and not run
+again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+import separatrix as sx
+from benchmarks._measuring import DOCS, markdown, write_between_markers
+from separatrix import datasets
+from separatrix.columns.counting import soft_sums
+from separatrix.core import ordered
+from separatrix.core.metrics import METRICS
+from separatrix.estimators.measuring import mean_cost
+from separatrix.statistics.unseen import unseen
+
+Array = NDArray[np.float64]
+Rows = tuple[Array, NDArray[np.intp], NDArray[np.intp]]
+TRAIN, UNSEEN = 6_000, 60_000
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "accuracy, EO ≤ .10": {"max_eo_gap": 0.1, "maximize": "accuracy"},
+    "accuracy, EO ≤ .05": {"max_eo_gap": 0.05, "maximize": "accuracy"},
+    "accuracy, EO ≤ .02": {"max_eo_gap": 0.02, "maximize": "accuracy"},
+    "cost 1:5, EO ≤ .05": {"max_eo_gap": 0.05, "maximize": sx.Cost(1.0, 5.0)},
+    "utility, v ≤ .005": {"max_violation": 0.005, "maximize": "utility"},
+    "AUROC, EO ≤ .10": {"max_eo_gap": 0.1, "maximize": "auroc"},
+    "AUROC, v ≤ .01": {"max_violation": 0.01, "maximize": "auroc"},
+}
+GENERATED = {  # rows, groups, share of the second label, strength of the features
+    "100 rows": (100, 2, 0.5, 1.0),
+    "300 rows": (300, 2, 0.4, 1.0),
+    "1,000 rows": (1_000, 2, 0.3, 1.0),
+    "1,000 rows, useless features": (1_000, 2, 0.5, 0.0),
+    "2,000 rows, 4 groups": (2_000, 4, 0.4, 1.0),
+    "5,000 rows, label 3 %": (5_000, 2, 0.03, 1.5),
+    "5,000 rows, 10 groups": (5_000, 10, 0.4, 1.0),
+    "10,000 rows, 6 groups": (10_000, 6, 0.2, 1.0),
+    "20,000 rows, 2 groups": (20_000, 2, 0.25, 1.5),
+    "50,000 rows, 8 groups": (50_000, 8, 0.3, 1.0),
+}
+REAL: dict[str, Callable[[], Any]] = {
+    "Adult, paper": lambda: datasets.load("adult", features="paper"),
+    "Adult, all": lambda: datasets.load("adult", features="full"),
+    "COMPAS": lambda: datasets.load("compas"),
+    "Bank": lambda: datasets.load("bank"),
+    "ACS, manager or not": lambda: datasets.load("acs_occupation"),
+    "synthetic": lambda: datasets.load("synthetic"),
+}
+
+
+def generated(name: str, seed: int) -> tuple[Rows, Rows]:
+    """Rows and unseen rows of a random law of the family."""
+    n, groups, base, strength = GENERATED[name]
+    rng = np.random.default_rng([seed, sorted(GENERATED).index(name)])
+    share = rng.dirichlet(np.full(groups, 5.0))
+    shift, slope = rng.normal(0, 0.7, groups), rng.uniform(0.6, 1.4, groups)
+    weights = rng.normal(size=8) * strength / np.sqrt(8)
+    offset = rng.normal(0, 0.5, (groups, 8))
+
+    def draw(rows: int) -> Rows:
+        z = rng.choice(groups, rows, p=share)
+        X = rng.normal(size=(rows, 8)) + offset[z]
+        X[:, 7] = np.floor(3 * X[:, 7])
+        logit = slope[z] * (X @ weights) * 2 + shift[z] + np.log(base / (1 - base))
+        return X.astype(np.float32), (rng.random(rows) < 1 / (1 + np.exp(-logit))).astype(int), z
+
+    return draw(n), draw(UNSEEN)
+
+
+def real(name: str, seed: int) -> tuple[Rows, Rows]:
+    """A random split of a real table."""
+    data = REAL[name]()
+    y = data.y if len(data.labels) == 2 else (data.y == np.bincount(data.y).argmax()).astype(int)
+    z = data.z
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(len(y))
+    cut = min(TRAIN, len(y) // 2)
+    seen, rest = order[:cut], order[cut:]
+    large = np.flatnonzero(np.bincount(z[seen], minlength=z.max() + 1) >= 30)  # groups of a few
+    keep = [rows[np.isin(z[rows], large)] for rows in (seen, rest)]
+    return tuple((data.X[rows], y[rows], z[rows]) for rows in keep)  # type: ignore[return-value]
+
+
+def split(name: str, seed: int) -> list[dict[str, Any]]:
+    """Every question on one split: promise, unseen, and whether it held."""
+    (X, y, z), fresh = generated(name, seed) if name in GENERATED else real(name, seed)
+    if min(np.bincount(y, minlength=2)) < 5:
+        return [{"table": name, "seed": seed, "question": "all", "status": "too few labels"}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        frontier = sx.trace(X, y, sensitive_features=z, method=[], random_state=seed)
+        return [
+            {"table": name, "seed": seed, "question": question, **_asked(frontier, asked, fresh)}
+            for question, asked in QUESTIONS.items()
+        ]
+
+
+def _asked(frontier: Any, asked: dict[str, Any], fresh: Rows) -> dict[str, Any]:
+    try:
+        point = frontier.select(**asked)
+    except sx.InfeasibleError as error:
+        return {"status": "infeasible", "wrong": _wrong(frontier, asked, error)}
+    X, y, z = fresh
+    predictor = point.predictor
+    q = predictor.branch_proba(X, z)[0]
+    groups = len(frontier.groups)
+    codes = np.searchsorted(np.asarray(frontier.groups), z)
+    if point.is_score:
+        q = ordered.merged(q, q.mean(0), 100)
+    table, moments = soft_sums(q, y, codes, (2, groups))
+    assert moments is not None
+    square = np.diagonal(moments, axis1=-2, axis2=-1)
+    measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
+    if isinstance(asked["maximize"], sx.Cost):
+        costs = asked["maximize"].per_group(frontier.groups)
+        measures["cost"] = lambda tables: mean_cost(costs, tables)
+    if point.is_score:
+        measures = ordered.MEASURES
+    shown = unseen(table[None], square[None], measures)
+    rows = {
+        name: [*point.promise[name], *shown[name]] for name in measures if name in point.promise
+    }
+    said = table.sum((0, 1)) / table.sum()
+    silent = bool(not point.is_score and said.max() > 0.999 and not point.notes)
+    return {"status": "shipped", "metrics": rows, "silent_constant": silent}
+
+
+def _wrong(frontier: Any, asked: dict[str, Any], error: sx.InfeasibleError) -> bool:
+    """Whether the budget that the message names fails after all."""
+    if not error.smallest:
+        return False
+    names = {name.removeprefix("max_"): most for name, most in error.smallest.items()}
+    again = {f"max_{name}": most * (1 + 1e-6) for name, most in names.items()}
+    try:
+        frontier.select(maximize=asked["maximize"], **again)
+    except sx.InfeasibleError:
+        return True
+    return False
+
+
+def summary(found: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+    """One row per table: how often each metric was within two errors of the promise."""
+    metrics = ("accuracy", "balanced_accuracy", "utility", "violation", "eo_gap", "auroc", "cost")
+    head = ["table", "shipped", "refused", "wrongly refused", *metrics, "all"]
+    rows = []
+    for name in [*REAL, *GENERATED, "all tables"]:
+        own = [r for r in found if name in (r["table"], "all tables")]
+        if not own:
+            continue
+        shipped = [r for r in own if r["status"] == "shipped"]
+        held = {m: [_held(r["metrics"][m]) for r in shipped if m in r["metrics"]] for m in metrics}
+        every = [x for values in held.values() for x in values]
+        refused = [r for r in own if r["status"] == "infeasible"]
+        cells = [f"{np.mean(v):.1%}" if v else "–" for v in (*held.values(), every)]
+        wrong = sum(r["wrong"] for r in refused)
+        rows.append([name, len(shipped), len(refused), wrong, *cells])
+    return head, rows
+
+
+def _held(one: list[float]) -> bool:
+    promised, error, shown, noise = one
+    return abs(promised - shown) <= 2.0 * float(np.hypot(error, noise)) + 1e-9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--only", nargs="*", default=[*REAL, *GENERATED])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path("promises.jsonl"))
+    parser.add_argument("--write", action="store_true", help="write docs/promises.md")
+    options = parser.parse_args()
+    found = []
+    if options.out.is_file():
+        found = [json.loads(line) for line in options.out.read_text().splitlines()]
+    done = {(one["table"], one["seed"]) for one in found}
+    seeds = range(100, 100 + options.splits)
+    todo = [(n, s) for s in seeds for n in options.only if (n, s) not in done]
+    work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
+        delayed(split)(name, seed) for name, seed in todo
+    )
+    with options.out.open("a") as file:
+        for rows in work:
+            found += rows
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+            file.flush()
+            print(f"{rows[0]['table']}, split {rows[0]['seed']}", flush=True)
+    head, body = summary(found)
+    silent = sum(bool(one.get("silent_constant")) for one in found)
+    text = markdown(head, body) + f"\n\nConstants without a warning: {silent}.\n"
+    print(text)
+    if options.write:
+        write_between_markers(DOCS / "promises.md", "promises", text)
+
+
+if __name__ == "__main__":
+    main()

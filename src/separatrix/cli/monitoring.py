@@ -1,0 +1,65 @@
+"""`separatrix monitor`: is the model in production still within its budget?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from separatrix.cli.app import app
+from separatrix.errors import InputError
+from separatrix.io import working, write_whole
+
+__all__ = ["monitor"]
+
+
+@app.command()
+def monitor(
+    state: Path = typer.Argument(
+        ..., help="File of the monitor; made at the first call, kept for ever."
+    ),
+    file: list[str] = typer.Argument(
+        None, help="CSV or Parquet files with new rows, in order; none to look only."
+    ),
+    audit: Path | None = typer.Option(
+        None, help="The audit at selection: `separatrix audit … --json > reference.json`."
+    ),
+    budget: float | None = typer.Option(None, help="The v that must not be exceeded, in nats."),
+    y: str | None = typer.Option(None, help="Column of true labels."),
+    z: list[str] = typer.Option(
+        [], help="Column of groups; repeat it for the intersection of several."
+    ),
+    pred: list[str] = typer.Option(
+        [],
+        help="Column of predictions; P(last label) if the audit was of posteriors; repeat it for "
+        "posteriors in label order.",
+    ),
+    confidence: float = typer.Option(0.95, help="One minus the error of an alarm, over all time."),
+    horizon: int | None = typer.Option(
+        None, help="The most rows that a test pools; for rates that drift."
+    ),
+    json: bool = typer.Option(False, "--json", help="Print JSON instead of a sentence."),
+    html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
+) -> None:
+    """Add new rows to a monitor and say whether there is an alarm: status 0 quiet, 3 alarm.
+
+    Example: separatrix monitor state.json january.csv --audit reference.json --budget 0.005 --y
+    income --z sex --pred decision
+    """
+    import json as text
+
+    from separatrix.deploy.monitor_files import open_monitor, update_from_files
+
+    files = file or []
+    if files and not (y and z and pred):
+        raise InputError("New rows need --y, --z and --pred: the names of their columns.")
+    watched = open_monitor(state, audit, budget, confidence, horizon)
+    with working(f"Watching {', '.join(files) or state}"):
+        update_from_files(watched, files, y=y or "", z=z, pred=pred)
+        report = watched.report()
+    watched.save(state)
+    if html is not None:
+        write_whole(html, watched.to_html(), parents=False)
+    typer.echo(text.dumps(report.to_dict(), ensure_ascii=False) if json else str(report))
+    if report.alarm is not None:
+        raise typer.Exit(3)

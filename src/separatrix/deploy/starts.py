@@ -1,0 +1,168 @@
+"""The tests of a stream: one of all rows, and overlapping ones that started later.
+
+Old rows hide a change. So a new test starts every 100 rows. The test that starts at row 100 k, with
+2^a the largest power of two that divides k, lives for 6 · 100 · 2^a rows: for a change at any row
+and any number n of rows that its proof takes, there is a test that starts at most n / 5 rows
+later and lives long enough. About three tests of each a are alive, so memory is constant.
+
+The clock is the worker's own rows. A test is named by (a, r), its place among the tests of a; a
+merged test has the rows of all workers since their own start of that name. Once any worker has
+ended it, it is gone: its rows only ever grow, as Ville's inequality needs.
+
+The shares of the error: all rows have three quarters. The r-th test of each of the 15 a has the
+share :math:`1/\\log(r - 1 + e) - 1/\\log(r + e)` of a fifteenth of the rest; these sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SPACING", "Starts", "share_of"]
+
+Array = NDArray[np.float64]
+SPACING = 100  # rows
+_LEVELS, _LIFE = 15, 6
+ALL_ROWS = 0.75
+
+
+def share_of(index: int | NDArray[np.int64]) -> Array:
+    """Share of the error of the tests of one a that the r-th has.
+
+    >>> bool(0.99 > share_of(np.arange(1, 10**6)).sum() > 0.92)      # and 1 in the end
+    True
+    """
+    r = np.asarray(index, dtype=np.float64)
+    before, here = np.log(r - 1.0 + np.e), np.log(r + np.e)
+    return np.asarray(np.log1p(1.0 / (r - 1.0 + np.e)) / (before * here))
+
+
+@dataclass(eq=False)
+class Starts:
+    """The tests that are alive; the first is that of all rows, of level −1.
+
+    Args:
+        tables: counts (s, y, z, u).
+        rows: rows of each test.
+        level, index: its name (a, r).
+        clock: rows of this worker so far.
+        horizon: the most rows that a test may live for; None for no limit.
+    """
+
+    tables: Array
+    rows: NDArray[np.int64]
+    level: NDArray[np.int64]
+    index: NDArray[np.int64]
+    clock: int = 0
+    horizon: int | None = None
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], horizon: int | None) -> Starts:
+        """Only the test of all rows, without any."""
+        one = np.zeros(1, dtype=np.int64)
+        return cls(np.zeros((1, *shape)), one, one - 1, one + 1, 0, horizon)
+
+    @property
+    def shares(self) -> Array:
+        """Share of the error of each test."""
+        later = (1.0 - ALL_ROWS) / _LEVELS * share_of(self.index)
+        return np.where(self.level < 0, ALL_ROWS, later)
+
+    @property
+    def begun(self) -> NDArray[np.int64]:
+        """The worker's row after which each test started."""
+        return np.where(self.level < 0, 0, SPACING * _place(self.level, self.index))
+
+    def add(self, counts: Array, rows: int) -> None:
+        """Rows whose order is unknown: tests that they pass start behind them."""
+        if not rows:
+            return
+        self.tables = self.tables + counts
+        self.rows = self.rows + rows
+        old, self.clock = self.clock // SPACING, self.clock + rows
+        new = self.clock // SPACING
+        if new > old:
+            self._open(old, new)
+            self._end()
+
+    def until_next(self) -> int:
+        """Rows until the next test starts."""
+        return SPACING - self.clock % SPACING
+
+    def _open(self, old: int, new: int) -> None:
+        """The last test of each level that starts at a place in (old, new]."""
+        level, index = [], []
+        for a in range(_LEVELS):
+            step = 1 << a
+            if new < step:
+                break
+            k = new // step
+            if a < _LEVELS - 1:
+                k -= 1 - k % 2  # odd: even ones belong to a larger a
+            if k * step > old:
+                level.append(a)
+                index.append(k if a == _LEVELS - 1 else (k + 1) // 2)
+        if level:
+            more = np.zeros((len(level), *self.tables.shape[1:]))
+            self.tables = np.concatenate([self.tables, more])
+            self.rows = np.append(self.rows, np.zeros(len(level), dtype=np.int64))
+            self.level, self.index = np.append(self.level, level), np.append(self.index, index)
+
+    def _end(self) -> None:
+        age = self.clock - self.begun
+        life = _LIFE * SPACING * (1 << np.maximum(self.level, 0))
+        if self.horizon is not None:
+            life = np.minimum(life, self.horizon)
+        alive = (age < life) | (self.level < 0)
+        if not alive.all():
+            self.tables, self.rows = self.tables[alive], self.rows[alive]
+            self.level, self.index = self.level[alive], self.index[alive]
+
+    def usable(self) -> NDArray[np.bool_]:
+        """Tests with rows, none of them twice, within the horizon."""
+        fresh = self.rows > 0
+        fresh[1:] &= self.rows[1:] < self.rows[0]
+        if self.horizon is not None:
+            fresh[0] &= self.clock <= self.horizon
+        return fresh
+
+    @staticmethod
+    def merge(parts: Sequence[Starts]) -> Starts:
+        """The tests of all workers; those that one of them has ended are gone."""
+        first = parts[0]
+        merged = Starts.of(first.tables.shape[1:], first.horizon)
+        merged.clock = max(one.clock for one in parts)
+        named: dict[tuple[int, int], list[Any]] = {}
+        for one in parts:
+            for at, name in enumerate(zip(one.level.tolist(), one.index.tolist(), strict=True)):
+                held = named.setdefault(name, [0.0, 0, 0])
+                held[0], held[1] = held[0] + one.tables[at], held[1] + int(one.rows[at])
+                held[2] += 1
+        kept = []
+        for name, (table, rows, holders) in named.items():
+            begun = 0 if name[0] < 0 else SPACING * int(_place(np.array(name[0]), name[1]))
+            if holders == sum(one.clock >= begun for one in parts):
+                kept.append((name, table, rows))
+        kept.sort(key=lambda one: (one[0][0] >= 0, one[0]))
+        merged.tables = np.stack([table for _, table, _ in kept])
+        merged.rows = np.array([rows for _, _, rows in kept], dtype=np.int64)
+        merged.level = np.array([name[0] for name, _, _ in kept], dtype=np.int64)
+        merged.index = np.array([name[1] for name, _, _ in kept], dtype=np.int64)
+        merged._end()
+        return merged
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        names = ("tables", "rows", "level", "index")
+        plain = {name: getattr(self, name).tolist() for name in names}
+        return plain | {"clock": self.clock, "horizon": self.horizon}
+
+
+def _place(level: NDArray[np.int64], index: Any) -> NDArray[np.int64]:
+    """k of the test (a, r)."""
+    odd = np.where(level == _LEVELS - 1, index, 2 * np.asarray(index) - 1)
+    return np.asarray(odd * (1 << np.maximum(level, 0)))

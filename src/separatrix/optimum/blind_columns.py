@@ -1,0 +1,144 @@
+r"""The best decisions without the group within a budget: column generation.
+
+A rule of x alone has the rates R[y,z,u] = E[P(U=u|x) q(y,z|x)] / P(y,z): linear in the rule. With
+the prices of a budget (`blind_budgets`) the best rule decides
+
+.. math:: \arg\max_u \sum_{y,z} q(y,z|x) \, W[y,z,u], \qquad W = g - \text{price} / P(y,z),
+
+for gains g[y,z,u]. That decision is a new column; a small programme mixes the columns found so far
+so that the budget holds exactly, and its prices give the next W. For a known law (`BlindAtoms`) the
+gain of the priced decision is an upper bound for every rule, and the loop ends when mixture and
+bound meet. For rows (`BlindRows`) the mixture is counted with their own labels, so the budget holds
+on them whatever q says, and q is used for the prices only; the loop ends when no priced decision
+improves the mixture.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.optimum.blind_budgets import budget_of
+from separatrix.optimum.blind_law import BlindAtoms, BlindRows
+from separatrix.optimum.blind_rules import BlindRule
+from separatrix.optimum.objectives import Budget, Value
+from separatrix.optimum.polygon import most_useful_vertex
+
+__all__ = ["BlindColumns", "BlindPoint"]
+
+Array = NDArray[np.float64]
+_ROUNDS = 100  # columns at most, for one question
+_CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
+_USEFUL = 1e-5  # nats: close enough for the utility of a law
+_NOISE = 1e-4  # the same for rows, whose utility is not known that well
+_HOLD = 0.5  # how much of the last prices the next ones keep: plain prices swing
+
+
+class BlindPoint(NamedTuple):
+    """The best mixture for one question: its rule, rates (labels, groups, U), value and bound."""
+
+    rule: BlindRule
+    rates: Array
+    value: float
+    upper: float
+
+
+class BlindColumns:
+    """The columns for a law and a budget; they serve every objective and level.
+
+    Args:
+        law: the rows or the atoms.
+        budget: one of the list.
+
+    >>> from separatrix.optimum.objectives import BUDGETS
+    >>> q = np.array([[[0.4, 0.4], [0.1, 0.1]], [[0.1, 0.1], [0.4, 0.4]], [[0, 0.4], [0.6, 0]]])
+    >>> columns = BlindColumns(BlindAtoms(q, np.ones(3)), BUDGETS["eo_gap"])
+    >>> right = np.eye(2)[:, None] * np.ones((2, 2, 1))
+    >>> [round(columns.best(right, level).value, 3) for level in (0.0, 0.05, 1.0)]
+    [0.533, 0.603, 0.733]
+    """
+
+    def __init__(self, law: BlindAtoms, budget: Budget) -> None:
+        self.law, outputs = law, law.labels
+        self.programme = budget_of(budget, law.mass, outputs)
+        self._mass = np.where(law.mass > 0, law.mass, 1.0)[..., None]
+        self.priced: list[Array] = []
+        self.rates = np.zeros((0, *law.mass.shape, outputs))
+        for u in range(outputs):
+            self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
+
+    def best(self, gains: Array, level: float) -> BlindPoint:
+        """The mixture of the largest Σ P(y,z) g[y,z,u] R[y,z,u] within the budget, and a bound.
+
+        Args:
+            gains: g[y, z, u].
+            level: the budget.
+        """
+        worth = self.law.mass[..., None] * gains
+        self._add(gains)
+        close = _CLOSE * max(float(np.ptp(gains)), 1e-12)
+        upper, held = np.inf, None
+        for _ in range(_ROUNDS):
+            values = np.tensordot(self.rates, worth, 3)
+            found = self.programme.mix(values, self.rates, level)
+            value = float(found.weights @ values)
+            new = (found.price, found.spent)
+            mean = new if held is None else _between(held, new)
+            improved = False
+            for price, spent in (mean, new):
+                rates = self._add(gains - price / self._mass)
+                bound = float(((worth - price) * rates).sum()) + spent
+                if bound < upper:
+                    upper, held = bound, (price, spent)
+                if float(((worth - new[0]) * rates).sum()) + new[1] > value + close:
+                    improved = True
+                    break
+            if upper - value <= close or not improved:
+                break
+        return self._point(found.weights, value, max(upper, value))
+
+    def most(self, value: Value, level: float) -> BlindPoint:
+        """The best mixture for an objective of the list; two labels."""
+        mass = self.law.mass
+        if value.price is not None:
+            gains = np.zeros((*mass.shape, 2))
+            gains[..., 1] = value.price.T
+            point = self.best(gains, level)
+            return point._replace(
+                value=point.value + value.constant, upper=point.upper + value.constant
+            )
+        prior = mass.sum(1)
+
+        def touch(angle: float) -> tuple[BlindPoint, Array, float]:
+            gains = np.zeros((*mass.shape, 2))
+            gains[..., 1] = (np.array([-np.cos(angle), np.sin(angle)]) / prior)[:, None]
+            point = self.best(gains, level)
+            return point, (mass * point.rates[..., 1]).sum(1) / prior, point.upper
+
+        close = _NOISE if isinstance(self.law, BlindRows) else _USEFUL
+        point, upper = most_useful_vertex(touch, prior, close)
+        return point._replace(value=float(value(point.rates[..., 1].T)), upper=upper)
+
+    def _add(self, gains: Array) -> Array:
+        """The rates of argmax_u ⟨gains_u, q⟩, which is a column from now on."""
+        priced = np.moveaxis(np.asarray(gains, dtype=np.float64), -1, 0)
+        table = self.law.table(self.law.decide(priced), len(priced))
+        rates = table / self._mass
+        if not len(self.rates) or np.abs(self.rates - rates).max((1, 2, 3)).min() > 1e-12:
+            self.priced.append(priced)
+            self.rates = np.concatenate([self.rates, rates[None]])
+        return rates
+
+    def _point(self, weights: Array, value: float, upper: float) -> BlindPoint:
+        kept = np.flatnonzero(weights > 1e-9)
+        share = weights[kept] / weights[kept].sum()
+        rule = BlindRule(share, np.stack([self.priced[i] for i in kept]))
+        return BlindPoint(rule, np.tensordot(share, self.rates[kept], 1), value, upper)
+
+
+def _between(held: tuple[Array, float], new: tuple[Array, float]) -> tuple[Array, float]:
+    """Prices between two, which bound as well."""
+    keep = 1.0 - _HOLD
+    return _HOLD * held[0] + keep * new[0], _HOLD * held[1] + keep * new[1]

@@ -1,0 +1,185 @@
+r"""Certified upper bounds: what is promised, under which guarantee, about which population.
+
+Two guarantees. "finite-sample" holds for any number of rows. "large-sample" rests on a normal
+approximation and needs far fewer rows; docs/guarantees.md has its simulated failure rates.
+Two compositions. v weighs the cells (y, z) by their shares. "observed" takes the shares of these
+rows, "population" those of the law that the rows were drawn from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import (
+    check_confidence,
+    conditional_mutual_information,
+    violation_ceiling,
+)
+from separatrix.errors import InputError
+from separatrix.statistics import bounds, exponent, inference
+from separatrix.statistics.gaps import eo_gap_bound
+
+__all__ = [
+    "COMPOSITIONS",
+    "GUARANTEES",
+    "check_promise",
+    "default_composition",
+    "eo_gap_bound",
+    "has_weights",
+    "promise",
+    "simulated_failure",
+    "violation_bound",
+]
+
+GUARANTEES = ("finite-sample", "large-sample")
+COMPOSITIONS = ("observed", "population")
+_OTHER_SHARE = 0.05  # of the error, for the bounds beside the exponent; hard labels
+_SOFT_SHARE = 0.5  # the same for posteriors, whose small variance only the others see
+
+
+def violation_bound(
+    table: CountTable,
+    confidence: float = 0.95,
+    *,
+    guarantee: str = "finite-sample",
+    composition: str = "population",
+) -> float:
+    """Upper bound on v that fails with probability at most 1 − confidence.
+
+    Args:
+        table: the counts. Rows are independent; cells (y, z) without rows are taken to be empty.
+        confidence: of the bound.
+        guarantee: "finite-sample": the smaller of the exponent bound and, for the observed
+            composition, of the bounds by simultaneous intervals, with the error shared.
+            "large-sample": the one-sided limit where every fitted count n_yz P(u | y) is at least
+            5, else the normal form of the exponent.
+        composition: "population" or "observed". The large-sample limit of well-filled cells is one
+            for the population, and serves both.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
+    >>> t = count_labels(y, u, sensitive_features=z)
+    >>> violation_bound(t, guarantee="large-sample") < violation_bound(t) < 5e-4
+    True
+    """
+    check_confidence(confidence)
+    check_promise(guarantee, composition)
+    plug_in = float(conditional_mutual_information(table.counts))
+    if guarantee == "large-sample":
+        error = inference.noise(table)
+        if error.estimable:
+            found = inference.upper_limit(table, confidence, error)
+        else:
+            found = exponent.normal_bound(table, confidence, composition)
+        return max(found, plug_in)
+    if composition == "population":
+        if has_weights(table):
+            raise InputError(
+                "Weighted rows have no finite-sample bound on v for the population's composition. "
+                "Pass composition='observed' or guarantee='large-sample'."
+            )
+        return max(exponent.exponent_bound(table, confidence, composition), plug_in)
+    top = float(violation_ceiling(table.counts))
+    if has_weights(table):
+        return max(min(bounds.upper_bound(table, confidence), top), plug_in)
+    share = _OTHER_SHARE if table.moments is None else _SOFT_SHARE
+    error_of = 1.0 - confidence
+    found = exponent.exponent_bound(table, 1.0 - (1.0 - share) * error_of)
+    found = min(found, bounds.upper_bound(table, 1.0 - share * error_of), top)
+    return max(found, plug_in)
+
+
+def default_composition(table: CountTable, guarantee: str = "finite-sample") -> str:
+    """The population's, except where only the observed one has a bound: weighted rows."""
+    weighted = guarantee == "finite-sample" and has_weights(table)
+    return "observed" if weighted else "population"
+
+
+def has_weights(table: CountTable) -> bool:
+    """Whether some rows do not weigh one."""
+    return not np.allclose(table.weight_squares, table.counts.sum(2))
+
+
+def promise(guarantee: str, composition: str) -> str:
+    """Both in plain words, for every output.
+
+    >>> promise("finite-sample", "population")
+    'holds for any number of rows, for the population that the rows were drawn from'
+    """
+    check_promise(guarantee, composition)
+    rows = {
+        "finite-sample": "holds for any number of rows",
+        "large-sample": "holds for large samples",
+    }[guarantee]
+    people = {
+        "observed": "for people with the observed shares of labels and groups",
+        "population": "for the population that the rows were drawn from",
+    }[composition]
+    return f"{rows}, {people}"
+
+
+def check_promise(guarantee: str, composition: str) -> None:
+    """Refuse a guarantee or a composition that does not exist."""
+    for name, value, known in (
+        ("guarantee", guarantee, GUARANTEES),
+        ("composition", composition, COMPOSITIONS),
+    ):
+        if value not in known:
+            raise InputError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+
+
+def simulated_failure(
+    table: CountTable,
+    confidence: float = 0.95,
+    *,
+    composition: str = "population",
+    draws: int = 200,
+    random_state: int = 0,
+) -> float:
+    """How often the large-sample bound fails on tables like this one, by simulation.
+
+    The law has the table's shares, and its rates moved along the observed differences of the groups
+    until v equals the bound: the hardest place for it. Draws are hard labels; weighted rows count
+    as their effective number.
+    """
+
+    def bound(one: CountTable) -> float:
+        return violation_bound(one, confidence, guarantee="large-sample", composition=composition)
+
+    law = _at_violation(table, bound(table))
+    counts = table.counts
+    n = int(np.floor(counts.sum() ** 2 / table.weight_squares.sum()))
+    rng = np.random.default_rng(random_state)
+    failed = 0
+    for drawn in rng.multinomial(n, law.ravel(), size=draws).reshape(draws, *counts.shape):
+        one = CountTable(drawn.astype(float), table.labels, table.groups, table.predictions, n)
+        people = law
+        if composition == "observed":
+            mass = law.sum(2, keepdims=True)
+            people = drawn.sum(2, keepdims=True) * law / np.where(mass > 0, mass, 1.0)
+        truth = float(conditional_mutual_information(people))
+        failed += bound(one) < truth - 1e-12
+    return failed / draws
+
+
+def _at_violation(table: CountTable, violation: float) -> NDArray[np.float64]:
+    """The table's law with its rates tilted until v is as given, or as near as they get."""
+    mass = table.counts.sum(2, keepdims=True)
+    label = np.where(mass.sum(1, keepdims=True) > 0, mass.sum(1, keepdims=True), 1.0)
+    pooled = (table.counts.sum(1, keepdims=True) + 1e-9) / label
+    tilt = np.log((table.counts + 0.5 * pooled) / (np.where(mass > 0, mass, 1.0) + 0.5) / pooled)
+
+    def at(size: float) -> NDArray[np.float64]:
+        rates = pooled * np.exp(np.clip(size * tilt, -500.0, 500.0))
+        return mass * rates / rates.sum(2, keepdims=True) / mass.sum()
+
+    low, high = 0.0, 1.0
+    while conditional_mutual_information(at(high)) < violation and high < 1e3:
+        high *= 2.0
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        under = conditional_mutual_information(at(middle)) < violation
+        low, high = (middle, high) if under else (low, middle)
+    return at(low)

@@ -1,0 +1,243 @@
+r"""The equalized-odds gap: a certified bound, an interval, and what shuffled groups would show.
+
+The gap is a mean over labels of the largest distance between two groups,
+:math:`\frac{1}{K}\sum_y \max_{z,z'} \mathrm{TV}_y(z, z')`. It depends on the rates P(u | y, z)
+only, so the composition of the rows does not matter. Labels without rows and cells (y, z) without
+rows take no part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
+
+from separatrix.core.counts import CountTable
+from separatrix.core.information import check_confidence, conditional_rates, eo_gap
+from separatrix.statistics.bounds import rate_intervals
+from separatrix.statistics.shuffling import shuffled_tables
+
+__all__ = ["eo_gap_bound", "eo_gap_floor", "eo_gap_interval"]
+
+Array = NDArray[np.float64]
+_LIMITS_SHARE = 0.02  # of the error, for the limits of the rates in the variances
+_TRIES = 48  # prices of variance in the largest limit over tuples
+_DRAWS = 400
+_CELLS = 40_000_000  # numbers drawn at most
+
+
+def eo_gap_bound(
+    table: CountTable, confidence: float = 0.95, guarantee: str = "finite-sample"
+) -> float:
+    r"""Upper bound on the equalized-odds gap that does not pay for the number of groups.
+
+    The pair of groups that is truly farthest apart in each label is a fixed tuple t, unknown but
+    not random. The gap is the linear function :math:`\frac1K\sum_y (p_{y a_y} - p_{y b_y})` of its
+    rates, and has an upper limit U_t with error δ. So the largest U_t over all tuples fails with
+    probability at most δ.
+
+    "finite-sample": by the moment generating functions of the rates,
+
+    .. math:: U_t = \hat g_t + \sqrt{2 \log(1/δ) \sum_{c \in t} \frac{s_c^2}{K^2 n_c}}
+
+    with s² = p(1 − p) where the tail points to the nearer end of [0, 1], Kearns and Saul's (1998)
+    constant where it does not, each at its worst in a limit of p that has a small part of the
+    error; s² = 1/4 for more than two predictions and for weighted rows, with the effective number
+    of rows. "large-sample": the ends of one-sided Clopper–Pearson limits, added in quadrature;
+    normal ends for posteriors and weighted rows.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: 0
+    >>> t = count_labels(y, u, sensitive_features=z)
+    >>> 0.01 < eo_gap_bound(t, guarantee="large-sample") < eo_gap_bound(t) < 0.03
+    True
+    """
+    check_confidence(confidence)
+    above, below = _variances(table, confidence, guarantee)
+    counts = table.counts
+    seen = counts.sum(2) > 0
+    labels = int(seen.any(1).sum())
+    rates = conditional_rates(counts)
+    if counts.shape[2] == 2:
+        distance = rates[:, :, None, 1] - rates[:, None, :, 1]
+    else:
+        distance = _distances(rates)
+    pairs = seen[:, :, None] & seen[:, None] & ~np.eye(seen.shape[1], dtype=bool)
+    alone = ~pairs.any((1, 2))  # no second group: nothing to compare
+    distance = np.where(pairs, distance, -np.inf)
+    variance = np.where(pairs, above[:, :, None] + below[:, None], 0.0)
+    distance[alone], variance[alone] = 0.0, 0.0
+    most = variance.max((1, 2)).sum()
+    if most <= 0:
+        return float(min(max(distance.max((1, 2)).sum() / labels, 0.0), 1.0))
+    # √V ≤ κ V + 1/(4κ) for every κ, and then each label has its own largest pair
+    best = 1.0
+    for price in 0.5 / np.sqrt(most * np.geomspace(1e-4, 1.0, _TRIES)):
+        largest = (distance + price * variance).max((1, 2)).sum() + 0.25 / price
+        best = min(best, float(largest) / labels)
+    return max(best, float(eo_gap(counts)))
+
+
+def eo_gap_interval(
+    table: CountTable, confidence: float = 0.95, random_state: int = 0
+) -> tuple[float, float]:
+    r"""Large-sample interval of the equalized-odds gap.
+
+    The gap is a seminorm, so that :math:`\hat g - g(\hat p - p) \le g(p)`: the lower end is ĝ less
+    the upper quantile of the gap of the noise p̂ − p, drawn at the observed rates. The upper end is
+    `eo_gap_bound`. Each end has half of the error.
+    """
+    check_confidence(confidence)
+    half = 0.5 * (1.0 + confidence)
+    gap = float(eo_gap(table.counts))
+    noise = _mean_gap(table, random_state, shuffled=False)
+    low = max(gap - float(np.quantile(noise, half)), 0.0)
+    return low, eo_gap_bound(table, half, "large-sample")
+
+
+def eo_gap_floor(table: CountTable, random_state: int = 0) -> float:
+    """The gap that groups shuffled within labels would show on average: a smaller one is noise.
+
+    Hard labels of weight one are shuffled (`shuffled_tables`). For posteriors and weighted rows the
+    table does not hold the rows: the group means are drawn from the normal law that shuffling tends
+    to.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 2_000))
+    >>> 0.01 < eo_gap_floor(count_labels(y, u, sensitive_features=z)) < 0.03
+    True
+    """
+    return float(_mean_gap(table, random_state, shuffled=True).mean())
+
+
+def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Array, Array]:
+    """Squared half-widths of each rate (y, z), as the farther group and as the nearer one."""
+    counts, squares = table.counts, table.weight_squares
+    mass = counts.sum(2)
+    seen = mass > 0
+    effective = np.where(seen, mass**2 / np.where(squares > 0, squares, 1.0), 1.0)
+    ones = np.allclose(squares, mass)
+    error = 1.0 - confidence
+    if guarantee == "large-sample":
+        z = max(float(ndtri(confidence)), 0.0)
+        if counts.shape[2] == 2 and table.moments is None:
+            n, k = np.where(seen, mass, 1.0), counts[:, :, 1]
+            high = betaincinv(k + 1.0, np.maximum(n - k, 1e-300), confidence)
+            low = betaincinv(np.maximum(k, 1e-300), n - k + 1.0, error)
+            high, low = np.where(k < n, high, 1.0), np.where(k > 0, low, 0.0)
+            return np.maximum(high - k / n, 0.0) ** 2, np.maximum(k / n - low, 0.0) ** 2
+        variance = np.full(mass.shape, 0.25)
+        if counts.shape[2] == 2 and table.moments is not None:
+            variance = _spread(table)[..., 1, 1]
+        return (z**2 * variance / effective,) * 2
+    cells = 2 * int(seen.any(1).sum())  # of one tuple
+    quarter = np.full(mass.shape, 0.25)
+    above, below, part = quarter, quarter, 0.0
+    if counts.shape[2] == 2 and ones:
+        part = _LIMITS_SHARE
+        low, high = rate_intervals(table, 1.0 - part * error / cells, simultaneous=False)
+        low, high = np.nan_to_num(low[..., 1]), np.nan_to_num(high[..., 1], nan=1.0)
+        above = _proxy(low, high)
+        below = _proxy(1.0 - high, 1.0 - low)
+    scale = -2.0 * np.log((1.0 - part) * error) / effective
+    return scale * above, scale * below
+
+
+def _proxy(low: Array, high: Array) -> Array:
+    """Largest variance proxy of a Bernoulli variable's lower tail, for a rate in [low, high].
+
+    p (1 − p) for p ≤ 1/2 (tilting downwards lowers the variance), and Kearns and Saul's
+    (1 − 2p) / (2 log((1 − p)/p)) beyond, which falls from 1/4 to 0.
+    """
+    p = np.clip(low, 0.5 + 1e-6, 1.0 - 1e-12)
+    beyond = (1.0 - 2.0 * p) / (2.0 * np.log((1.0 - p) / p))
+    top = np.where(low < 0.5, 0.25, np.where(low <= 0.5 + 1e-6, 0.25, beyond))
+    return np.where(high <= 0.5, high * (1.0 - high), top)
+
+
+def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
+    """Draws of the gap: of shuffled groups, or of the noise of the rates."""
+    counts = table.counts
+    rng = np.random.default_rng(random_state)
+    draws = int(np.clip(_CELLS // counts.size, 50, _DRAWS))
+    total = np.zeros(draws)
+    for y in range(counts.shape[0]):
+        seen, used = counts[y].sum(1) > 0, counts[y].sum(0) > 0
+        if seen.sum() < 2 or used.sum() < 2:
+            continue
+        own = counts[y][np.ix_(seen, used)]
+        if table.moments is not None:
+            moments = table.moments[y][np.ix_(seen, used, used)]
+            rates = _normal_rates(own, moments, draws, rng, shuffled)
+        elif shuffled:
+            rates = _rates(shuffled_tables(own[None], draws, random_state + y)[:, 0])
+        else:
+            n = own.sum(1)
+            drawn = [
+                rng.multinomial(round(k), p, draws)
+                for k, p in zip(n, own / n[:, None], strict=True)
+            ]
+            rates = _rates(np.stack(drawn, 1)) - own / n[:, None]
+        total += _widest(rates)
+    return total / (counts.sum((1, 2)) > 0).sum()
+
+
+def _rates(counts: Array) -> Array:
+    return counts / counts.sum(-1, keepdims=True)
+
+
+def _widest(rates: Array) -> Array:
+    """Largest total variation between two groups of each draw; array (draws, z, u)."""
+    if rates.shape[2] == 2:
+        return np.ptp(rates[..., 1], axis=1)
+    largest = np.zeros(len(rates))
+    for apart in range(1, rates.shape[1]):
+        distance = 0.5 * np.abs(rates[:, apart:] - rates[:, :-apart]).sum(-1)
+        largest = np.maximum(largest, distance.max(1))
+    return largest
+
+
+def _normal_rates(
+    own: Array, moments: Array, draws: int, rng: np.random.Generator, shuffled: bool
+) -> Array:
+    """Normal draws of the group means of posteriors, less what they are centred on."""
+    mass, squares = own.sum(1), moments.sum((1, 2))
+    effective = mass**2 / np.where(squares > 0, squares, 1.0)
+    mean = own / mass[:, None]
+    if shuffled:  # every group has the label's covariance
+        covariance = _covariance(own.sum(0), moments.sum(0))[None].repeat(len(own), 0)
+    else:
+        covariance = np.stack([_covariance(*cell) for cell in zip(own, moments, strict=True)])
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+    normal = rng.normal(size=(draws, *mean.shape))
+    noise = np.einsum("zuk,dzk->dzu", root, normal) / np.sqrt(effective)[:, None]
+    if shuffled:  # the label's own mean does not move
+        noise -= (noise * (mass / mass.sum())[:, None]).sum(1, keepdims=True)
+    return noise
+
+
+def _covariance(counts: Array, moments: Array) -> Array:
+    """Covariance of one row's posterior, of weights Σ w q and Σ w² q qᵀ."""
+    mean, squares = counts / counts.sum(), moments.sum()
+    cross = np.outer(moments.sum(1), mean)
+    return (moments - cross - cross.T + squares * np.outer(mean, mean)) / squares
+
+
+def _spread(table: CountTable) -> Array:
+    """Covariance of one row's posterior in each cell (y, z), unbiased."""
+    assert table.moments is not None
+    out = np.zeros(table.moments.shape)
+    for y, z in np.argwhere(table.weight_squares > 0):
+        n = table.counts[y, z].sum() ** 2 / table.weight_squares[y, z]
+        out[y, z] = _covariance(table.counts[y, z], table.moments[y, z]) * n / max(n - 1.0, 0.5)
+    return out
+
+
+def _distances(rates: Array) -> Array:
+    """Total variation between all pairs of groups, (y, z, z)."""
+    groups = rates.shape[1]
+    out = np.zeros((rates.shape[0], groups, groups))
+    for z in range(groups):
+        out[:, z] = 0.5 * np.abs(rates - rates[:, z : z + 1]).sum(-1)
+    return out

@@ -1,0 +1,151 @@
+"""`separatrix monitor`: rows of files, the sentence, the status, and the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import separatrix as sx
+from separatrix.cli import app
+from separatrix.deploy.monitor import Monitor
+from separatrix.deploy.monitor_files import open_monitor, read_reference, update_from_files
+from separatrix.errors import InputError
+
+NAMES = ["income", "sex", "race", "decision", "score"]
+COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]
+
+
+def people(path, n, copies, seed, decimals=False):
+    rng = np.random.default_rng(seed)
+    y, m = rng.integers(0, 2, (2, n))
+    u = np.where(rng.random(n) < copies, m, y)
+    u = np.where(rng.random(n) < 0.1, 1 - u, u)
+    sex, race = np.where(m == 1, "m", "<b>f</b>"), rng.choice(["a", "b"], n)
+    score = np.clip(0.7 * u + 0.3 * rng.random(n), 0.01, 0.99).round(3)
+    rows = list(zip((y.astype(float) if decimals else y).tolist(), sex, race, u, score))
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([NAMES, *rows])
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    people(tmp_path / "ref.csv", 3_000, 0.02, 0)
+    people(tmp_path / "quiet.csv", 3_000, 0.02, 1)
+    people(tmp_path / "loud.csv", 3_000, 0.35, 2)
+    audit = run("audit", tmp_path / "ref.csv", *COLUMNS, "--json")
+    (tmp_path / "reference.json").write_text(audit.stdout)
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)))
+
+
+def test_the_reference_is_the_table_of_the_audit(folder):
+    table = read_reference(folder / "reference.json")
+    columns = {name: [] for name in NAMES}
+    with (folder / "ref.csv").open() as file:
+        for row in csv.DictReader(file):
+            for name, value in row.items():
+                columns[name].append(value)
+    whole = sx.audit(
+        list(map(int, columns["income"])),
+        list(map(int, columns["decision"])),
+        sensitive_features=columns["sex"],
+    ).table
+    np.testing.assert_array_equal(table.counts, whole.counts)
+    assert (table.labels, table.groups) == (whole.labels, whole.groups)
+    assert (table.predictions, table.rows) == (whole.predictions, 3_000)
+
+
+def test_quiet_then_alarm_with_status_sentence_json_and_page(folder):
+    state, start = folder / "state.json", ["--audit", folder / "reference.json", "--budget", 0.005]
+    first = run("monitor", state, folder / "quiet.csv", *start, *COLUMNS)
+    assert first.exit_code == 0
+    assert first.stdout.startswith("Quiet: 3,000 rows seen, v = ")
+    page = folder / "page.html"
+    second = run("monitor", state, folder / "loud.csv", *start, *COLUMNS, "--html", page)
+    assert second.exit_code == 3
+    assert second.stdout.startswith("ALARM: 6,000 rows seen; after ")
+    assert "mostly label " in second.stdout
+    third = run("monitor", state, "--json")
+    assert third.exit_code == 3
+    found = json.loads(third.stdout)
+    assert found["rows"] == 6_000
+    assert 3_000 < found["alarm"]["rows"] <= 6_000
+    text = page.read_text()
+    assert "<b>f</b>" not in text
+    assert "&lt;b&gt;f&lt;/b&gt;" in text
+    assert "ALARM" in text
+    assert "<polyline" in text
+    assert "http" not in text.replace("http-equiv", "")  # nothing is fetched
+
+
+def test_files_are_the_same_stream_as_arrays_in_csv_and_parquet(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with (folder / "quiet.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    y, u = ([int(row[name]) for row in rows] for name in ("income", "decision"))
+    z = [row["sex"] for row in rows]
+    parquet.write_table(pyarrow.table({"income": y, "sex": z, "decision": u}), folder / "q.parquet")
+    reference = read_reference(folder / "reference.json")
+    arrays = Monitor(reference, 0.005)
+    arrays.update(y, u, sensitive_features=z, check=False)
+    for name in ("quiet.csv", "q.parquet"):
+        files = Monitor(reference, 0.005)
+        columns = {"y": "income", "z": ["sex"], "pred": ["decision"]}
+        update_from_files(files, [str(folder / name)], **columns)
+        np.testing.assert_array_equal(files._starts.tables, arrays._starts.tables)
+
+
+def test_numbers_are_found_again_however_they_are_written(folder):
+    people(folder / "decimals.csv", 500, 0.02, 3, decimals=True)
+    state, start = folder / "state.json", ["--audit", folder / "reference.json", "--budget", 0.005]
+    assert run("monitor", state, folder / "decimals.csv", *start, *COLUMNS).exit_code == 0
+
+
+def test_posteriors_and_two_sensitive_columns(folder):
+    columns = ["--y", "income", "--z", "sex", "--z", "race", "--pred", "score"]
+    audit = run("audit", folder / "ref.csv", *columns, "--json")
+    (folder / "soft.json").write_text(audit.stdout)
+    start = ["--audit", folder / "soft.json", "--budget", 0.05]
+    found = run("monitor", folder / "s.json", folder / "quiet.csv", *start, *columns, "--json")
+    assert found.exit_code == 0, found.output
+    monitor = Monitor.load(folder / "s.json")
+    assert monitor.posteriors
+    assert monitor.rows == 3_000
+    assert monitor.table.counts.sum() == pytest.approx(3_000)
+    assert monitor.table.groups[0] == ("<b>f</b>", "a")
+    assert run("monitor", folder / "s.json", folder / "quiet.csv", *columns).exit_code == 0
+
+
+def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
+    state, audit = folder / "state.json", folder / "reference.json"
+    with pytest.raises(InputError, match="pass --audit and --budget to start one"):
+        open_monitor(state, None, 0.005, 0.95)
+    assert run("monitor", state, folder / "quiet.csv", "--audit", audit).exception is not None
+    run("monitor", state, folder / "quiet.csv", "--audit", audit, "--budget", 0.005, *COLUMNS)
+    before = state.read_text()
+    other = ["--y", "income", "--z", "race", "--pred", "decision"]
+    bad = run("monitor", state, folder / "quiet.csv", folder / "loud.csv", *other)
+    assert isinstance(bad.exception, InputError)
+    assert state.read_text() == before
+    with pytest.raises(InputError, match=r"has the budget 0.005, not 0.1"):
+        open_monitor(state, None, 0.1, 0.95)
+    with pytest.raises(InputError, match="only if reference, budget"):
+        open_monitor(state, audit, 0.1, 0.95)
+    with pytest.raises(InputError, match="is not an audit"):
+        read_reference(state)
+    with pytest.raises(InputError, match="cannot be read"):
+        read_reference(folder / "nothing.json")
+
+
+def test_a_page_before_the_first_row_says_so(folder):
+    text = Monitor(read_reference(folder / "reference.json"), 0.005).to_html()
+    assert "nothing is known" in text
