@@ -173,7 +173,7 @@ def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:
         branches = zip(parts.weights, parts.components, strict=True)
         drawn = " and ".join(f"{_words(c)}, for {w:.0%}" for w, c in branches)
         note = f"{note} draws {drawn} of the decisions"
-        name = f"{methods.style(str(parts.components[0].path[0])).label}, two points drawn"  # type: ignore[index]
+        name = f"{methods.style(str(parts.components[0].path[0])).label}, two points"  # type: ignore[index]
     yield Answer(
         "chosen", name, aim, question.budgets, blind,
         {n: (x.value, x.error) for n, x in found.promise.items()}, note=note,
