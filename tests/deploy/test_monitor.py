@@ -83,6 +83,7 @@ def test_state_survives_json_and_a_file(tmp_path):
     assert Monitor.from_json(again.to_json()).alarm == again.alarm
 
 
+@pytest.mark.slow
 def test_workers_merge_to_the_monitor_of_all_rows():
     rng, audited = np.random.default_rng(3), reference()
     workers = [Monitor(audited, budget=0.01) for _ in range(3)]
@@ -179,6 +180,7 @@ def test_eight_threads_lose_no_row():
     assert (monitor._starts.tables.sum((1, 2, 3)) == monitor._starts.rows).all()
 
 
+@pytest.mark.slow
 def test_the_alarm_names_the_label_and_the_group():
     rng, monitor = np.random.default_rng(8), Monitor(reference(), budget=0.01)
     y, z = rng.choice(["no", "yes"], 4_000), rng.choice(["f", "m"], 4_000, p=[0.2, 0.8])
@@ -219,10 +221,11 @@ def test_with_a_horizon_no_test_is_longer_and_changes_are_still_seen():
     assert alarm.window <= 2_000
 
 
+@pytest.mark.slow
 def test_history_has_a_bounded_number_of_points():
     rng, monitor = np.random.default_rng(11), Monitor(reference(), budget=0.5)
-    for _ in range(700):
-        feed(monitor, stream(rng, 5, 0.1))
+    for _ in range(400):
+        feed(monitor, stream(rng, 8, 0.1))
     assert 60 < len(monitor.history) <= 257
     assert [at for at, _, _ in monitor.history] == sorted(at for at, _, _ in monitor.history)
     assert monitor.history[-1][0] > 3_000
@@ -301,14 +304,14 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
     budget = float(sx.conditional_mutual_information(rates))
     rng, false = np.random.default_rng(6), 0
     table = CountTable(rates, (0, 1), (0, 1), (0, 1), rows=1)
-    for _ in range(60):
+    for _ in range(40):
         monitor = Monitor(table, budget=budget, confidence=0.9)
-        for _ in range(60):
+        for _ in range(40):
             batch = rng.multinomial(500, rates.ravel()).reshape(2, 2, 2).astype(float)
             if monitor.update_counts(CountTable(batch, (0, 1), (0, 1), (0, 1), rows=500)):
                 false += 1
                 break
-    assert false <= 0.1 * 60
+    assert false <= 0.1 * 40
 
 
 @pytest.mark.parametrize(
