@@ -187,9 +187,11 @@ def test_the_alarm_names_the_label_and_the_group():
     wrong = (y == "yes") & (z == "f") & (rng.random(4_000) < 0.5)
     u = np.where(wrong | (rng.random(4_000) < 0.1), "no", y)
     alarm = monitor.update(y, u, sensitive_features=z)
-    assert (alarm.label, alarm.group) == ("yes", "f")
+    cell = alarm.cell
+    assert (cell.label, cell.group, cell.prediction) == ("yes", "f", "yes")
+    assert cell.rate < 0.6 < 0.75 < cell.overall
     assert "ALARM" in str(monitor.report())
-    assert "label yes, group f" in str(monitor.report())
+    assert "with label yes, group f gets yes in " in str(monitor.report())
 
 
 def drifting(rng, n, share, rate):

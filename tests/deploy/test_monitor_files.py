@@ -74,7 +74,7 @@ def test_quiet_then_alarm_with_status_sentence_json_and_page(folder):
     second = run("monitor", state, folder / "loud.csv", *start, *COLUMNS, "--html", page)
     assert second.exit_code == 3
     assert second.stdout.startswith("ALARM: 6,000 rows seen; after ")
-    assert "mostly label " in second.stdout
+    assert "mostly with label " in second.stdout
     third = run("monitor", state, "--json")
     assert third.exit_code == 3
     found = json.loads(third.stdout)
