@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from separatrix import datasets
@@ -84,6 +84,7 @@ def test_new_dates_reach_a_saved_preprocessing(engine: str, tmp_path: Path) -> N
     np.testing.assert_allclose(again.transform(new)[:2, 0], wanted, rtol=1e-5)
 
 
+@settings(max_examples=25)
 @given(st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1)), st.integers(-11, 11))
 def test_a_time_is_the_same_number_in_every_form(moment: datetime, hours: int) -> None:
     zone = timezone(timedelta(hours=hours))
@@ -126,6 +127,7 @@ def test_what_is_no_date() -> None:
     prepared = Preprocessing((datasets.Date("when"),)).fit({"when": ["2024-01-01", "2024-02-01"]})
     with pytest.raises(InputError, match=r"`when` must hold dates in ISO form .* got 'soon'"):
         prepared.transform({"when": ["soon"]})
+    assert np.isfinite(prepared.transform({"when": [None, None]})).all()
     with pytest.raises(InputError, match="`when` must hold dates, got float64"):
         prepared.transform({"when": [1.5]})
 
@@ -253,6 +255,7 @@ def test_a_number_beside_another_column() -> None:
         data.grouping.codes_of([["f"], [20], [1]], 1)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.floats(-1e6, 1e6) | st.integers(-50, 50), min_size=2, max_size=200).filter(
         lambda values: len(set(values)) > 1

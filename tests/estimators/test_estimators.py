@@ -236,3 +236,19 @@ def test_errors(options, message):
         SeparationClassifier(**(FEW | options)).fit(X, y, sensitive_features=z)
     with pytest.raises(InputError, match=r"one group per row, 100, got 3"):
         SeparationClassifier(**FEW).fit(X, y, sensitive_features=["f", "m", "f"])
+
+
+def test_the_level_reaches_the_penalty():
+    X, y, z = people()
+    models = [
+        SeparationClassifier(0.8, level=level, **FEW).fit(X, y, sensitive_features=z)
+        for level in ("draw", "score")
+    ]
+    a, b = (model.predict_proba(X) for model in models)
+    assert np.abs(a - b).max() > 1e-3
+    with pytest.raises(InputError, match="'adversarial' has no penalty on the score"):
+        SeparationClassifier(0.8, "adversarial", level="score", **FEW).fit(
+            X, y, sensitive_features=z
+        )
+    with pytest.raises(InputError, match='"draw" or "score", got \'rank\''):
+        SeparationClassifier(0.8, level="rank", **FEW).fit(X, y, sensitive_features=z)

@@ -266,3 +266,17 @@ def test_errors_about_groups():
 
 def test_the_public_name_is_this_class():
     assert sx.FrontierClassifier is FrontierClassifier
+
+
+def test_ages_are_cut_and_new_ones_find_their_group():
+    rng = np.random.default_rng(0)
+    age, X = rng.integers(18, 80, 600), rng.normal(size=(600, 2))
+    y = (X[:, 0] + 0.02 * (age - 40) + rng.logistic(size=600) > 0).astype(int)
+    model = FrontierClassifier(LogisticRegression(), maximize="accuracy", margin=0, cv=3)
+    with pytest.warns(UserWarning, match=r"cut at quantiles \(sensitive_features: below \d+"):
+        model.fit(X, y, sensitive_features=age)
+    assert len(model.groups_) == 4
+    q = model.predict_proba(X, sensitive_features=age)
+    names = [model.groups_[code] for code in model.grouping_.codes_of(age, 600)]
+    np.testing.assert_array_equal(q, model.predict_proba(X, sensitive_features=names))
+    assert model.predict_proba(X[:2], sensitive_features=[1, 130]).shape == (2, 2)

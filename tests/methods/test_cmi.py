@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from separatrix import methods
+from separatrix import audit_score, methods
 from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
+from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.evaluation import auroc, tables
 
@@ -81,6 +84,62 @@ def test_one_group_leaves_cross_entropy_alone():
     fitted = methods.fit("cmi", single, [Lane(0.5)], recipe=RECIPE)
     assert fitted.status == ("ok",)
     assert auroc(fitted.posteriors(sample.X, single.z), sample.y)[0] > 0.8
+
+
+def spread(n: int, seed: int) -> Sample:
+    """Within each label the groups have features of equal mean and unequal spread."""
+    rng = np.random.default_rng(seed)
+    y, z = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    X = rng.normal(size=(n, 2)) + np.column_stack([1.5 * y - 0.75, y - 0.5])
+    X[:, 0] = np.where(z == 1, 1.5 * y - 0.75 + 3 * (X[:, 0] - 1.5 * y + 0.75), X[:, 0])
+    return Sample(X, y, z)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "trade_off"), [("cmi", 0.7), ("raw_cmi", 0.95)])
+def test_the_score_level_separates_scores_that_the_draw_level_leaves(name, trade_off):
+    """A draw sees means of the posterior only; the score at other thresholds stays apart."""
+    sample, fresh = spread(4_000, 0), spread(20_000, 1)
+    score, draw, area = {}, {}, {}
+    for level in ("draw", "score"):
+        recipe = replace(RECIPE, level=level)
+        lanes = [Lane(0.0), Lane(trade_off)]
+        q = methods.fit(name, sample, lanes, recipe=recipe, use_sensitive=False)
+        q = q.posteriors(fresh.X)
+        audits = [audit_score(fresh.y, lane[:, 1], sensitive_features=fresh.z) for lane in q]
+        score[level] = [audit.violation for audit in audits]
+        draw[level] = conditional_mutual_information(tables(q, fresh.y, fresh.z, 2, 2))
+        area[level] = audits[1].auroc
+    assert draw["draw"][1] < 0.25 * draw["draw"][0]
+    assert score["draw"][1] > score["draw"][0]  # separated as a draw, less so as a score
+    assert score["score"][1] < 0.5 * score["score"][0]
+    assert area["score"] > 0.75
+
+
+def test_a_method_without_a_penalty_on_scores_says_so():
+    with pytest.raises(InputError, match="'mi_objective' has no penalty on the score"):
+        methods.fit("mi_objective", leaking(), [Lane(0.1)], recipe=replace(RECIPE, level="score"))
+
+
+def test_the_score_recipe_starts_at_erm():
+    sample, recipe = leaking(600), replace(RECIPE, level="score", epochs=2)
+    q = [
+        methods.fit(name, sample, [Lane(0.0)], recipe=recipe).posteriors(sample.X, sample.z)
+        for name in ("cmi", "erm")
+    ]
+    np.testing.assert_allclose(*q, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_score_level_trains_with_rare_groups_more_labels_and_early_stopping():
+    """An absent cell or a label with few rows is no NaN; K follows the rows of a batch."""
+    sample = leaking(n_labels=3, n_groups=4)
+    z = np.where((sample.y == 0) & (sample.z == 3), 0, sample.z)
+    rare = Sample(sample.X, sample.y, z, 3, 5)
+    recipe = replace(RECIPE, level="score", epochs=4, patience=2)
+    fitted = methods.fit("cmi", rare, [Lane(0.0), Lane(0.5), Lane(1.0)], recipe=recipe)
+    assert fitted.status == ("ok",) * 3
+    assert np.isfinite(fitted.posteriors(rare.X, rare.z)).all()
 
 
 def test_recipes_and_grids():

@@ -14,7 +14,7 @@ from separatrix.errors import InputError
 
 torch = pytest.importorskip("torch")
 
-from separatrix.nn.binned import quantiles, running_term  # noqa: E402
+from separatrix.nn.binned import Ranks, quantiles, running_term  # noqa: E402
 
 
 @st.composite
@@ -204,7 +204,8 @@ def test_a_second_rank_with_the_same_rows_changes_nothing():
     logits, y, z = people(50, 3, 2)
     p, cell = torch.softmax(logits, 1).T[None], (y * 2 + z)[None]
     one, _, n = running_term(p, cell, (4, 3, 2), None, 0.0, {})
-    two, _, both = running_term(p, cell, (4, 3, 2), None, 0.0, {}, lambda t: t.mul_(2))
+    ranks = Ranks(lambda t: t.mul_(2), lambda t: torch.cat([t, torch.zeros(6, 3), t], 1))
+    two, _, both = running_term(p, cell, (4, 3, 2), None, 0.0, {}, ranks)
     assert both == 2 * n == 100
     torch.testing.assert_close(two.value, one.value)
     torch.testing.assert_close(two.rows, one.rows)

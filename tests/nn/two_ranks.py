@@ -1,5 +1,5 @@
-"""Run by test_balance: one rank of two. Writes the parameters of three ways to train on the same
-joined batches.
+"""Run by test_separation_loss: one rank of two. Writes the parameters of several ways to train on
+the same joined batches.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return torch.randn(48, 5, generator=g) + y[:, None] + z[:, None], y, z
 
 
-def train(rank: int, together: bool | None, ranks: bool) -> torch.Tensor:
+def train(rank: int, together: bool | None, ranks: bool, level: str = "draw") -> torch.Tensor:
     network = Network()
     model = nn.parallel.DistributedDataParallel(network) if ranks else network
-    criterion = SeparationLoss(0.4, 3, 2, running=0.5, distributed=together)
+    criterion = SeparationLoss(0.4, 3, 2, running=0.5, distributed=together, level=level, bins=3)
     optimiser = torch.optim.SGD(model.parameters(), lr=1e-3)
     mine = slice(0, 48) if not ranks else slice(0, 30) if rank == 0 else slice(30, 48)
     for step in range(20):
@@ -53,6 +53,8 @@ def main() -> None:
         "ranks": train(rank, None, ranks=True),
         "averaged": train(rank, False, ranks=True),
         "joined": train(rank, False, ranks=False),
+        "score ranks": train(rank, None, ranks=True, level="score"),
+        "score joined": train(rank, False, ranks=False, level="score"),
     }
     if rank == 0:
         torch.save(result, folder / "result.pt")

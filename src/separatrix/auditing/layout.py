@@ -88,6 +88,8 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
     verdict = "" if a.p_value < 0.05 else "separation is not rejected"
     value = f"p {'≤' if least else '='} {a.p_value:.2g}"
+    if not least and a.p_value < 1e-3:
+        value = "p < 0.001"
     return sure, interval, ("test of v = 0", value, verdict)
 
 

@@ -16,7 +16,9 @@ __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
 def benchmark(
     dataset: list[str] = typer.Argument([], help="Datasets; by default the paper's that are here."),
     out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
-    method: list[str] = typer.Option([], help="Method; repeat it. By default all but EG."),
+    method: list[str] = typer.Option(
+        [], help="Method, or cmi:score for a recipe; repeat. By default all but EG."
+    ),
     quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
     ablations: bool = typer.Option(
         False, "--ablations", help="Also batch sizes and gradient norms on ACS."

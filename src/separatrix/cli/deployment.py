@@ -19,28 +19,43 @@ __all__ = ["predict", "replay", "select"]
 def select(
     folder: Path = typer.Argument(..., help="Folder of `separatrix trace`."),
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
-    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
-    maximize: str = typer.Option("utility", help=f"{', '.join(objectives())}."),
+    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    maximize: str = typer.Option(
+        "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
+    ),
+    cost: str | None = typer.Option(
+        None, help="Minimise costs instead, of a false positive and a false negative: fp=1,fn=5."
+    ),
     confidence: float | None = typer.Option(
-        None, help="Keep the budget with this probability, not only by fold means."
+        None, help="Keep the budget with this probability, not only in expectation."
+    ),
+    blind: bool = typer.Option(
+        False, "--blind", help="Decide without the group; needs a trace with --blind."
+    ),
+    method: list[str] = typer.Option(
+        [], help="Only points of this method; repeat it. postprocessing: around the base model."
+    ),
+    option: str | None = typer.Option(
+        None, help="Only this kind of trained point: deterministic, single or mixture."
     ),
     rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
-    option: str | None = typer.Option(
-        None, help="Only this kind: deterministic, single or mixture."
+    allow_constant: bool = typer.Option(
+        False, "--allow-constant", help="Also ship a decision that is the same for everybody."
     ),
-    method: list[str] = typer.Option([], help="Only points of this method; repeat it."),
 ) -> None:
-    """Which point do I ship? Chooses within the budgets, shows alternatives, saves the model.
+    """Which point do I ship? Solves for the budget, says what to expect, saves the model.
 
-    Example: separatrix select frontier --max-violation 0.005 --maximize auroc --out model
+    Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
+    from separatrix.optimum.objectives import parse_cost
     from separatrix.tracing.frontier import load_frontier
 
     with working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
-            max_violation=max_violation, max_eo_gap=max_eo_gap, maximize=maximize,
-            confidence=confidence, rule=rule, option=option, method=method or None,
+            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
+            maximize=maximize if cost is None else parse_cost(cost), method=method or None,
+            option=option, rule=rule, allow_constant=allow_constant,
         )  # fmt: skip
         point.predictor.save(out)
     typer.echo(str(point))

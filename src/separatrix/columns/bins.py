@@ -7,21 +7,49 @@ and every number falls into one bin, so new rows are binned in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.features import is_number
+from separatrix.columns.features import is_number, raw_values
 from separatrix.columns.values import Coded, as_levels, level_text
 from separatrix.errors import InputError
 
-__all__ = ["FEW", "bin_labels", "binned", "quantile_edges"]
+__all__ = ["FEW", "bin_labels", "binned", "edges_of", "numbers_of", "quantile_edges"]
 
 FEW = 12
 _BINS = 4
+
+
+def edges_of(
+    columns: Mapping[str, Any], categorical: Sequence[str] = ()
+) -> dict[str, tuple[float, ...]]:
+    """The edges of those sensitive columns that must be put into bins.
+
+    >>> edges_of({"age": list(range(18, 66)), "race": [1, 2, 3] * 16})
+    {'age': (30.0, 42.0, 54.0)}
+    """
+    found = {}
+    for name, values in columns.items():
+        numbers = None if name in categorical else numbers_of(values, name)
+        if numbers is not None and len(np.unique(numbers[~np.isnan(numbers)])) > FEW:
+            found[name] = quantile_edges(numbers)
+    return found
+
+
+def numbers_of(values: Any, name: str) -> NDArray[np.float64] | None:
+    """A column of numbers as such; None for text, booleans, dates and tuples."""
+    if isinstance(values, Coded):
+        return None
+    if isinstance(values, list | tuple) and any(isinstance(one, tuple | bool) for one in values):
+        return None
+    raw = raw_values(values, name)
+    if isinstance(raw, Coded) or raw.dtype.kind != "f":
+        return None
+    return np.where(np.isinf(raw), np.nan, raw)  # infinite ones are refused later
 
 
 def quantile_edges(x: NDArray[np.float64]) -> tuple[float, ...]:

@@ -48,6 +48,8 @@ def is_date_text(text: str) -> bool:
 def as_days(values: Any, name: str, gone: frozenset[str]) -> NDArray[np.float64]:
     """Days since 1970-01-01 of dates or of ISO texts; texts in `gone` are missing."""
     if not isinstance(values, Coded):
+        if values.dtype.kind == "f" and np.isnan(values).all():  # nothing is known: of any kind
+            return np.asarray(values, dtype=np.float64)
         if values.dtype.kind != "M":
             raise InputError(f"Column `{name}` must hold dates, got {values.dtype}.")
         days = values.astype("M8[us]").astype(np.int64) / (1e6 * _DAY)

@@ -43,6 +43,7 @@ __all__ = [
     "cmi_of_draws",
     "cmi_of_scores",
     "log_ratio",
+    "spread_out",
 ]
 
 Array = NDArray[np.float64]
@@ -113,6 +114,23 @@ def centres(score: Array, bins: int, weight: Array | None = None) -> Array:
     total = np.cumsum(weight[order])
     at = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
     return np.unique(score[order[np.minimum(at, len(score) - 1)]])
+
+
+def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
+    """Which centres to keep: none closer to the next than `share` of their mean distance.
+
+    Quantiles of few atoms can almost coincide; a slope between them would be that of noise. The
+    mean distance is that of the inner centres, which outliers do not move. Both ends stay.
+
+    >>> spread_out(np.array([0.0, 1.0, 1.01, 2.0, 3.0, 90.0]))
+    array([0, 1, 3, 4, 5])
+    """
+    least = share * (at[-2] - at[1]) / (len(at) - 3) if len(at) > 3 else 0.0
+    kept = [0]
+    for i in range(1, len(at) - 1):
+        if at[i] - at[kept[-1]] >= least and at[-1] - at[i] >= least:
+            kept.append(i)
+    return np.array([*kept, len(at) - 1][: len(at)], dtype=np.intp)
 
 
 def cmi_of_scores(

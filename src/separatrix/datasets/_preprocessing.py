@@ -86,9 +86,10 @@ class Date(Number):
     Args:
         first: the first date of the fitted rows, in days since 1970-01-01.
 
-    >>> fitted = Date("when").fit(raw_values(["2024-01-01", "2024-01-03"], "when"))
-    >>> fitted.first, fitted.mean, date_text(fitted.first)
-    (19723.0, 1.0, '2024-01-01')
+    >>> raw = {"when": ["2024-01-01", "2024-01-03"]}
+    >>> fitted = Preprocessing((Date("when"),)).fit(raw)
+    >>> fitted.transform({"when": ["2024-01-05"]})
+    array([[3.]], dtype=float32)
     """
 
     first: float = 0.0

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.bins import FEW, bin_labels, quantile_edges
-from separatrix.columns.features import raw_values
+from separatrix.columns.bins import FEW, bin_labels, edges_of, numbers_of
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import intersect
 from separatrix.columns.values import Coded, as_levels, listed, row_numbers
@@ -41,7 +40,7 @@ class Sensitive:
 
 def target_of(values: Any, column: str) -> Coded:
     """The labels: 2 to 100 levels; many different numbers are refused."""
-    numbers = _numbers(values, column)
+    numbers = numbers_of(values, column)
     if numbers is not None:
         known = numbers[~np.isnan(numbers)]
         distinct = np.unique(known)
@@ -70,16 +69,13 @@ def sensitive_of(
     if missing_groups not in (None, "drop", "own"):
         raise InputError(f"`missing_groups` must be 'drop' or 'own', got {missing_groups!r}.")
     notes: list[str] = []
-    edges: dict[str, tuple[float, ...]] = {}
-    for column, values in parts.items():
-        numbers = None if column in categorical else _numbers(values, column)
-        if numbers is not None and len(np.unique(numbers[~np.isnan(numbers)])) > FEW:
-            edges[column] = quantile_edges(numbers)
-            bands = bin_labels(edges[column])
-            notes.append(
-                f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: "
-                f"{', '.join(bands)}."
-            )
+    edges = edges_of(parts, categorical)
+    for column, own_edges in edges.items():
+        bands = bin_labels(own_edges)
+        notes.append(
+            f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: "
+            f"{', '.join(bands)}."
+        )
     gone = {column: as_levels(x, column, missing=True).missing for column, x in parts.items()}
     some = any(one.any() for one in gone.values())
     rows = _used(gone, missing_groups, notes) if some else None
@@ -115,18 +111,6 @@ def _used(
     if every.all():
         raise InputError(f"The sensitive column `{column}` has no value in any row.")
     return np.flatnonzero(~every)
-
-
-def _numbers(values: Any, column: str) -> NDArray[np.float64] | None:
-    """A column of numbers as such; None for text, booleans, dates and tuples."""
-    if isinstance(values, Coded):
-        return None
-    if isinstance(values, list | tuple) and any(isinstance(one, tuple | bool) for one in values):
-        return None
-    raw = raw_values(values, column)
-    if isinstance(raw, Coded) or raw.dtype.kind != "f":
-        return None
-    return np.where(np.isinf(raw), np.nan, raw)  # infinite ones are refused later
 
 
 def _levels(coded: Coded, column: str, role: str) -> Coded:

@@ -33,8 +33,7 @@ from separatrix.deploy.content import described, model_hash
 from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
-from separatrix.methods import Fitted
-from separatrix.nn.networks import Networks
+from separatrix.methods import Fitted, Stack
 from separatrix.runs.bases import joint_posteriors, posteriors
 from separatrix.runs.store import POLICIES
 
@@ -90,9 +89,9 @@ class Component:
         lane: int = 0,
         threshold: float | None = None,
     ) -> Component:
-        """A component with no more than its own lane of a stack of networks."""
+        """A component with no more than its own lane of a stack of models."""
         uses, cut = True, 0.5 if threshold is None or np.isnan(threshold) else float(threshold)
-        if isinstance(fitted, Networks):
+        if isinstance(fitted, Stack):
             fitted, lane, uses = fitted[[lane]], 0, fitted.n_groups > 0
         return cls(method, float(trade_off), policy, fitted, lane, cut, uses)
 

@@ -76,8 +76,16 @@ def _list_of(one: Check) -> Check:
     return lambda x: isinstance(x, list) and all(map(one, x))
 
 
-def _record(fields: Mapping[str, Check]) -> Check:
-    return lambda x: isinstance(x, dict) and x.keys() == fields.keys() and not _wrong(x, fields)
+def _record(fields: Mapping[str, Check], more: Mapping[str, Check] | None = None) -> Check:
+    """A record of these fields, and of `more` that it may lack."""
+    known = {**fields, **(more or {})}
+
+    def good(x: Any) -> bool:
+        if not isinstance(x, dict) or not fields.keys() <= x.keys() <= known.keys():
+            return False
+        return not _wrong(x, {name: known[name] for name in x})
+
+    return good
 
 
 def _none_or(one: Check) -> Check:
@@ -113,6 +121,10 @@ _BASE: dict[str, Check] = {
     "file": _is(str),
 }
 _GROUPING: dict[str, Check] = {"columns": _list_of(_is(str)), "groups": _levels(1)}
+_GROUPED: dict[str, Check] = {
+    "edges": _map_of(lambda x: _list_of(_number)(x) and len(x) > 0 and x == sorted(set(x))),
+    "missing": _is(bool),
+}
 _PREPARED: dict[str, Check] = {"version": _is(int), "features": _list_of(_map_of(_plain))}
 _FILE: dict[str, Check] = {"bytes": lambda x: _is(int)(x) and x >= 0, "sha256": _hash}
 
@@ -123,7 +135,7 @@ FIELDS: dict[str, Check] = {
     "features": _list_of(_is(str)),
     "reads": lambda x: x in READS,
     "preprocessing": _none_or(_record(_PREPARED)),
-    "grouping": _none_or(_record(_GROUPING)),
+    "grouping": _none_or(_record(_GROUPING, _GROUPED)),
     "components": lambda x: _list_of(_record(COMPONENT))(x) and len(x) > 0,
     "bases": _list_of(_record(_BASE)),
     "model": _hash,

@@ -12,6 +12,7 @@ from separatrix.deploy.predictor import Component, Predictor
 from separatrix.deploy.wrapped import Wrapped
 from separatrix.errors import InputError
 from separatrix.estimators.single import SeparationClassifier
+from separatrix.methods import get
 from separatrix.nn.networks import Networks
 
 __all__ = ["from_estimator"]
@@ -27,7 +28,7 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
             or files. By default rows reach the classifier as they are.
     """
     if isinstance(model, SeparationClassifier):
-        return _of_network(model)
+        return _of_single(model)
     scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
     if scores is None or promise is None or not scores.members:
         bare = "" if promise is None else " around bare probabilities"
@@ -52,19 +53,23 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         (component,),
         preprocessing=scores.preprocessing,
         features=tuple(features),
+        grouping=model.grouping_,
         bases=tuple(one for team in scores.members for one in team),
         about={"choice": choice},
     )
 
 
-def _of_network(model: SeparationClassifier) -> Predictor:
-    """The network of a fitted SeparationClassifier, for features as they come."""
+def _of_single(model: SeparationClassifier) -> Predictor:
+    """The network or the trees of a fitted SeparationClassifier, for features as they come."""
     check_is_fitted(model)
-    if not isinstance(model.fitted_, Networks):
+    fitted = model.fitted_
+    if isinstance(fitted, Networks):
+        fitted = fitted.unscaled(model.mean_, model.scale_)
+    elif get(model.method).standardise:
         raise InputError(
-            f"Only networks can become a predictor of raw features; {model.method!r} is none."
+            "Only networks and boosted trees can become a predictor of raw features; "
+            f"{model.method!r} is neither."
         )
-    fitted = model.fitted_.unscaled(model.mean_, model.scale_)
     component = Component.of(model.method, model.trade_off, model.policy, fitted)
     names = tuple(map(str, getattr(model, "feature_names_in_", ())))
     return Predictor(tuple(model.classes_.tolist()), model.groups_, (component,), features=names)

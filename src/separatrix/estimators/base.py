@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from separatrix import methods
 from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
@@ -44,9 +45,12 @@ class Base(ClassifierMixin, BaseEstimator):
                 f"{self.classes_[:1]}."
             )
         dense = X.toarray() if hasattr(X, "toarray") else X
-        self.mean_ = np.average(dense, axis=0, weights=weight)
-        spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
-        self.scale_ = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(self.mean_)), spread, 1.0)
+        self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
+        if methods.get(self.method).standardise:
+            self.mean_ = np.average(dense, axis=0, weights=weight)
+            spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
+            least = 1e-12 * np.maximum(1.0, np.abs(self.mean_))
+            self.scale_ = np.where(spread > least, spread, 1.0)
         return self._scaled(dense), codes.astype(np.intp), z, weight
 
     def _groups(self, values: Any, n: int) -> tuple[NDArray[np.intp], Levels]:

@@ -19,7 +19,6 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
@@ -29,6 +28,7 @@ from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
+from separatrix.estimators.boosted import BoostedTrees
 
 __all__ = [
     "PRECOMPUTED",
@@ -132,7 +132,7 @@ def cross_fit(
 def deals(
     y: NDArray[Any], z: NDArray[np.intp], cv: int, ensemble: int, random_state: int
 ) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
-    """The number of a fold, the rows outside it and those in it, for every fold of every deal."""
+    """The number of each fold of every deal, the rows outside it and the rows in it."""
     for deal in range(ensemble):
         fold = datasets.folds(y, z, cv, random_state + deal)
         for k in range(cv):
@@ -147,8 +147,7 @@ def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
     """
     if estimator is not None:
         return estimator, None
-    trees = HistGradientBoostingClassifier(random_state=0)
-    return trees, datasets.plan(X).fit(X) if has_text(X) else None
+    return BoostedTrees(), datasets.plan(X).fit(X) if has_text(X) else None
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.bins import bin_labels, edges_of
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
@@ -84,7 +87,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         group_estimator: the second classifier; None for the kind of `estimator`.
 
     Attributes:
-        classes_, groups_: the labels and the groups.
+        classes_, groups_: the labels and the groups. A sensitive column with more than 12 different
+            numbers, such as age, is cut at its quartiles, with a warning.
+        grouping_: the edges of these, None where no column is cut.
         promise_: the `PromisedRule`: level on the rows, expectation in the population.
         limit_: `limit` of these rows for this objective and budget, computed when asked for.
         scores_: the out-of-fold P(Y | x), array (n, K); if blind q(y, z | x), (n, K, groups).
@@ -154,6 +159,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             self._fit_plain(X, labels, weight)
             return self
+        self.grouping_: Grouping | None
         z, self.groups_ = self._groups(sensitive_features, labels)
         seen = slice(None) if weight is None else np.flatnonzero(weight > 0)  # weight 0 is no row
         if weight is not None:
@@ -203,7 +209,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
                 f"({listed(self.groups_)})."
             )
         scores = self.crossfit_.posteriors(X)
-        z = group_codes(sensitive_features, self.groups_, len(scores[0]), "sensitive_features")
+        z = self._codes(sensitive_features, len(scores[0]))
         q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
         return np.asarray(np.mean(q, axis=0))
 
@@ -287,6 +293,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             stacklevel=3,
         )
         self.groups_, self.crossfit_ = (), None
+        self.grouping_ = None
         if isinstance(self.estimator, str):
             raise InputError(
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
@@ -301,13 +308,34 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
 
     def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
-        codes, levels = as_groups(values)
+        columns = group_columns(values)
+        edges = edges_of(columns)
+        self.grouping_ = None
+        if edges:
+            grouping = Grouping(tuple(columns), (), edges)
+            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+            self.grouping_ = replace(grouping, groups=coded.levels)
+            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            warnings.warn(
+                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
+                "pass categories for other groups.",
+                UserWarning,
+                stacklevel=3,
+            )
+        else:
+            coded = as_groups(values)
+        codes, levels = coded
         if len(codes) != len(labels):
             raise InputError(
                 f"`sensitive_features` must have one group per row, {len(labels):,}, got "
                 f"{len(codes):,}."
             )
         return np.asarray(codes, dtype=np.intp), levels
+
+    def _codes(self, values: Any, n: int) -> NDArray[np.intp]:
+        if self.grouping_ is not None:
+            return self.grouping_.codes_of(values, n)
+        return group_codes(values, self.groups_, n, "sensitive_features")
 
     def _budget(self) -> tuple[str, float | None]:
         """The one budget that was given: its name and its level."""

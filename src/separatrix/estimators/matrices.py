@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from separatrix.errors import InputError
 
-__all__ = ["ArrayModel", "as_matrix", "constant", "softmax", "standard", "standardised"]
+__all__ = ["ArrayModel", "Matrix", "as_matrix", "constant", "softmax", "standard", "standardised"]
 
 Array = NDArray[np.float64]
+Matrix = NDArray[np.floating[Any]]
 
 
 class ArrayModel(ClassifierMixin, BaseEstimator):
@@ -55,9 +56,10 @@ class ArrayModel(ClassifierMixin, BaseEstimator):
             self.classes_ = state["classes"]
 
 
-def as_matrix(X: Any, columns: int | None = None) -> NDArray[np.float32]:
-    """A float32 matrix; NaN is a missing value, an infinite one is refused."""
-    rows = np.asarray(X, dtype=np.float32)
+def as_matrix(X: Any, columns: int | None = None) -> Matrix:
+    """A matrix of floats; NaN is a missing value, an infinite one is refused."""
+    rows = np.asarray(X)
+    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     if rows.ndim != 2 or columns not in (None, rows.shape[1]):
         wanted = "its columns" if columns is None else f"{columns} columns"
         raise InputError(f"`X` must be a matrix with {wanted}, got shape {rows.shape}.")
@@ -80,7 +82,7 @@ def softmax(logits: Array) -> Array:
     return np.asarray(e / e.sum(1, keepdims=True))
 
 
-def standard(rows: NDArray[np.float32]) -> tuple[Array, Array]:
+def standard(rows: Matrix) -> tuple[Array, Array]:
     """Mean and spread of each column over its known values; 0 and 1 for 0/1 columns.
 
     Scaled by its spread, a rare level would weigh as much as a frequent one.
@@ -94,6 +96,6 @@ def standard(rows: NDArray[np.float32]) -> tuple[Array, Array]:
     return np.where(binary, 0.0, mean), np.where(flat | binary, 1.0, spread)
 
 
-def standardised(rows: NDArray[np.float32], mean: Array, scale: Array) -> Array:
+def standardised(rows: Matrix, mean: Array, scale: Array) -> Array:
     """Columns of mean 0 and spread 1; a missing value is 0."""
     return np.where(np.isnan(rows), 0.0, (rows - mean) / scale)

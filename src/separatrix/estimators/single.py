@@ -25,9 +25,11 @@ class SeparationClassifier(Base):
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
             draws from the posterior with `random_state`, which is the policy whose violation the
             method controls.
-        level: what the penalty sees: "draw", a label drawn from the posterior (the paper's), or
-            "score", the posterior itself at every threshold; for `cmi` and `raw_cmi`.
-        hidden, epochs, min_steps, batch, learning_rate: of the networks, see `nn.Recipe`.
+        level: whose violation the penalty sees: of a label drawn from the posterior, "draw" (the
+            paper's), or of the "score" itself at every threshold; for "cmi", "raw_cmi" and
+            "cmi_boosting".
+        hidden, epochs, min_steps, batch, learning_rate: of networks, see `nn.Recipe`; the trees of
+            "cmi_boosting" have LightGBM's own settings.
         patience: early stopping on a tenth of the rows; None trains to the end.
         piecewise_linear: cut each numeric column into so many pieces, as more inputs; 0 for none.
         device: a torch device.
@@ -93,8 +95,10 @@ class SeparationClassifier(Base):
         self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
         sample = Sample(rows, codes, z, len(self.classes_), len(self.groups_), weight)
         plain = sensitive_features is None
+        # without groups: the same model without the penalty
+        without = "cmi_boosting" if self.method == "cmi_boosting" else "erm"
         self.fitted_ = methods.fit(
-            "erm" if plain else self.method,
+            without if plain else self.method,
             sample,
             [Lane(0.0 if plain else self.trade_off, None, self._seed())],
             recipe=self._recipe(),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +36,7 @@ __all__ = [
     "Options",
     "Recipe",
     "Sample",
+    "Stack",
     "Style",
     "Supports",
     "fit",
@@ -82,6 +83,19 @@ class Fitted(Protocol):
         ...
 
 
+@runtime_checkable
+class Stack(Fitted, Protocol):
+    """A fitted method whose lanes are models of their own: a lane can be taken out.
+
+    `n_groups` is 0 where its models see X alone.
+    """
+
+    @property
+    def n_groups(self) -> int: ...
+
+    def __getitem__(self, lanes: list[int]) -> Stack: ...
+
+
 @dataclass(frozen=True)
 class Method:
     """One way to trade utility for separation.
@@ -103,6 +117,7 @@ class Method:
         levels: the `Recipe.level`s that it knows.
         erm_at_zero: λ = 0 is the method `erm`.
         strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
+        standardise: whether estimators scale the columns of X first; trees take them as they are.
     """
 
     label: str
@@ -121,6 +136,7 @@ class Method:
     levels: tuple[str, ...] = ("draw",)
     erm_at_zero: bool = False
     strict: str = "high"
+    standardise: bool = True
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
@@ -191,7 +207,9 @@ def get(name: str) -> Method:
     try:
         method = import_module(f"separatrix.methods.{name}").METHOD
     except ModuleNotFoundError as error:
-        extra = {"torch": "torch", "fairlearn": "fairlearn"}.get(error.name or "")
+        extra = {"torch": "torch", "fairlearn": "fairlearn", "lightgbm": "boosting"}.get(
+            error.name or ""
+        )
         if extra is None:
             raise
         raise MissingExtraError(

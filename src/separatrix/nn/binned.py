@@ -32,7 +32,15 @@ from separatrix.core.binned_cmi import EMPTY, bins_for
 from separatrix.errors import InputError
 from separatrix.nn.information import Term, _lanes, _out, _size, rows_last
 
-__all__ = ["SoftBins", "binned_cmi", "binned_table", "binned_term", "quantiles", "running_term"]
+__all__ = [
+    "Ranks",
+    "SoftBins",
+    "binned_cmi",
+    "binned_table",
+    "binned_term",
+    "quantiles",
+    "running_term",
+]
 
 _NARROW = 1e-12  # the least distance of two centres that a slope is taken over
 
@@ -179,6 +187,16 @@ def binned_term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
     return Term(value.unflatten(0, (m, scores)).mean(1), rows / scores)
 
 
+class Ranks(NamedTuple):
+    """Other processes: `add` sums a tensor over them in place, `gather` joins (N, B) along rows.
+
+    Ranks with fewer rows are filled up with zeros.
+    """
+
+    add: Callable[[Tensor], object]
+    gather: Callable[[Tensor], Tensor]
+
+
 def running_term(
     p: Tensor,
     cell: Tensor,
@@ -186,7 +204,7 @@ def running_term(
     weight: Tensor | None,
     running: float,
     memory: dict[str, Tensor],
-    add_ranks: Callable[[Tensor], object] | None = None,
+    ranks: Ranks | None = None,
 ) -> tuple[Term, Tensor, Tensor]:
     """`binned_term` of a batch with centres and counts of its own, or running ones.
 
@@ -196,27 +214,27 @@ def running_term(
         shape: (bins, Y, Z).
         running: decay of `memory["centres"]`, a mean, and of `memory["bins"]`, a sum.
         memory: read and replaced if `running`; centres that are NaN count as none.
-        add_ranks: sums a tensor over processes in place. Centres are then the mean of the ranks'.
+        ranks: other processes, whose rows count as well.
 
     Returns:
         The term, the counts it was read off, and the rows of this batch in them (lane 0).
     """
     scores = _scores(p)
     each = None if weight is None else each_score(weight, scores)
-    centres = quantiles(scores, shape[0], each)
-    if add_ranks is not None:
-        rows = _count(scores, each).to(centres)[:, None]
-        both = torch.cat([centres * rows, rows], 1)
-        add_ranks(both)
-        centres = both[:, :-1] / both[:, -1:].clamp_min(_NARROW)
+    if ranks is None:
+        centres = quantiles(scores, shape[0], each)
+    else:
+        own = torch.ones_like(scores) if each is None else each.to(scores)
+        every = ranks.gather(torch.cat([scores, own]))
+        centres = quantiles(every[: len(scores)], shape[0], every[len(scores) :])
     if running:
         before = memory.get("centres", torch.full_like(centres, torch.nan)).to(centres)
         centres = torch.where(before.isnan(), centres, torch.lerp(centres, before, running))
         memory["centres"] = centres
     soft = SoftBins.of(scores, centres)
     table = binned_table(soft, cell, shape, weight)
-    if add_ranks is not None:
-        add_ranks(table)
+    if ranks is not None:
+        ranks.add(table)
     rows = table[0].sum()
     if running:
         table = memory["bins"] = table + running * memory.get("bins", torch.zeros_like(table))
@@ -239,12 +257,6 @@ def _places(soft: SoftBins, cell: Tensor, cells: int) -> tuple[Tensor, Tensor]:
     """Where the two bins of each row are in a flat table (bins, Y, Z)."""
     each = each_score(cell, soft.low)
     return soft.low * cells + each, soft.high * cells + each
-
-
-def _count(scores: Tensor, weight: Tensor | None) -> Tensor:
-    if weight is None:
-        return scores.new_full((len(scores),), float(scores.shape[1]))
-    return weight.sum(1)
 
 
 def each_score(column: Tensor, scores: Tensor) -> Tensor:

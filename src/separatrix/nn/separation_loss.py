@@ -18,7 +18,7 @@ from torch import Tensor, distributed, nn
 from separatrix.core.binned_cmi import bins_for
 from separatrix.errors import InputError
 from separatrix.nn.balance import EPSILON, head_norm
-from separatrix.nn.binned import check_bins, running_term
+from separatrix.nn.binned import Ranks, check_bins, running_term
 from separatrix.nn.information import (
     Term,
     _lanes,
@@ -251,8 +251,8 @@ class SeparationLoss(nn.Module):
         """The violation of the score, its counts, and the rows of this batch in them."""
         memory = {"centres": self.centres, "bins": self.counts.double()}
         shape = (self.bins, self.n_labels, self.n_groups)
-        add = distributed.all_reduce if ranks > 1 else None
-        term, table, rows = running_term(p, cell, shape, weight, self.running, memory, add)
+        others = Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
+        term, table, rows = running_term(p, cell, shape, weight, self.running, memory, others)
         if self.running and self.training:
             self.centres.copy_(memory["centres"])
             self.counts.copy_(memory["bins"])
@@ -303,6 +303,16 @@ def _known(z: Tensor) -> tuple[Tensor, Tensor | None]:
     if not torch.compiler.is_compiling() and bool(known.all()):
         return z, None
     return torch.where(known, z, 0), known
+
+
+def _gather(rows: Tensor) -> Tensor:
+    """Rows (N, B) of every rank side by side, filled up with zeros."""
+    longest = torch.tensor([rows.shape[1]], device=rows.device)
+    distributed.all_reduce(longest, distributed.ReduceOp.MAX)
+    own = nn.functional.pad(rows, (0, int(longest) - rows.shape[1])).contiguous()
+    every = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
+    distributed.all_gather(every, own)
+    return torch.cat(every, 1)
 
 
 def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) -> Tensor:

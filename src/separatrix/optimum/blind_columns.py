@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.optimum.blind_budgets import budget_of
-from separatrix.optimum.blind_law import BlindAtoms
+from separatrix.optimum.blind_law import BlindAtoms, BlindRows
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.objectives import Budget, Value
 from separatrix.optimum.polygon import most_useful_vertex
@@ -31,7 +31,8 @@ __all__ = ["BlindColumns", "BlindPoint"]
 Array = NDArray[np.float64]
 _ROUNDS = 100  # columns at most, for one question
 _CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
-_USEFUL = 1e-5  # nats: close enough for the utility
+_USEFUL = 1e-5  # nats: close enough for the utility of a law
+_NOISE = 1e-4  # the same for rows, whose utility is not known that well
 _HOLD = 0.5  # how much of the last prices the next ones keep: plain prices swing
 
 
@@ -116,7 +117,8 @@ class BlindColumns:
             point = self.best(gains, level)
             return point, (mass * point.rates[..., 1]).sum(1) / prior, point.upper
 
-        point, upper = most_useful_vertex(touch, prior, _USEFUL)
+        close = _NOISE if isinstance(self.law, BlindRows) else _USEFUL
+        point, upper = most_useful_vertex(touch, prior, close)
         return point._replace(value=float(value(point.rates[..., 1].T)), upper=upper)
 
     def _add(self, gains: Array) -> Array:

@@ -17,13 +17,16 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.errors import InputError
+from separatrix.optimum.blind_limit import BlindLimit, blind_curve
 from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
 from separatrix.optimum.geometry import Regions, rates_violation, roc_curve
+from separatrix.optimum.objectives import Cost, budget_named
 
 __all__ = [
     "Budgets",
     "ExactFrontier",
     "TradeOff",
+    "blind_limit",
     "budgets",
     "exact_frontier",
     "frozen",
@@ -201,6 +204,38 @@ def u_x(p_xyz: ArrayLike, n_outputs: int | None = None) -> float:
     return float(_all_points(p.sum(2).T[:, None, :], k)[1].max())
 
 
+def blind_limit(
+    p_xyz: ArrayLike,
+    maximize: str | Cost = "utility",
+    budget: str = "violation",
+    levels: ArrayLike | None = None,
+) -> BlindLimit:
+    """The best that decisions of X alone can do on a law, within each level of a budget; certified.
+
+    Args:
+        p_xyz: array (x, y, z) of probabilities (or counts).
+        maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`; linear for more than two
+            labels.
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
+        levels: budgets, none negative; by default 0 and 20 more up to 0.1 (EO) or 0.01 nats.
+
+    >>> p = np.zeros((3, 2, 2))
+    >>> p[0] = [[4, 4], [1, 1]]; p[1] = [[1, 1], [4, 4]]; p[2] = [[0, 4], [6, 0]]
+    >>> found = blind_limit(p, "accuracy", "eo_gap", levels=[0.0, 0.05, 1.0])
+    >>> found.values.round(3).tolist(), bool(found.gap < 1e-6)
+    ([0.533, 0.603, 0.733], True)
+    """
+    p = _law(p_xyz)
+    if levels is None:
+        top = 0.01 if budget_named(budget).widths is None else 0.1
+        wanted = top * np.linspace(0.0, 1.0, 21) ** 2
+    else:
+        wanted = np.sort(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+    if not (wanted >= 0).all():
+        raise InputError(f"A budget is a number of at least 0, got {wanted.min()}.")
+    return blind_curve(p, wanted, maximize, budget)
+
+
 class TradeOff(NamedTuple):
     """The conclusion of Theorem "Necessary trade-off beyond u*_X" for a law.
 
@@ -211,6 +246,9 @@ class TradeOff(NamedTuple):
         u_x, u_xz: best utility of X alone and of (X, Z).
         price: u_xz − u_x where the theorem applies, else NaN.
         conclusion: in words.
+        u_blind: best utility of X alone without any violation: u_x under the first assumption;
+            NaN for more than two labels or outputs where it fails. What the assumption misses is
+            u_x − u_blind.
     """
 
     applies: bool
@@ -220,6 +258,7 @@ class TradeOff(NamedTuple):
     u_xz: float
     price: float
     conclusion: str
+    u_blind: float = float("nan")
 
 
 def necessary_trade_off(
@@ -241,7 +280,12 @@ def necessary_trade_off(
         fails.append(f"overlap fails (cells of product mass {missing:.3g} never occur)")
     if fails:
         words = "no conclusion: " + " and ".join(fails)
-        return TradeOff(False, dependence, missing, x_only, both, float("nan"), words)
+        blind = x_only
+        if dependence > tolerance:
+            blind = _u_blind(p, n_outputs)
+            if np.isfinite(blind):
+                words += f"; without the group v = 0 allows u = {blind:.4g} of u*_X = {x_only:.4g}"
+        return TradeOff(False, dependence, missing, x_only, both, float("nan"), words, blind)
     price = max(both - x_only, 0.0)
     if price <= tolerance:
         words = f"no trade-off: u*_XZ = u*_X = {x_only:.4g} is reached at v = 0"
@@ -250,7 +294,14 @@ def necessary_trade_off(
             f"strict trade-off: v = 0 caps u at u*_X = {x_only:.4g}; "
             f"the last {price:.4g} nats up to u*_XZ cost v > 0"
         )
-    return TradeOff(True, dependence, missing, x_only, both, price, words)
+    return TradeOff(True, dependence, missing, x_only, both, price, words, x_only)
+
+
+def _u_blind(p: Array, n_outputs: int | None) -> float:
+    """The best utility of X alone at v = 0; NaN for more than two labels or outputs."""
+    if p.shape[1] != 2 or n_outputs not in (None, 2) or (p.sum((0, 2)) <= 0).any():
+        return float("nan")
+    return float(blind_curve(p, np.zeros(1), "utility", "violation").values[0])
 
 
 def _u_xz(p: Array, n_outputs: int | None) -> float:

@@ -29,7 +29,7 @@ from separatrix.runs.saved import SavedRun
 from separatrix.runs.store import ReferenceCurve
 from separatrix.runs.tidy import Columns
 
-__all__ = ["MANIFEST", "Traced", "check_same_rows", "write_manifest"]
+__all__ = ["MANIFEST", "Traced", "check_same_rows", "read_manifest", "write_manifest"]
 
 FORMAT = 3
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"

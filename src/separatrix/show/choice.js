@@ -7,9 +7,10 @@ const SHORT = Object.fromEntries(data.metrics.map((m) => [m.name, m.label]));
 const METRICS = Object.keys(METRIC);
 const BUDGETS = METRICS.filter((m) => METRIC[m].lower);
 const state = {
-  dataset: 0, policy: "randomized", x: "violation", y: "utility", scope: "all", t: 0, pick: null,
+  dataset: 0, answer: 0, policy: "randomized", x: "violation", y: "utility", scope: "all", t: 0, pick: null,
   budget: Object.fromEntries(BUDGETS.map((m) => [m, null])), stretch: false, hidden: new Set(),
 };
+const plainName = () => (d().ship ? "plain model" : "ERM");
 const at = (id) => document.getElementById(id);
 const d = () => data.datasets[state.dataset];
 for (const one of data.datasets) {
@@ -26,7 +27,7 @@ const number = (metric, x) =>
   x === null || x === undefined ? "–" : METRIC[metric].nats ? nats(x) : x.toFixed(4);
 const percent = (x) => `${+(100 * x).toPrecision(3)} %`;
 const SPELLED = { randomized: "randomised", deterministic: "deterministic" };
-const called = (p) => `${d().series[p.series].label}, λ = ${+p.trade_off.toPrecision(4)}` +
+const called = (p) => `${d().series[p.series].label}, ${d().series[p.series].knob} = ${+p.trade_off.toPrecision(4)}` +
   (state.policy === "both" ? `, ${SPELLED[p.policy]}` : "");
 const clamp = (x, low, high) => Math.min(Math.max(x, low), high);
 const mean = (xs) => xs.reduce((a, b) => a + b, 0) / xs.length;
@@ -55,8 +56,8 @@ function chosen() {
 const alone = (p) => ({ a: p, b: p, w: 0 });
 /** ERM under the policy of the larger part of the chosen point. */
 function ermBeside(c) {
-  const policy = c ? (c.w > 0.5 ? c.b : c.a).policy : state.policy;
-  return d().erm === null ? null : points().find((p) => p.series === d().erm && p.policy === policy) || null;
+  const policy = d().ship ? "deterministic" : c ? (c.w > 0.5 ? c.b : c.a).policy : state.policy; // a trace has one plain model: decided
+  return d().erm === null ? null : d().points.both.find((p) => p.series === d().erm && p.policy === policy) || null;
 }
 const mix = (c, get) => {
   const [p, q] = [get(c.a), get(c.b)];
@@ -65,6 +66,7 @@ const mix = (c, get) => {
 const value = (c, metric) => mix(c, (p) => p.mean[metric]);
 /** Standard deviation over the folds of the mixture itself: its value in a fold is the weighted mean. */
 function spread(c, metric) {
+  if (d().ship) return mix(c, (p) => p.sd[metric]); // standard errors of the promise; at most their weighted mean
   const [p, q] = [c.a.runs[metric], c.b.runs[metric]];
   if (p.length !== q.length || p.length < 2) return null;
   const runs = p.map((x, i) => (1 - c.w) * x + c.w * q[i]);

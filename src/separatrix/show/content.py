@@ -24,8 +24,11 @@ from separatrix.errors import InputError
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import select
+from separatrix.runs.traced import MANIFEST, read_manifest
+from separatrix.show.offered import audit_of_plain, named, offered, promised
 from separatrix.show.series import Series, legend_names, main_series
 from separatrix.show.series import series as series_of
+from separatrix.show.shippable import Shippable
 from separatrix.show.tables import secant_price
 from separatrix.statistics import bounds
 
@@ -36,16 +39,12 @@ BOTH = "both"  # policies: the points of the first, then those of the second
 
 
 def content(
-    results: Results, folder: str, confidence: float = 0.95, posterior_audit: Audit | None = None
+    results: Results, folder: str, confidence: float = 0.95, plain_audit: Audit | None = None
 ) -> dict[str, Any]:
     """The whole page as plain JSON; see `report.write`."""
     from separatrix import __version__
 
     information.check_confidence(confidence)
-    if posterior_audit is not None and len(results.datasets) > 1:
-        raise InputError(
-            f"`posterior_audit` is of one dataset; {folder!r} holds {', '.join(results.datasets)}."
-        )
     return {
         "version": __version__,
         "folder": folder,
@@ -57,20 +56,21 @@ def content(
             for name, m in METRICS.items()
         ],
         "quantile": float(ndtri((1 + confidence) / 2)),
-        "datasets": [
-            _dataset(results, name, confidence, posterior_audit) for name in results.datasets
-        ],
+        "datasets": [_dataset(results, name, confidence, plain_audit) for name in results.datasets],
     }
 
 
 def _dataset(
-    results: Results, name: str, confidence: float, posterior_audit: Audit | None
+    results: Results, name: str, confidence: float, plain_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
     series = series_of(select(results.mean, dataset=name))
     labels, main = legend_names(series), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
     both = [point for policy in POLICIES for point in points[policy]]
+    shippable = Shippable.of(results)
+    if shippable is not None:
+        promised(points, series, shippable)
     scopes = {**points, BOTH: both}
     hulls = {name: _hulls(listed, len(series)) for name, listed in scopes.items()}
     certain = {id(both[i]) for i in _listed(hulls[BOTH])}
@@ -79,10 +79,10 @@ def _dataset(
         _measure(results, name, series, policy, points[policy], certain, confidence)
     limit = results.limit(name)
     erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
-    audits = {policy: _audit(results, name, series, erm, policy, confidence) for policy in POLICIES}
-    if posterior_audit is not None:
-        own = {"measures": measures(posterior_audit), "notes": list(posterior_audit.notes)}
-        audits["randomized"] = own
+    if shippable is not None:
+        audits = dict.fromkeys(POLICIES, audit_of_plain(shippable, plain_audit))
+    else:
+        audits = {p: _audit(results, name, series, erm, p, confidence) for p in POLICIES}
     return {
         "name": name,
         "about": about,
@@ -90,11 +90,13 @@ def _dataset(
         "groups": [group_name(from_plain(group)) for group in about["groups"]],
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
-            | {"hollow": s.inputs == "x", "main": s in main}
+            | {"hollow": s.inputs == "x", "main": s in main, "knob": "λ"}
+            | (named(s) if shippable is not None else {})
             for s, label in zip(series, labels, strict=True)
         ],
         "points": points,
         "envelopes": hulls,
+        "ship": None if shippable is None else offered(shippable, results),
         "erm": erm,
         "audits": audits,
         "limit": None if limit is None else _curve(limit.violation, limit.utility),
@@ -201,7 +203,8 @@ def pooled(
     counts = np.sum(tables, 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
-    moments = None if policy == "deterministic" else counts[..., None] * np.eye(counts.shape[-1])
+    whole = np.array_equal(counts, counts.round())  # the mean of several members is not
+    moments = None if whole else counts[..., None] * np.eye(counts.shape[-1])
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 
 
@@ -290,6 +293,10 @@ def _notes(
             f"Between ERM without and with the group, each nat of violation buys {line.slope:.3g} "
             "nats of utility. By concavity, less violation than the former's costs at least that."
         )
+    manifest = results.folder / MANIFEST
+    if manifest.is_file():
+        told = read_manifest(results.folder)
+        notes = [str(told["base"]["note"]), *map(str, told["notes"]), *notes]
     if results.limit(dataset) is None:
         notes.append("The limit of decisions was not computed for these records.")
     if len(about["labels"]) > 2:

@@ -10,7 +10,7 @@ for (const input of document.querySelectorAll("#controls input[type=radio]")) {
 }
 at("scope").addEventListener("change", () => { state.scope = at("scope").value; reset(); });
 at("dataset").addEventListener("change", () => {
-  state.dataset = +at("dataset").value; state.scope = "all"; hideAblations(); showDataset(); reset();
+  state.dataset = +at("dataset").value; state.scope = "all"; hideAblations(); showDataset(); showShippable(); reset();
 });
 for (const name of BUDGETS) {
   at(`budget-${name}`).addEventListener("input", (event) => {
@@ -26,8 +26,8 @@ at("controls").addEventListener("submit", (event) => event.preventDefault());
 
 const tip = at("tip");
 function showTip(target) {
-  const p = points()[+target.dataset.point], box = target.querySelector("path").getBoundingClientRect();
-  tip.textContent = describe(p);
+  const box = target.querySelector("path").getBoundingClientRect();
+  tip.textContent = target.dataset.answer === undefined ? describe(points()[+target.dataset.point]) : told(ship().answers[+target.dataset.answer]);
   tip.hidden = false;
   const x = clamp(box.right + window.scrollX + 10, 4, window.scrollX + document.documentElement.clientWidth - tip.offsetWidth - 8);
   tip.style.left = `${x}px`;
@@ -35,34 +35,41 @@ function showTip(target) {
 }
 const pointOf = (event) => event.target.closest && event.target.closest(".point");
 const plot = at("plot");
-plot.addEventListener("pointerover", (event) => { const p = pointOf(event); if (p) showTip(p); });
-plot.addEventListener("pointerout", () => { tip.hidden = true; });
-plot.addEventListener("focusin", (event) => { const p = pointOf(event); if (p) showTip(p); });
-plot.addEventListener("focusout", () => { tip.hidden = true; });
+for (const chart of [plot, at("decisions")]) {
+  for (const name of ["pointerover", "focusin"]) chart.addEventListener(name, (event) => { const p = pointOf(event); if (p) showTip(p); });
+  for (const name of ["pointerout", "focusout"]) chart.addEventListener(name, () => { tip.hidden = true; });
+}
 function pick(index) {
   const place = path().indexOf(index);
   state.pick = place < 0 ? alone(points()[index]) : null; // a point of the envelope moves the slider, another one is taken by itself
   if (place >= 0) state.t = place;
   show();
 }
-plot.addEventListener("keydown", (event) => {
-  const p = pointOf(event);
-  if (!p) return;
-  const all = [...plot.querySelectorAll(".point")], here = all.indexOf(p);
-  const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -here, End: all.length - 1 - here }[event.key];
-  if (step !== undefined) {
-    const next = all[clamp(here + step, 0, all.length - 1)];
-    p.setAttribute("tabindex", -1); next.setAttribute("tabindex", 0); next.focus();
-    event.preventDefault();
-  } else if (event.key === "Enter" || event.key === " ") {
-    const index = p.dataset.point;
-    pick(+index);
-    const again = plot.querySelector(`.point[data-point="${index}"]`);
-    for (const q of plot.querySelectorAll(".point")) q.setAttribute("tabindex", q === again ? 0 : -1);
-    again.focus();
-    event.preventDefault();
-  } else if (event.key === "Escape") tip.hidden = true;
-});
+/** Arrow keys walk from point to point, Enter takes one. */
+function walk(chart, key, take) {
+  chart.addEventListener("keydown", (event) => {
+    const p = pointOf(event);
+    if (!p) return;
+    const all = [...chart.querySelectorAll(".point")], here = all.indexOf(p);
+    const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, Home: -here, End: all.length - 1 - here }[event.key];
+    if (step !== undefined) {
+      const next = all[clamp(here + step, 0, all.length - 1)];
+      p.setAttribute("tabindex", -1); next.setAttribute("tabindex", 0); next.focus();
+      event.preventDefault();
+    } else if (event.key === "Enter" || event.key === " ") {
+      const index = p.dataset[key];
+      take(+index);
+      const again = chart.querySelector(`.point[data-${key}="${index}"]`);
+      for (const q of chart.querySelectorAll(".point")) q.setAttribute("tabindex", q === again ? 0 : -1);
+      again.focus();
+      event.preventDefault();
+    } else if (event.key === "Escape") tip.hidden = true;
+  });
+}
+walk(plot, "point", pick);
+walk(at("decisions"), "answer", choose);
+at("decisions").addEventListener("pointerdown", (event) => { const p = pointOf(event); if (p) choose(+p.dataset.answer); });
+for (const row of document.querySelectorAll("#offers tr[data-answer]")) row.querySelector("button").addEventListener("click", () => { choose(+row.dataset.answer); });
 let dragging = false;
 function follow(event) {
   const box = plot.querySelector("svg").getBoundingClientRect();
@@ -83,10 +90,11 @@ plot.addEventListener("pointerdown", (event) => {
 window.addEventListener("pointermove", (event) => { if (dragging) follow(event); });
 for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, () => { dragging = false; });
 let drawnWidth = 0; // drawing changes the height, and must not call itself
-new ResizeObserver(() => { if (plot.clientWidth !== drawnWidth) { drawnWidth = plot.clientWidth; draw(); } }).observe(plot);
+new ResizeObserver(() => { if (plot.clientWidth !== drawnWidth) { drawnWidth = plot.clientWidth; draw(); if (ship()) drawDecisions(); } }).observe(plot);
 
 fill("dataset", ...data.datasets.map((one, i) => node("option", { value: i }, one.name)));
 at("dataset-box").hidden = data.datasets.length < 2;
 hideAblations();
 showDataset();
+showShippable();
 reset();

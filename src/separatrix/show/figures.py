@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["batch_sizes", "draw", "finish", "frontier", "gradient_norms", "six_panels"]
+__all__ = [
+    "batch_sizes", "blank_figure", "draw", "finish", "frontier", "gradient_norms", "shared_legend",
+    "six_panels", "write_figure",
+]  # fmt: skip
 
 # lightness shows the order of batch sizes, also to colour-blind readers
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
@@ -82,16 +85,21 @@ def frontier(
     """
     results = Results.read(folder)
     dataset = _one(results, dataset)
-    figure = _figure(11.0, 4.6)
+    figure = blank_figure(11.0, 4.6)
     for ax, policy in zip(figure.subplots(1, 2), POLICIES, strict=True):
         _paths(ax, results, dataset, policy, "violation", "utility", bars=True, lines=False)
         _envelopes(ax, results, dataset, policy)
         _limit(ax, results, dataset)
         finish(ax, f"{policy} policy", "violation", "utility")
-    _legend(figure, figure.axes)
+    shared_legend(figure, figure.axes)
     if path is not None:
-        write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
+        write_figure(figure, path)
     return figure
+
+
+def write_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure whole, with an ending that matplotlib knows."""
+    write_whole(Path(path), _bytes(figure, Path(path).suffix.lstrip(".") or "png"))
 
 
 def six_panels(results: Results, dataset: str) -> Figure:
@@ -101,7 +109,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
     against their EO gaps; for more labels, as in the paper's ACSOccupation, expected accuracy and
     macro-AUROC of the posterior against v.
     """
-    figure = _figure(11.0, 13.0)
+    figure = blank_figure(11.0, 13.0)
     axes = figure.subplots(3, 2)
     for column, policy in enumerate(POLICIES):
         raw, hull = axes[0, column], axes[1, column]
@@ -123,7 +131,7 @@ def six_panels(results: Results, dataset: str) -> Figure:
         name = ("macro-AUROC" if many else "AUROC") if metric == "auroc" else "Accuracy"
         finish(ax, f"{name}, {policy} policy", x, metric)
     figure.suptitle(dataset, parse_math=False)
-    _legend(figure, axes.flat)
+    shared_legend(figure, axes.flat)
     return figure
 
 
@@ -132,7 +140,7 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
     runs = batch_series(results.mean, dataset)
     if not runs:
         return None
-    figure = _figure(7.0, 5.2)
+    figure = blank_figure(7.0, 5.2)
     ax = figure.subplots()
     for i, series in enumerate(runs):
         points = results.points(dataset, *series, policy)
@@ -151,7 +159,7 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
     runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
     if len({s.method for s in runs}) < 2:
         return None
-    figure = _figure(11.0, 4.6)
+    figure = blank_figure(11.0, 4.6)
     metrics = ("utility", "auroc")
     for ax, metric in zip(figure.subplots(1, 2), metrics, strict=True):
         for series, name in zip(runs, legend_names(runs), strict=True):
@@ -162,7 +170,7 @@ def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -
         title = "Information plane" if metric == "utility" else "macro-AUROC" if many else "AUROC"
         finish(ax, f"{dataset}: {title}, {policy} policy", "violation", metric)
     _limit(figure.axes[0], results, dataset)
-    _legend(figure, figure.axes)
+    shared_legend(figure, figure.axes)
     return figure
 
 
@@ -287,7 +295,7 @@ def finish(ax: Axes, title: str, x: str, y: str) -> None:
     ax.grid(alpha=0.2, lw=0.6)
 
 
-def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
+def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
     """One legend for all panels, below them."""
     entries: dict[str, Any] = {}
     for ax in axes:
@@ -300,7 +308,8 @@ def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", **look)
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank_figure(width: float, height: float) -> Figure:
+    """A figure of its own."""
     from matplotlib.figure import Figure as Made
 
     # a figure of its own, not pyplot's: nothing to close, no window

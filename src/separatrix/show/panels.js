@@ -14,7 +14,7 @@ function showChosen() {
   const columns = [["chosen", c]];
   if (!single) columns.push(["first", alone(c.a)], ["second", alone(c.b)]);
   if (erm) columns.push(["ERM", alone(erm)]);
-  const rows = [head("", ...columns.map(([name]) => name))];
+  const rows = [head("", ...columns.map(([name]) => (name === "ERM" ? plainName() : name)))];
   const row = (name, id, cell) => rows.push(node("tr", { "data-metric": id }, node("th", { scope: "row" }, name),
     ...columns.map(([column, k]) => {
       const [text, exact, sd] = cell(k, column);
@@ -42,7 +42,7 @@ function showChosen() {
     });
   }
   fill("chosen", ...rows);
-  fill("chosen-note", "± is one standard deviation over the folds. " +
+  fill("chosen-note", (d().ship ? "± is the standard error on unseen rows. " : "± is one standard deviation over the folds. ") +
     (single ? "" : "The coin is drawn apart from everything else and reported with the prediction, so v, u and accuracy are the weighted means; the EO gap is at most that; an AUROC of two models is not defined. ") +
     `The certified bound is of the out-of-fold predictions of all rows and holds for this point alone with at least ${percent(data.confidence)}; a point that was chosen by looking at many needs the --confidence of separatrix select.`);
 }
@@ -74,10 +74,29 @@ function wilson(rate, n, z) {
   const half = (z / (1 + (z * z) / n)) * Math.sqrt((rate * (1 - rate)) / n + (z * z) / (4 * n * n));
   return [Math.max(0, centre - half), Math.min(1, centre + half)];
 }
+/** One label and group: rates [value, ends] of one or two models, and their bars. */
+function rateRow(label, group, n, pairs, names, [y, g]) {
+  const cell = (pair, column) => {
+    const [rate, ends] = pair || [null, null];
+    return node("td", { class: "number", "data-head": column, "data-column": column, "data-value": rate ?? "", "data-low": ends ? ends[0] : "", "data-high": ends ? ends[1] : "" },
+      ...(ends ? [`${rate.toFixed(3)} `, node("span", { class: "ends" }, `[${ends[0].toFixed(3)}, ${ends[1].toFixed(3)}]`)] : ["no rows"]));
+  };
+  const bar = node("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
+  bar.append(node("line", { x1: 0, x2: 100, y1: 10, y2: 10, stroke: "var(--line)", "vector-effect": "non-scaling-stroke" }));
+  pairs.forEach((pair, k) => {
+    if (!pair || !pair[1]) return;
+    const [rate, [low, high]] = pair, colour = k ? "var(--quiet)" : "var(--feasible)", place = k ? 14.5 : 5.5;
+    bar.append(node("line", { x1: 100 * low, x2: Math.max(100 * high, 100 * low + 0.3), y1: place, y2: place, stroke: colour, "stroke-width": 3, "vector-effect": "non-scaling-stroke" }),
+      node("line", { x1: 100 * rate, x2: 100 * rate, y1: place - 4.5, y2: place + 4.5, stroke: colour, "stroke-width": 2.5, "vector-effect": "non-scaling-stroke" }));
+  });
+  return node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name", "data-head": "true label" }, `Y\u00a0=\u00a0${label}`), node("td", { class: "name", "data-head": "group" }, group),
+    node("td", { class: "number", "data-head": "rows" }, n.toLocaleString("en")), ...pairs.map((pair, k) => cell(pair, names[k])), node("td", { class: "bar" }, bar));
+}
 function showRates() {
   const c = chosen();
   const erm = ermBeside(c);
   const z = data.quantile, two = d().labels.length === 2;
+  if (d().ship) return; // the rates of an answer stand beside it
   const named = two ? `P(U = ${d().labels[1]} | Y, group)` : "P(U = Y | Y, group), the rate of the right label";
   fill("rates-note", `${named}, with Wilson intervals at ${percent(data.confidence)}, each on its own. Upper bar: the chosen point; lower bar: ERM. Out-of-fold predictions of all rows.`);
   const rows = [head("label", "group", "rows", "chosen", ...(erm ? ["ERM"] : []), "")];
@@ -91,22 +110,7 @@ function showRates() {
       return [rate, rate === null ? null : wilson(rate, own ? own[y][g] : n, z)];
     };
     const both = [c && show(c), ...(erm ? [show(alone(erm))] : [])];
-    const cell = (pair, column) => {
-      const [rate, ends] = pair || [null, null];
-      return node("td", { class: "number", "data-column": column, "data-value": rate ?? "", "data-low": ends ? ends[0] : "", "data-high": ends ? ends[1] : "" },
-        ...(ends ? [`${rate.toFixed(3)} `, node("span", { class: "ends" }, `[${ends[0].toFixed(3)}, ${ends[1].toFixed(3)}]`)] : ["no rows"]));
-    };
-    const bar = node("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", "aria-hidden": "true" });
-    bar.append(node("line", { x1: 0, x2: 100, y1: 10, y2: 10, stroke: "var(--line)", "vector-effect": "non-scaling-stroke" }));
-    both.forEach((pair, k) => {
-      if (!pair || !pair[1]) return;
-      const [rate, [low, high]] = pair, colour = k ? "var(--quiet)" : "var(--feasible)", at = k ? 14.5 : 5.5;
-      bar.append(node("line", { x1: 100 * low, x2: Math.max(100 * high, 100 * low + 0.3), y1: at, y2: at, stroke: colour, "stroke-width": 3, "vector-effect": "non-scaling-stroke" }),
-        node("line", { x1: 100 * rate, x2: 100 * rate, y1: at - 4.5, y2: at + 4.5, stroke: colour, "stroke-width": 2.5, "vector-effect": "non-scaling-stroke" }));
-    });
-    rows.push(node("tr", { "data-label": y, "data-group": g }, node("td", { class: "name" }, `Y\u00a0=\u00a0${label}`), node("td", { class: "name" }, group),
-      node("td", { class: "number" }, n.toLocaleString("en")), cell(both[0], "chosen"), ...(erm ? [cell(both[1], "ERM")] : []),
-      node("td", { class: "bar" }, bar)));
+    rows.push(rateRow(label, group, n, both, ["chosen", ...(erm ? ["ERM"] : [])], [y, g]));
   }));
   fill("rates", ...rows);
   if (empty) at("rates-note").append(` ${empty} cells (label, group) have no rows and no rate.`);
@@ -114,7 +118,7 @@ function showRates() {
 }
 function showAudit() {
   const beside = ermBeside(chosen()), policy = beside ? beside.policy : "deterministic", audit = d().audits[policy];
-  at("audit-title").textContent = `Audit of ERM ([Z|X]), ${SPELLED[policy]} policy`;
+  at("audit-title").textContent = d().ship ? "The plain model" : `Audit of ERM ([Z|X]), ${SPELLED[policy]} policy`;
   fill("audit", ...(audit ? audit.measures : []).map((row) => node("tr", {}, node("th", { scope: "row" }, row.name),
     node("td", { class: "number" }, row.value), node("td", { class: "quiet" }, row.note))));
   fill("audit-notes", ...(audit ? audit.notes : ["ERM ([Z|X]) was not run."]).map((text) => node("p", { class: "note" }, text)));

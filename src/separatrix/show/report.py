@@ -1,10 +1,11 @@
-"""Report: a folder of records as one offline HTML page to choose a point of the frontier.
+"""Report: a folder of records as one offline HTML page to choose what to ship.
 
 `Frontier.report` and `separatrix report` call `write(folder, path)`. `content` turns the records
-into plain data; `page.html.jinja`, `page.css` and the scripts (choice, chart, panels, events) show
-them. The page loads nothing, and its content security policy forbids it. Names of columns, labels
-and groups may hold any text: the template escapes them, the data are JSON in which no character can
-end a script, and the script writes text, never HTML.
+into plain data; `page.html.jinja`, `page.css` and the scripts show them: `decisions.js` what a
+trace could ship, `choice.js`, `chart.js` and `panels.js` every point of the records, `events.js`
+what the reader does. The page loads nothing, and its content security policy forbids it. Names of
+columns, labels and groups may hold any text: the template escapes them, the data are JSON in which
+no character can end a script, and the script writes text, never HTML.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from separatrix.auditing.result import Audit
+from separatrix.deploy.words import number
 from separatrix.io import write_whole
 from separatrix.runs.results import Results
 from separatrix.show.content import content
@@ -27,7 +29,7 @@ def write(
     path: str | Path,
     *,
     confidence: float = 0.95,
-    posterior_audit: Audit | None = None,
+    plain_audit: Audit | None = None,
 ) -> Path:
     """Write the report of a folder of records.
 
@@ -35,31 +37,29 @@ def write(
         folder: that `trace` or `benchmark` wrote.
         path: of the HTML file; written whole or not at all.
         confidence: of the intervals and bounds.
-        posterior_audit: the audit of ERM's held-out posteriors. The records keep their sums but not
-            their squares; without it the randomised policy has neither interval nor test.
+        plain_audit: of a trace, the audit of the plain model's decisions on unseen rows.
 
     Returns:
         The path.
     """
     place = Path(path)
-    write_whole(place, page(folder, confidence=confidence, posterior_audit=posterior_audit))
+    write_whole(place, page(folder, confidence=confidence, plain_audit=plain_audit))
     return place
 
 
-def page(
-    folder: str | Path, *, confidence: float = 0.95, posterior_audit: Audit | None = None
-) -> str:
+def page(folder: str | Path, *, confidence: float = 0.95, plain_audit: Audit | None = None) -> str:
     """The report as text."""
     from jinja2 import Environment
 
     here = files("separatrix.show")
-    names = ("page.html.jinja", "page.css", "choice.js", "chart.js", "panels.js", "events.js")
+    names = ("page.html.jinja", "page.css", "choice.js", "chart.js", "panels.js", "decisions.js")
+    names += ("events.js",)
     template, css, *scripts = (here.joinpath(name).read_text(encoding="utf-8") for name in names)
     script = "\n".join(['"use strict";', "(() => {", *scripts, "})();"])
-    data = content(Results.read(folder), str(folder), confidence, posterior_audit)
+    data = content(Results.read(folder), str(folder), confidence, plain_audit)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made = environment.from_string(template)
-    return made.render(css=css, script=script, data=data, json=_embedded(data))
+    return made.render(css=css, script=script, data=data, json=_embedded(data), number=number)
 
 
 def _embedded(data: Any) -> str:

@@ -72,6 +72,40 @@ class Table:
         out.print(table)
         return str(out.file.getvalue())  # type: ignore[attr-defined]
 
+    def lines(self, width: int) -> str:
+        """Aligned columns without frames; a first column that has no room is shortened.
+
+        >>> print(Table("Fruit", ("", "grams"), (("a long name", "150"), ("fig", None))).lines(14))
+        Fruit
+                 grams
+        a long …   150
+        fig          –
+        """
+        texts = [list(self.head), *self.cells()]
+        widths = [max(len(row[i]) for row in texts) for i in range(len(self.head))]
+        widths[0] = max(min(widths[0], width - sum(w + 2 for w in widths[1:])), 4)
+        out = [self.title] if self.title else []
+        for first, *others in texts:
+            name = first if len(first) <= widths[0] else first[: widths[0] - 1] + "…"
+            cells = [cell.rjust(w) for cell, w in zip(others, widths[1:], strict=True)]
+            out.append("  ".join([name.ljust(widths[0]), *cells]).rstrip())
+        return "\n".join(out)
+
+    def html(self) -> str:
+        """A plain table for a notebook, every text escaped."""
+        from html import escape
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            sides = ["left", *["right"] * (len(cells) - 1)]
+            made = (
+                f"<{tag} style='text-align:{side}'>{escape(cell)}</{tag}>"
+                for side, cell in zip(sides, cells, strict=True)
+            )
+            return f"<tr>{''.join(made)}</tr>"
+
+        body = [row(list(self.head), "th"), *(row(cells, "td") for cells in self.cells())]
+        return f"<table><caption>{escape(self.title)}</caption>{''.join(body)}</table>"
+
     def csv(self) -> str:
         """Comma-separated, full precision; a mean and its standard deviation are two columns."""
         pairs = [any(isinstance(row[i], tuple) for row in self.rows) for i in range(len(self.head))]

@@ -1,162 +1,266 @@
-"""Answers: what could be shipped, measured once at the end of a trace and kept in `answers.json`.
+"""Measure what could be shipped, once at the end of a trace, into `answers.json`.
 
-The terminal's table, the report and `frontier.csv` read this list; `select` solves anew for exactly
-what is asked. The measured rules also become records, points of the frontier beside the trained.
+The terminal's table, the report and `frontier.csv` read this list (`runs.answers`); `select` solves
+anew for exactly what is asked. The measured rules also become records, points of the frontier
+beside the trained ones.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import __version__
+from separatrix import __version__, methods
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
 from separatrix.core.information import conditional_rates
-from separatrix.deploy.asking import solved
-from separatrix.deploy.frontiers import held_out_audit
+from separatrix.core.metrics import METRICS
+from separatrix.deploy.asking import POSTPROCESSING, solved
+from separatrix.deploy.constants import is_constant
+from separatrix.deploy.frontiers import candidates_of, held_out_audit
+from separatrix.deploy.points import Candidate
+from separatrix.deploy.questions import Question
+from separatrix.deploy.trained import trained_point
 from separatrix.deploy.words import budget_text, majority
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.measuring import Measured
 from separatrix.estimators.procedures import Decisions, Plain, Posterior, Scoring
-from separatrix.io import write_whole
 from separatrix.optimum.limits import limit
+from separatrix.runs import answers as files
+from separatrix.runs.answers import Answer
 from separatrix.runs.keys import RunKey, hash_of
 from separatrix.runs.store import Record, ReferenceCurve, Store
 from separatrix.runs.traced import Traced
-from separatrix.statistics.unseen import noise_floor
+from separatrix.statistics.unseen import noise_floor, unseen
 
-__all__ = ["ANSWERS", "Answer", "read_answers", "write_answers"]
+__all__ = ["plain_audit", "write_answers"]
 
-ANSWERS = "answers.json"
 EO_GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+USUAL = 0.05
 _SHARES = (0.5, 0.1, 0.02)  # of the plain model's v
+_DECIDED = {"deterministic": "decided", "randomized": "drawn"}
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One thing that could be shipped.
-
-    Args:
-        kind: "plain", "decisions", "score" or "constant".
-        name: in words.
-        maximize: the aim, where there is one.
-        budgets: what was asked for.
-        blind: without the group at decision time.
-        promise: estimate and standard error on unseen rows, by metric. A score's EO gap is the
-            largest over all thresholds.
-        floor: the EO gap that as many rows show where there is none.
-        rates: P(U = second label | y, z) for two labels, else P(U = y | y, z).
-        roc: of a score, per group: corners (false-positive rate, true-positive rate).
-        note: what must be said.
-    """
-
-    kind: str
-    name: str
-    maximize: str = ""
-    budgets: Mapping[str, float] = field(default_factory=dict)
-    blind: bool = False
-    promise: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    floor: float = float("nan")
-    rates: list[list[float | None]] = field(default_factory=list)
-    roc: list[list[list[float]]] = field(default_factory=list)
-    note: str = ""
-
-
-def read_answers(frontier: Traced) -> list[Answer]:
-    """The answers of a trace."""
-    path = frontier.folder / ANSWERS
-    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
-    return [Answer(**one) for one in found]
+Asked = Sequence[tuple[str, str, float]]  # aim, budget, level
 
 
 def write_answers(frontier: Traced) -> None:
-    """Measure the usual questions; write answers, records and the limit."""
+    """Measure the usual questions; write answers, records and limits."""
     answers: list[Answer] = []
+    asked: Asked | None = None
     with Store(frontier.folder) as store:
         for blind in (False, True) if frontier.blind else (False,):
-            for answer, found in _measured(frontier, blind):
+            plain = _plain(frontier, blind)
+            asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
+            (decided, hard), (drawn, soft) = plain
+            answers += [decided, drawn]
+            store.add(_records(frontier, decided, soft, hard))
+            for answer, tables in _solved(frontier, asked, blind):
                 answers.append(answer)
-                store.add(_records(frontier, answer, found))
-        answers.append(_constant(frontier))
-        key = str(frontier.manifest["fingerprint"])
-        if not store.curves(key):
-            y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
-            curve = limit(y, q, sensitive_features=z, points=200)
-            name = frontier.name
-            store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility), key)
-    text = json.dumps([asdict(answer) for answer in answers], indent=1)
-    write_whole(frontier.folder / ANSWERS, text.replace("NaN", "null"))
+                store.add(_records(frontier, answer, tables))
+        _write_limits(frontier, store)
+    frontier = type(frontier)(frontier.folder)  # with the records that are new
+    for blind in (False, True) if frontier.blind else (False,):
+        answers += _trained(frontier, asked or (), blind)
+    files.write_answers(frontier.folder, [*answers, _constant(frontier)])
 
 
-def _measured(frontier: Traced, blind: bool) -> Iterator[tuple[Answer, Measured]]:
-    two = len(frontier.labels) == 2
-    plain = solved(frontier, Plain(blind=blind), blind)
-    more: dict[str, Any] = {}
-    if two:
-        score = solved(frontier, Plain(score=True, blind=blind), blind)
-        more = {"auroc": score.promise["auroc"]}
+def plain_audit(frontier: Traced) -> Audit | None:
+    """The audit of the plain model's decisions on rows that it did not see."""
+    found = solved(frontier, Plain())
+    return held_out_audit(frontier, found.tables, found.squares)
+
+
+def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
+    """The base model, decided and drawn."""
     known = " without the group" if blind else ""
-    yield _answer("plain", f"plain model{known}", plain, frontier, more), plain
-    gap, v = plain.promise["eo_gap"].value, plain.promise["violation"].value
+    found = solved(frontier, Plain(blind=blind), blind)
+    more: dict[str, Any] = {}
+    if len(frontier.labels) == 2:
+        score = solved(frontier, Plain(score=True, blind=blind), blind)
+        more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
+    drawn = solved(frontier, Posterior(blind), blind)
+    point = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": "default"}
+    point |= {"trade_off": 0.0}
+    hard, soft = ({"point": point | {"policy": p}} for p in ("deterministic", "randomized"))
+    return [
+        (_answer(frontier, "plain", f"plain model{known}", found, **more, **hard), found.tables),
+        (_answer(frontier, "drawn", f"plain model{known}, drawn", drawn, **soft), drawn.tables),
+    ]
+
+
+def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
+    """The usual questions: budgets below what the plain model shows, or one above it."""
+    promise = plain[0][0].promise
+    gap, v = promise["eo_gap"][0], promise["violation"][0]
     asked: list[tuple[str, str, float]] = []
-    if two:
-        asked += [("accuracy", "eo_gap", level) for level in EO_GAPS if level < gap]
-    asked += [("utility", "violation", float(f"{share * v:.1g}")) for share in _SHARES]
-    for aim, budget, level in asked:
-        run = Decisions(aim, {budget: level}, blind=blind)
-        try:
-            found = solved(frontier, run, blind)
-        except InfeasibleError:
-            continue  # the smallest budget that succeeds is among those above, or nothing is
-        name = f"{budget_text({budget: level})}{known}"
-        yield _answer("decisions", name, found, frontier, maximize=aim), found
-    if two and not blind:
+    if len(frontier.labels) == 2:
+        levels = [x for x in EO_GAPS if x < gap] or [min(x for x in (*EO_GAPS, 1.0) if x >= gap)]
+        asked += [("accuracy", "eo_gap", level) for level in levels]
+    levels = [float(f"{share * v:.1g}") for share in _SHARES if share * v > 1e-9]
+    return asked + [("utility", "violation", level) for level in levels or [1e-3]]
+
+
+def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answer, Array]]:
+    """Decisions for each question, and the separated score."""
+    for aim in dict.fromkeys(aim for aim, _, _ in asked):
+        refused: InfeasibleError | None = None
+        reached = False
+        for _, budget, level in (one for one in asked if one[0] == aim):
+            try:
+                yield _decisions(frontier, aim, budget, level, blind)
+                reached = True
+            except InfeasibleError as error:
+                refused = error
+        if not reached and refused is not None:  # all were too small: the smallest that is not
+            yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
+    if len(frontier.labels) == 2 and not blind:
         found = solved(frontier, Scoring(exact=True, blind=blind), blind)
-        yield _answer("score", f"separated score{known}", found, frontier), found
+        name = f"separated score{' without the group' if blind else ''}"
+        level = {"eo_gap": _up(_smallest(frontier, blind))}
+        answer = _answer(
+            frontier, "score", name, found, maximize="auroc", budgets=level,
+            area=found.promise["auroc"], roc=_roc(found.tables),
+        )  # fmt: skip
+        yield answer, found.tables
+
+
+def _decisions(
+    frontier: Traced, aim: str, budget: str, level: float, blind: bool
+) -> tuple[Answer, Array]:
+    found = solved(frontier, Decisions(aim, {budget: level}, blind=blind), blind)
+    inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
+    point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level}
+    point |= {"policy": "randomized"}
+    name = f"{budget_text({budget: level})}{' without the group' if blind else ''}"
+    level_of = {budget: level}
+    answer = _answer(
+        frontier, "decisions", name, found, maximize=aim, budgets=level_of, point=point
+    )
+    return answer, found.tables
+
+
+def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:
+    """Every trained point, and the one that the usual budget would choose."""
+    candidates = candidates_of(frontier, blind=blind)
+    candidates = [c for c in candidates if (c.path[1] == "x") == blind]  # type: ignore[index]
+    for one in candidates:
+        measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+        promise = {n: tuple(x) for n, x in unseen(one.tables, one.tables, measures).items()}
+        method, inputs = one.path  # type: ignore[misc]
+        point = {"method": method, "inputs": inputs, "recipe": _recipe(frontier, one)}
+        point |= {"trade_off": one.trade_off, "policy": one.policy}
+        more = {"promise": promise, "point": point, "blind": blind}
+        yield Answer("trained", _words(one), **_decided(frontier, one.tables), **more)
+    levels = [one for one in asked if one[0] == asked[0][0]]
+    fitting = [one for one in levels if one[2] >= USUAL] or levels
+    if not candidates or not fitting:
+        return
+    aim, budget, level = min(fitting, key=lambda one: one[2])
+    question = Question(aim, {budget: level}, blind)
+    names = sorted({str(c.path[0]) for c in candidates})  # type: ignore[index]
+    try:
+        (found,) = trained_point(frontier, question, names, None)
+    except InfeasibleError:
+        return  # no trained point keeps it; the path itself is in the report
+    assert found.selection is not None
+    parts = found.selection.chosen
+    name = _words(parts.components[0])
+    note = f"the trained point that {budget_text(question.budgets)} chooses"
+    if len(parts.components) > 1:
+        branches = zip(parts.weights, parts.components, strict=True)
+        drawn = " and ".join(f"{_words(c)}, for {w:.0%}" for w, c in branches)
+        note = f"{note} draws {drawn} of the decisions"
+        name = f"{methods.style(str(parts.components[0].path[0])).label}, two points"  # type: ignore[index]
+    yield Answer(
+        "chosen", name, aim, question.budgets, blind,
+        {n: (x.value, x.error) for n, x in found.promise.items()}, note=note,
+        point={"method": str(parts.components[0].path[0])},  # type: ignore[index]
+        **_decided(frontier, found.tables),
+    )  # fmt: skip
+
+
+def _words(one: Candidate) -> str:
+    """A trained point by its method's name, λ, and how it decides."""
+    method, inputs = one.path  # type: ignore[misc]
+    known = " without the group" if inputs == "x" else ""
+    decided = _DECIDED[one.policy]
+    return f"{methods.style(str(method)).label}{known} λ={one.trade_off:g}, {decided}"
+
+
+def _recipe(frontier: Traced, one: Candidate) -> str:
+    columns = frontier.columns
+    own = (columns["method"] == one.path[0]) & (columns["inputs"] == one.path[1])  # type: ignore[index]
+    return str(columns["recipe"][own][0])
 
 
 def _answer(
+    frontier: Traced,
     kind: str,
     name: str,
     found: Measured,
-    frontier: Traced,
-    more: Mapping[str, Any] | None = None,
-    maximize: str = "",
+    *,
+    area: Any = None,
+    budgets: Mapping[str, float] | None = None,
+    **more: Any,
 ) -> Answer:
-    both = {**found.promise, **(more or {})}
+    both = {**found.promise, **({} if area is None else {"auroc": area})}
     promise = {name: (float(x[0]), float(x[1])) for name, x in both.items()}
-    budgets = dict(found.procedure.budgets)
-    blind = bool(getattr(found.procedure, "blind", False))
-    floor = noise_floor(found.tables, found.squares)
     note = f"{found.eased} folds could not promise it" if found.eased else ""
+    more |= {"blind": bool(getattr(found.procedure, "blind", False)), "note": note}
     if found.is_score:
-        roc = [_corners(found.tables.sum(0)[:, z]) for z in range(len(frontier.groups))]
-        return Answer(kind, name, "auroc", budgets, blind, promise, floor, roc=roc, note=note)
-    rates = conditional_rates(found.tables.sum(0))
-    two = rates.shape[-1] == 2
-    shown = rates[..., 1] if two else np.einsum("yzy->yz", rates)
-    plain = [[None if np.isnan(r) else float(r) for r in row] for row in shown]
-    label = found.constant
-    if label is not None:
-        note = f"always {str(frontier.labels[label])!r}"
-    return Answer(kind, name, maximize, budgets, blind, promise, floor, plain, note=note)
+        more["floor"] = noise_floor(found.tables, found.squares)
+    else:
+        more |= _decided(frontier, found.tables, found.squares)
+    return Answer(kind, name, budgets=dict(budgets or {}), promise=promise, **more)
 
 
-def _corners(table: Array) -> list[list[float]]:
-    """The ROC curve of one group from counts (2, level), at most 50 corners."""
-    mass = table.sum(1, keepdims=True)
-    if (mass <= 0).any():
-        return []
-    coarse = ordered.merged(table, table.sum(0), 50)
-    tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
-    return [[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()]
+def _decided(frontier: Traced, tables: Array, squares: Array | None = None) -> dict[str, Any]:
+    """Noise floor, rates and the label that everybody gets, of decisions."""
+    rates = conditional_rates(tables.sum(0))
+    shown = rates[..., 1] if rates.shape[-1] == 2 else np.einsum("yzy->yz", rates)
+    label = is_constant(tables)
+    return {
+        "floor": noise_floor(tables, tables if squares is None else squares),
+        "rates": [[None if np.isnan(r) else float(r) for r in row] for row in shown],
+        "always": None if label is None else str(frontier.labels[label]),
+    }
+
+
+def _roc(tables: Array) -> list[list[list[float]]]:
+    """The ROC curve of each group from counts (fold, 2, group, level), at most 50 corners."""
+    curves = []
+    for own in np.moveaxis(tables.sum(0), 1, 0):
+        mass = own.sum(1, keepdims=True)
+        if (mass <= 0).any():
+            curves.append([])
+            continue
+        coarse = ordered.merged(own, own.sum(0), 50)
+        tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
+        curves.append([[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()])
+    return curves
+
+
+def _smallest(frontier: Traced, blind: bool) -> float:
+    """The smallest EO gap at every threshold that `select` can promise of a score."""
+    nested = frontier.joint if blind else frontier.nested
+    rows, scores = nested.training(None)
+    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
+    try:
+        Scoring({"eo_gap": 0.0}, blind=blind).fit(scores, y, z, frontier.groups)
+    except InfeasibleError as error:
+        return error.smallest["eo_gap"]
+    return 0.0
+
+
+def _up(level: float) -> float:
+    """Rounded up to two digits."""
+    if level <= 0.0:
+        return 1e-6
+    digit = 10.0 ** (np.floor(np.log10(level)) - 1)
+    return float(f"{np.ceil(level / digit - 1e-9) * digit:.3g}")
 
 
 def _constant(frontier: Traced) -> Answer:
@@ -167,38 +271,42 @@ def _constant(frontier: Traced) -> Answer:
     zero = (0.0, 0.0)
     error = float(np.sqrt(share * (1 - share) / cells.sum()))
     promise = {"accuracy": (share, error), "eo_gap": zero, "violation": zero, "utility": zero}
-    promise["auroc"] = (0.5, 0.0)
-    return Answer("constant", f"always {label!r}", promise=promise)
+    promise["balanced_accuracy"] = (1.0 / int((cells.sum(1) > 0).sum()), 0.0)
+    return Answer("constant", f"always {label!r}", promise=promise, always=label)
 
 
-def _records(frontier: Traced, answer: Answer, found: Measured) -> list[Record]:
-    """The folds of a measured rule as records; of a score none."""
-    if found.is_score:
+def _records(
+    frontier: Traced, answer: Answer, soft: Array, hard: Array | None = None
+) -> list[Record]:
+    """The folds of measured decisions as records; of a score none."""
+    if not answer.point:
         return []
     m = frontier.manifest
-    method, recipe, level = "erm", "default", 0.0
-    if answer.kind == "decisions":
-        (budget, level), *_ = answer.budgets.items()
-        method, recipe = "postprocessing", f"{answer.maximize} within {budget}"
+    point = {name: value for name, value in answer.point.items() if name != "policy"}
+    decided: Any = [None] * len(soft) if hard is None else hard
     first: dict[str, Any] = {
         "dataset": frontier.name, "fingerprint": m["fingerprint"], "folds": m["folds"],
-        "split_seed": m["seed"], "weight": None, "method": method,
-        "inputs": "x" if answer.blind else "xz", "recipe": recipe,
-        "details": {"bases": m["base"]["bases"]}, "trade_off": float(level), "seed": m["seed"],
+        "split_seed": m["seed"], "weight": None, **point, "seed": m["seed"],
+        "details": {"bases": m["base"]["bases"]},
         "source": hash_of(["rule around a base model"]), "version": __version__,
     }  # fmt: skip
     area = answer.promise.get("auroc", (float("nan"),))[0]
-    drawn: Any = found.tables
-    hard: Any = [None] * len(drawn)
-    if answer.kind == "plain":  # decided, and drawn from its posterior as the paper does
-        drawn, hard = solved(frontier, Posterior(answer.blind), answer.blind).tables, drawn
     return [
         Record(RunKey(fold=k, **first), "ok", soft=one, hard=two, auroc=area)
-        for k, (one, two) in enumerate(zip(drawn, hard, strict=True))
+        for k, (one, two) in enumerate(zip(soft, decided, strict=True))
     ]
 
 
-def plain_audit(frontier: Traced) -> Audit | None:
-    """The audit of the plain model's decisions on rows that it did not see."""
-    found = solved(frontier, Plain())
-    return held_out_audit(frontier, found.tables, found.squares)
+def _write_limits(frontier: Traced, store: Store) -> None:
+    """The best that the held-out scores allow on these rows: u by v, and accuracy by EO gap."""
+    key = str(frontier.manifest["fingerprint"])
+    if store.curves(key):
+        return
+    y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
+    curve = limit(y, q, sensitive_features=z, points=200)
+    name = frontier.name
+    store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility), key)
+    if len(frontier.labels) == 2:
+        best = limit(y, q, sensitive_features=z, maximize="accuracy", budget="eo_gap")
+        named = "limit of accuracy by EO gap"
+        store.add_curve(ReferenceCurve(name, named, best.levels, best.values), key)

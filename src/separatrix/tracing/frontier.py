@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,17 @@ from separatrix.deploy.frontiers import model_of
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
-from separatrix.errors import InputError
+from separatrix.errors import DataError, InputError
 from separatrix.io import whole_folder
 from separatrix.optimum.objectives import Cost
+from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
-from separatrix.show import figures, report, tables
-from separatrix.tracing.answers import Answer, plain_audit, read_answers
+from separatrix.show import report, tables, trade_off
+from separatrix.show.shippable import Shippable
+from separatrix.tracing.answers import plain_audit
 
 __all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
 
@@ -127,16 +130,30 @@ class Frontier(Traced):
 
     @property
     def answers(self) -> list[Answer]:
-        """What could be shipped at the usual budgets, as the terminal and the report show it."""
-        return read_answers(self)
+        """What could be shipped, as the terminal and the report show it."""
+        return list(self.shippable.answers)
+
+    @property
+    def shippable(self) -> Shippable:
+        """The answers in words and as a short table."""
+        found = Shippable.of(self.results)
+        if found is None:
+            raise DataError(
+                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
+                "with the same folder."
+            )
+        return found
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The frontier as a matplotlib figure, written to `path` if given."""
-        return figures.frontier(self.folder, path)
+        """What could be shipped as a matplotlib figure, written to `path` if given.
+
+        Accuracy against the EO gap with the answers' errors; beside it the plane of u and v.
+        """
+        return trade_off.draw(self.results, self.shippable, path)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        return report.write(self.folder, path, posterior_audit=plain_audit(self))
+        return report.write(self.folder, path, plain_audit=plain_audit(self))
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
@@ -154,7 +171,13 @@ class Frontier(Traced):
         return tables.paths(self.columns, self.name, policy)
 
     def __str__(self) -> str:
-        return self.summary().text()
+        shown = self.shippable
+        return "\n".join([shown.sentence(), "", shown.table().lines(100), *shown.explained()])
+
+    def _repr_html_(self) -> str:
+        shown = self.shippable
+        said = "".join(f"<p>{escape(text)}</p>" for text in (shown.sentence(), *shown.explained()))
+        return said + shown.table().html()
 
     def __repr__(self) -> str:
         traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))

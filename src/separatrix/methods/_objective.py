@@ -1,0 +1,277 @@
+r"""SeparationObjective: Algorithm 1 as a custom objective of boosted trees. numpy only.
+
+In each round, with raw scores f, posteriors p (sigmoid or softmax) and rows that count w times,
+
+.. math:: g = (1-\lambda)\, g_{\mathrm{CE}} + \omega\, n\,\frac{\partial v}{\partial f}, \qquad
+          \omega = \min\Bigl(\lambda \frac{\|g_{\mathrm{CE}}\|}{\|n\, \partial v\|},\;
+          \omega_{\max}\Bigr)
+
+and the Hessian is that of the cross-entropy. The first part balances the norms. The second lets the
+penalty fade where v is nearly zero: there its gradient is small, and a normalised one would
+throw the scores from side to side for the rest of the training. :math:`\omega_{\max}` is the weight
+at which one Newton step of rate η, with the Hessian of the cross-entropy, minimises the penalty
+for a shift of all scores of a cell (y, z). More than twice that weight diverges.
+
+- level "draw": v of a draw from the posterior. Its curvature is at most the mean Hessian
+  h = p(1 − p), so :math:`\omega_{\max} = 1/\eta`.
+- level "score": the mean over the labels (two labels: the second) of v of the soft-binned posterior
+  of the label, `core.binned_cmi`. The curvature of the violation of a score s is about that of a
+  shift, 1/var(s | y, z), so :math:`\omega_{\max} = \tfrac23 \lambda\, \mathrm{var}(p \mid y, z)
+  / (\eta \bar h)`. Less than all of it, because shifts of single bins are steeper than those of a
+  whole cell (chosen on simulated laws). It starts at zero: the score is learnt before it is
+  separated. No row's penalty asks for more than one unit of log-odds in a round, and centres closer
+  than a quarter of their mean distance in log-odds are merged: both tame scores of few values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, logit, softmax
+
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import as_levels, check_lengths
+from separatrix.core.binned_cmi import Value, centres, cmi_of_draws, cmi_of_scores, spread_out
+from separatrix.errors import InputError
+
+__all__ = ["BINS", "RATE", "Last", "Rows", "SeparationObjective"]
+
+Array = NDArray[np.float64]
+BINS, RATE = 16, 0.1
+_SOME = 4096  # rows that decide where the bins are
+_ENDS = np.array([0.0, 1.0])
+_TINY = np.finfo(np.float64).tiny
+
+
+class Last(NamedTuple):
+    """Values of the last round, for logging: cross-entropy, violation and its weight ω."""
+
+    task: float
+    violation: float
+    weight: float
+
+
+class Rows(NamedTuple):
+    """Labels, cells and weights of the rows that an objective or a metric looks at."""
+
+    y: NDArray[np.intp]
+    cell: NDArray[np.intp]
+    shape: tuple[int, int]
+    weight: Array | None
+
+    @property
+    def total(self) -> float:
+        return float(len(self.y)) if self.weight is None else float(self.weight.sum())
+
+    def cross_entropy(self, scores: Array) -> float:
+        """Mean cross-entropy of raw scores, (n,) or (n, K)."""
+        if scores.ndim == 1:
+            losses = np.logaddexp(0.0, np.where(self.y == 1, -scores, scores))
+        else:
+            top = scores.max(1)
+            own = scores[np.arange(len(self.y)), self.y]
+            losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - own
+        return float(np.average(losses, weights=self.weight)) if len(losses) else 0.0
+
+    def violation(self, p: Array, level: str, bins: int, some: Any = slice(None)) -> Value:
+        """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores."""
+        if p.ndim == 1:
+            at = _ENDS if level == "draw" else self.centres(p, bins, some)
+            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
+            return Value(value, slope * (p * (1.0 - p)))
+        if level == "draw":
+            return cmi_of_draws(p, self.cell, self.shape, self.weight)
+        found = [
+            cmi_of_scores(s, self.cell, self.shape, self.centres(s, bins, some), self.weight)
+            for s in np.ascontiguousarray(p.T)
+        ]
+        slope = np.stack([one.gradient for one in found], axis=1) / len(found)
+        gradient = p * (slope - np.einsum("nk,nk->n", p, slope)[:, None])
+        return Value(float(np.mean([one.value for one in found])), gradient)
+
+    def centres(self, s: Array, bins: int, some: Any = slice(None)) -> Array:
+        """Where the bins of posteriors s are, by the rows `some`."""
+        inner = centres(s[some], bins, None if self.weight is None else self.weight[some])
+        at = np.unique(np.concatenate([[s.min()], inner[1:-1], [s.max()]]))
+        return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
+
+
+class SeparationObjective:
+    """A custom objective for `lightgbm.train`: cross-entropy plus the violation of separation.
+
+    Pass it as the objective of a training on the same rows, in the same order. Raw predictions of
+    the model are logits: `scipy.special.expit` (two labels) or `softmax` makes posteriors of them.
+
+    Args:
+        y_true: labels; the model's outputs are in their sorted order.
+        sensitive_features: groups; several columns are intersected.
+        trade_off: λ in [0, 1]; 0 is the cross-entropy, 1 the violation alone.
+        level: whose violation: that of a "draw" from the posterior (the paper's), or of the
+            "score" in soft bins, which no threshold escapes.
+        normalise: balance the two gradients by their norms; False takes (1−λ) CE + λ v as it is.
+        learning_rate: η of the booster.
+        bins: of the score.
+        sample_weight: weight of each row; do not give the Dataset weights as well.
+
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.integers(0, 2, 100)
+    >>> y = (rng.random(100) < 0.3 + 0.4 * z).astype(int)
+    >>> objective = SeparationObjective(y, sensitive_features=z, trade_off=0.3)
+    >>> gradient, hessian = objective(np.where(y == 1, 1.0, -1.0) + z)
+    >>> gradient.shape, hessian.shape, objective.last.violation > 0
+    ((100,), (100,), True)
+    """
+
+    def __init__(
+        self,
+        y_true: ArrayLike,
+        *,
+        sensitive_features: Any,
+        trade_off: float,
+        level: str = "draw",
+        normalise: bool = True,
+        learning_rate: float = RATE,
+        bins: int = BINS,
+        sample_weight: ArrayLike | None = None,
+    ) -> None:
+        y, labels = as_levels(y_true, "y_true")
+        z, groups = as_groups(sensitive_features)
+        n = check_lengths({"y_true": y, "sensitive_features": z})
+        weight = None if sample_weight is None else check_weight(sample_weight, n)
+        shape = (max(len(labels), 2), len(groups))
+        cell = y.astype(np.intp) * shape[1] + z
+        rows = Rows(y.astype(np.intp), cell, shape, weight)
+        self._set(rows, trade_off, level, normalise, learning_rate, bins)
+
+    @classmethod
+    def of_rows(
+        cls,
+        rows: Rows,
+        trade_off: float,
+        level: str,
+        *,
+        normalise: bool = True,
+        learning_rate: float = RATE,
+        bins: int = BINS,
+    ) -> SeparationObjective:
+        """The objective of coded rows."""
+        self = cls.__new__(cls)
+        self._set(rows, trade_off, level, normalise, learning_rate, bins)
+        return self
+
+    def _set(
+        self,
+        rows: Rows,
+        trade_off: float,
+        level: str,
+        normalise: bool,
+        learning_rate: float,
+        bins: int,
+    ) -> None:
+        if not 0.0 <= trade_off <= 1.0:
+            raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
+        if level not in ("draw", "score"):
+            raise InputError(f'`level` must be "draw" or "score", got {level!r}.')
+        if bins < 2 or not learning_rate > 0:
+            raise InputError(
+                f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}."
+            )
+        self.rows, self.trade_off, self.level = rows, float(trade_off), level
+        self.normalise, self.learning_rate, self.bins = normalise, float(learning_rate), bins
+        self._last: tuple[Array, float, float] | None = None
+        n = len(rows.y)
+        chosen = np.random.default_rng(0).choice(n, _SOME, replace=False) if n > _SOME else None
+        self._some: Any = slice(None) if chosen is None else np.sort(chosen)
+
+    def __call__(self, scores: Array, data: Any = None) -> tuple[Array, Array]:
+        """Gradient and Hessian of one round, in the shape of the raw scores: (n,) or (n, K)."""
+        rows, n_labels = self.rows, self.rows.shape[0]
+        expected = (len(rows.y),) if n_labels == 2 else (len(rows.y), n_labels)
+        if scores.shape != expected:
+            raise InputError(
+                f"The objective has {expected[0]:,} rows and {n_labels} labels, so raw scores of "
+                f"shape {expected}; got {scores.shape}. Train on the rows that it was made of"
+                + ("." if n_labels == 2 else f", with num_class={n_labels}.")
+            )
+        if n_labels == 2:
+            p = expit(scores)
+            task = p - rows.y
+            hessian = p * (1.0 - p)
+        else:
+            p = softmax(scores, axis=1)
+            task = p.copy()
+            task[np.arange(len(rows.y)), rows.y] -= 1.0
+            hessian = p * (1.0 - p)
+        gradient = task if self.trade_off == 0 else self._mixed(scores, p, task, hessian)
+        if n_labels > 2:
+            hessian = hessian * (n_labels / (n_labels - 1.0))  # LightGBM's own factor
+        if rows.weight is not None:
+            by_row = rows.weight if n_labels == 2 else rows.weight[:, None]
+            gradient, hessian = gradient * by_row, hessian * by_row
+        return gradient, hessian
+
+    @property
+    def last(self) -> Last | None:
+        """Cross-entropy, violation and its weight in the last round; None before it or at λ = 0."""
+        if self._last is None:
+            return None
+        scores, v, weight = self._last
+        return Last(self.rows.cross_entropy(scores), v, weight)
+
+    def metric(self, scores: Array, held: Rows) -> float:
+        r"""(1−λ) CE + (λ/η) v of raw scores of held-out rows: what early stopping watches.
+
+        λ/η is the largest weight that a step gives to the violation of a draw.
+        """
+        p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
+        v = held.violation(p, self.level, self.bins).value
+        share = self.trade_off
+        return (1.0 - share) * held.cross_entropy(scores) + share / self.learning_rate * v
+
+    def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array) -> Array:
+        """(1−λ) g_CE + ω n ∂v, per unit of weight of a row."""
+        rows, n = self.rows, self.rows.total
+        v, slope = rows.violation(p, self.level, self.bins, self._some)
+        if rows.weight is None:
+            slope *= n
+        else:
+            unit = np.divide(n, rows.weight, out=np.zeros_like(rows.weight), where=rows.weight > 0)
+            slope *= unit if slope.ndim == 1 else unit[:, None]
+        weight = self.trade_off
+        if self.normalise:
+            most, balanced = self._largest(p, hessian), weight * self._norm(task)
+            norm = self._norm(slope)
+            weight = balanced / norm if balanced < most * norm else most
+        self._last = scores, v, float(weight)
+        slope *= weight
+        if self.normalise and self.level == "score":
+            step = hessian / self.learning_rate  # a posterior of almost 0 or 1 has no Hessian
+            np.clip(slope, -step, step, out=slope)
+        slope += (1.0 - self.trade_off) * task
+        return slope
+
+    def _norm(self, gradient: Array) -> float:
+        if self.rows.weight is None:
+            return float(np.linalg.norm(gradient))
+        squares = gradient * gradient
+        by_row = squares if gradient.ndim == 1 else squares.sum(1)
+        return float(np.sqrt(self.rows.weight @ by_row))
+
+    def _largest(self, p: Array, hessian: Array) -> float:
+        """ω_max, see the top of the file."""
+        if self.level == "draw":
+            return 1.0 / self.learning_rate
+        rows, cells = self.rows, self.rows.shape[0] * self.rows.shape[1]
+        weight, some, cell = rows.weight, self._some, rows.cell[self._some]
+        columns = [p[some]] if p.ndim == 1 else list(p[some].T)
+        w = np.ones(len(cell)) if weight is None else weight[some]
+        size = np.maximum(np.bincount(cell, w, cells), _TINY)
+        total = 0.0
+        for s in columns:
+            mean = np.bincount(cell, w * s, cells) / size
+            total += float(w @ (s - mean[cell]) ** 2)
+        curved = float(w @ (hessian[some] if p.ndim == 1 else hessian[some].sum(1)))
+        return self.trade_off * total / max(1.5 * self.learning_rate * curved, _TINY)

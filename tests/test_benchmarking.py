@@ -1,0 +1,19 @@
+"""What `benchmark` is asked to run."""
+
+from __future__ import annotations
+
+import pytest
+
+from separatrix import benchmarking
+from separatrix.errors import InputError
+
+pytest.importorskip("torch")
+
+
+def test_a_recipe_is_named_after_its_method():
+    (job,) = benchmarking._jobs(["cmi:score"], quick=False)
+    assert (job.method, job.recipe, job.made().level) == ("cmi", "score", "score")
+    assert [job.recipe for job in benchmarking._jobs(["cmi"], quick=False)] == ["default", "paper"]
+    (unknown,) = benchmarking._jobs(["cmi:best"], quick=False)
+    with pytest.raises(InputError, match="'cmi' has no recipe 'best'; it has default"):
+        unknown.made()
