@@ -17,6 +17,12 @@ from separatrix.deploy.starts import Starts, share_of
 from separatrix.errors import InputError
 
 
+def forged(monitor, name, value):
+    state = json.loads(monitor.to_json())
+    state["tests"][name] = value
+    return json.dumps(state)
+
+
 def feed(monitor, batch, **options):
     y, z, u = batch
     return monitor.update(y, u, sensitive_features=z, **options)
@@ -335,6 +341,13 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         ),
         (lambda m: Monitor.from_json(m.to_json()[:-20]), "not the whole state"),
         (lambda m: Monitor.from_json("[]"), "not the whole state"),
+        (lambda m: Monitor.from_json("[" * 100_000), "not the whole state"),
+        (lambda m: Monitor.from_json(forged(m, "clock", -1)), "not the whole state"),
+        (lambda m: Monitor.from_json(forged(m, "clock", float("inf"))), "not the whole state"),
+        (lambda m: Monitor.from_json(forged(m, "level", [3])), "not the whole state"),
+        (lambda m: Monitor.from_json(forged(m, "index", [0])), "not the whole state"),
+        (lambda m: Monitor.from_json(forged(m, "rows", [1.5])), "bad numbers of rows"),
+        (lambda m: Monitor(m.reference, 0.01, horizon=10), "at least 1,000, got 10"),
         (
             lambda m: Monitor.from_json(m.to_json().replace('"format": 2', '"format": 9')),
             "format 9; this separatrix reads 2",

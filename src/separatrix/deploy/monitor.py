@@ -83,7 +83,7 @@ class Monitor:
     >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
     >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
     >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
-    6000
+    5500
     """
 
     def __init__(
@@ -276,8 +276,8 @@ class Monitor:
             monitor.posteriors = bool(state["posteriors"])
             s = len(tests["rows"])
             rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
-            if level[0] != -1:
-                raise ValueError("the first test is not that of all rows")
+            if level[0] != -1 or not Starts.named(level, index) or int(tests["clock"]) < 0:
+                raise ValueError("tests that no monitor has")
             tables = _array(tests["tables"], (s, *shape))
             monitor._starts = Starts(
                 tables, rows, level, index, int(tests["clock"]), tests["horizon"]
@@ -287,7 +287,7 @@ class Monitor:
             monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise InputError(
                 f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
             ) from error
