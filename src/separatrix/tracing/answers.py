@@ -77,13 +77,10 @@ def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
     hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
-    return [
-        (
-            _answer(frontier, "plain", f"plain model{known}", found, point=hard, **more),
-            found.tables,
-        ),
-        (_answer(frontier, "drawn", f"plain model{known}, drawn", drawn, point=soft), drawn.tables),
-    ]
+    name = f"plain model{known}"
+    plain = _answer(frontier, "plain", name, found, point=hard, **more)
+    random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft)
+    return [(plain, found.tables), (random, drawn.tables)]
 
 
 def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:

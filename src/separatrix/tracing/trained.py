@@ -19,7 +19,7 @@ from separatrix.deploy.questions import Question
 from separatrix.deploy.trained import trained_point
 from separatrix.deploy.words import budget_text
 from separatrix.errors import InfeasibleError
-from separatrix.runs.answers import Answer
+from separatrix.runs.answers import BASE, Answer
 from separatrix.runs.traced import Traced
 from separatrix.statistics.unseen import noise_floor, unseen
 
@@ -64,15 +64,14 @@ def _point(frontier: Traced, one: Candidate, blind: bool) -> Answer:
     method, inputs = path_of(one)
     columns = frontier.columns
     here = (columns["method"] == method) & (columns["inputs"] == inputs)
-    here &= np.array([" within " not in recipe for recipe in columns["recipe"]])
-    point = {"method": method, "inputs": inputs, "recipe": str(columns["recipe"][here][0])}
+    recipes = [str(r) for r in columns["recipe"][here] if r != BASE and " within " not in r]
+    point = {"method": method, "inputs": inputs, "recipe": recipes[0]}
+    promise = unseen(one.tables, one.tables, measures)
     return Answer(
         "trained",
         _words(one),
         blind=blind,
-        promise={
-            n: (x.value, x.error) for n, x in unseen(one.tables, one.tables, measures).items()
-        },
+        promise={name: (found.value, found.error) for name, found in promise.items()},
         point=point | {"trade_off": one.trade_off, "policy": one.policy},
         **of_tables(frontier.labels, one.tables),
     )
