@@ -125,8 +125,12 @@ def test_a_merged_test_holds_the_rows_since_each_workers_own_start():
     feed(quick, stream(rng, 5_000, 0.1), check=False)
     feed(slow, stream(rng, 700, 0.1), check=False)
     merged = Monitor.merge([quick, slow])
-    names = {tuple(name): rows for *name, rows in zip(
-        merged._starts.level, merged._starts.index, merged._starts.rows, strict=True)}
+    names = {
+        tuple(name): rows
+        for *name, rows in zip(
+            merged._starts.level, merged._starts.index, merged._starts.rows, strict=True
+        )
+    }
     assert names[(-1, 1)] == 5_700
     own = list(zip(quick._starts.level, quick._starts.index, quick._starts.rows, strict=True))
     for level, index, rows in own[1:]:
@@ -134,7 +138,9 @@ def test_a_merged_test_holds_the_rows_since_each_workers_own_start():
         begun = 100 * (2 * index - 1) * 2**level
         if (level, index) in names:
             assert names[(level, index)] == rows + max(700 - begun, 0)
-    ended = set(zip(slow._starts.level, slow._starts.index)) - {(a, r) for a, r, _ in own}
+    ended = set(zip(slow._starts.level, slow._starts.index, strict=True)) - {
+        (a, r) for a, r, _ in own
+    }
     assert ended
     assert not ended & set(names)
 

@@ -26,7 +26,8 @@ def people(path, n, copies, seed, decimals=False):
     u = np.where(rng.random(n) < 0.1, 1 - u, u)
     sex, race = np.where(m == 1, "m", "<b>f</b>"), rng.choice(["a", "b"], n)
     score = np.clip(0.7 * u + 0.3 * rng.random(n), 0.01, 0.99).round(3)
-    rows = list(zip((y.astype(float) if decimals else y).tolist(), sex, race, u, score))
+    truth = (y.astype(float) if decimals else y).tolist()
+    rows = list(zip(truth, sex, race, u, score, strict=True))
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([NAMES, *rows])
     return path

@@ -22,7 +22,7 @@ from separatrix.core.counts import CountTable
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.predictor import Component, Predictor
-from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedScore
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
 from separatrix.errors import InputError
 from separatrix.estimators.measuring import Measured
 from separatrix.runs.bases import KEPT
@@ -129,10 +129,12 @@ def procedure_predictor(
     members = frontier.members(k, blind=blind)
     base = frontier.manifest["base"]
     rule = found.rule
-    kind: Any = WrappedScore if found.is_score else WrappedBlind if blind else Wrapped
+    scores, rules = (WrappedScore, WrappedBlindScore), (Wrapped, WrappedBlind)
+    kind: Any = (scores if found.is_score else rules)[blind]
     fitted = kind(rule if found.is_score else rule.rule, len(members))
     level = next(iter(point.question.budgets.values()))
-    component = Component("postprocessing", level, "randomized", fitted, uses_groups=not blind)
+    policy = "deterministic" if blind and found.is_score else "randomized"
+    component = Component("postprocessing", level, policy, fitted, uses_groups=not blind)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,

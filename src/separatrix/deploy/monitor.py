@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import from_plain, to_plain
-from separatrix.columns.values import listed
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
     check_confidence,
@@ -28,7 +27,7 @@ from separatrix.core.information import (
     violation_by_cell,
 )
 from separatrix.deploy.alarms import Alarm, Report
-from separatrix.deploy.ordered_rows import coded_rows
+from separatrix.deploy.ordered_rows import coded_rows, placed_counts
 from separatrix.deploy.starts import SPACING, Starts
 from separatrix.errors import InputError
 from separatrix.io import write_whole
@@ -166,16 +165,9 @@ class Monitor:
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
         """`update` with rows counted elsewhere, such as `audit_frame(...).table`."""
-        if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
-            raise InputError(
-                "The batch has weighted rows. The evidence of a stream is for rows of weight one."
-            )
-        for name in _AXES:
-            _refuse_unknown(getattr(batch, name), getattr(self.reference, name), name)
-        empty = np.zeros_like(self.reference.counts)
-        placed = replace(self.reference, counts=empty, rows=0, moments=None) + batch
+        counts = placed_counts(self.reference, batch)
         with self._lock:
-            self._starts.add(placed.counts, batch.rows)
+            self._starts.add(counts, batch.rows)
             return self.check() if check else self.alarm
 
     def check(self) -> Alarm | None:
@@ -217,9 +209,7 @@ class Monitor:
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
             measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
             named = self._worst(tests.counts[at])
-            return Report(
-                *measured, *common, evidence, float(tests.needed[at]), *named, self.alarm
-            )
+            return Report(*measured, *common, evidence, float(tests.needed[at]), *named, self.alarm)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -286,11 +276,13 @@ class Monitor:
             monitor = Monitor(reference, *settings, horizon=tests["horizon"])
             monitor.posteriors = bool(state["posteriors"])
             s = len(tests["rows"])
-            whole = [_whole(tests[name], s) for name in ("rows", "level", "index")]
-            if whole[1][0] != -1:
+            rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
+            if level[0] != -1:
                 raise ValueError("the first test is not that of all rows")
             tables = _array(tests["tables"], (s, *shape))
-            monitor._starts = Starts(tables, *whole, int(tests["clock"]), tests["horizon"])
+            monitor._starts = Starts(
+                tables, rows, level, index, int(tests["clock"]), tests["horizon"]
+            )
             monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
             alarm = state["alarm"]
             monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
@@ -340,10 +332,7 @@ class Monitor:
         needed = -np.log((1.0 - self.confidence) * self._starts.shares[use])
         # the likelihood ratio against separation, which keeps every budget, is above E
         most = rows * conditional_mutual_information(counts) if len(use) else np.zeros(0)
-        if quick:
-            maybe = np.flatnonzero(most >= needed)
-        else:
-            maybe = np.arange(len(use))
+        maybe = np.flatnonzero(most >= needed) if quick else np.arange(len(use))
         if len(maybe):
             level = needed[maybe] if quick else -np.inf
             ceiling = evidence_ceiling(counts[maybe], self.budget, self._bets, level)
@@ -382,15 +371,6 @@ class _Tests(NamedTuple):
     rows: NDArray[np.int64]
     needed: Array
     order: NDArray[np.intp]
-
-
-def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: str) -> None:
-    unknown = [level for level in levels if level not in axis]
-    if unknown:
-        raise InputError(
-            f"`{name}` holds {listed(unknown)}, which the reference does not know "
-            f"({listed(axis)}). A new level needs a new reference and a new monitor."
-        )
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> Array:

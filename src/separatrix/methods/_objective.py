@@ -16,11 +16,11 @@ for a shift of all scores of a cell (y, z). More than twice that weight diverges
   h = p(1 − p), so :math:`\omega_{\max} = 1/\eta`.
 - level "score": the mean over the labels (two labels: the second) of v of the soft-binned posterior
   of the label, `core.binned_cmi`. The curvature of the violation of a score s is about that of a
-  shift, 1/var(s | y, z), so :math:`\omega_{\max} = \mathrm{var}(p \mid y, z) / (3\, \eta\,
-  \bar h)`. A third of it, because shifts of single bins are steeper than those of a whole cell
-  (chosen on simulated laws). It starts at zero: the score is learnt before it is separated. No
-  row's penalty asks for more than one unit of log-odds in a round, and centres closer than a
-  quarter of their mean distance in log-odds are merged: both tame scores of few values.
+  shift, 1/var(s | y, z), so :math:`\omega_{\max} = \tfrac23 \lambda\, \mathrm{var}(p \mid y, z)
+  / (\eta \bar h)`. Less than all of it, because shifts of single bins are steeper than those of a
+  whole cell (chosen on simulated laws). It starts at zero: the score is learnt before it is
+  separated. No row's penalty asks for more than one unit of log-odds in a round, and centres closer
+  than a quarter of their mean distance in log-odds are merged: both tame scores of few values.
 """
 
 from __future__ import annotations
@@ -274,4 +274,4 @@ class SeparationObjective:
             mean = np.bincount(cell, w * s, cells) / size
             total += float(w @ (s - mean[cell]) ** 2)
         curved = float(w @ (hessian[some] if p.ndim == 1 else hessian[some].sum(1)))
-        return total / max(3.0 * self.learning_rate * curved, _TINY)
+        return self.trade_off * total / max(1.5 * self.learning_rate * curved, _TINY)

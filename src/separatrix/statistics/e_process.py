@@ -31,6 +31,7 @@ __all__ = ["evidence_ceiling", "log_e_process", "lower_bound", "rate_sequences"]
 Array = NDArray[np.float64]
 _HALVINGS = 50
 _GAP = 1e-3  # nats that a certificate may lose
+_FLOOR = 1e-12  # of a rate
 _LEAST = 1e-9  # a budget of zero is treated as this, which only lowers the evidence
 
 
@@ -194,23 +195,25 @@ def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> _Poin
         reduced[:, index, index] += 1e-9 * np.abs(reduced[:, index, index]) + 1e-9
         step = -np.linalg.solve(reduced, slope[..., None])[..., 0].reshape(labels, groups, -1)
         step = np.concatenate([step, -step.sum(-1, keepdims=True)], -1)
-        with np.errstate(divide="ignore"):
-            room = np.where(step < 0, -p / step, np.inf).min((1, 2))
-        length = np.minimum(1.0, 0.9 * room)
-        descent = (gradient * step).sum((1, 2))
-        slack = 1e-13 * np.abs(value)
+        descent, slack = (gradient * step).sum((1, 2)), 1e-13 * np.abs(value)
+        length = np.ones(labels)
         for _ in range(20):
-            trial = p + length[:, None, None] * step
+            trial = _moved(p, length[:, None, None] * step)
             lower = _value(bets, k, n, mu, trial) <= value + 1e-4 * length * descent + slack
             if lower.all():
                 break
             length = np.where(lower, length, 0.5 * length)
-        length = np.where(lower, length, 0.0)
-        if not length.any():
+        if not lower.any():
             break  # rounding: the certificate says by how much
-        p = p + length[:, None, None] * step
+        p = np.where(lower[:, None, None], trial, p)
     bound = float((value - gap).sum())
     return _Point(bound, float(conditional_mutual_information(mass[..., None] * p)), p)
+
+
+def _moved(p: Array, step: Array) -> Array:
+    """p + step to first order; positive, since an unseen prediction takes p to the boundary."""
+    moved = np.maximum(p * np.exp(np.clip(step / p, -4.0, 4.0)), _FLOOR)
+    return np.asarray(moved / moved.sum(-1, keepdims=True))
 
 
 def _free(x: Array, axis: int) -> Array:
