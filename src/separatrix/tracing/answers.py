@@ -110,9 +110,9 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
                 refused = error
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
-    if len(frontier.labels) == 2 and not blind:
+    if len(frontier.labels) == 2:
         found = solved(frontier, Scoring(exact=True, blind=blind), blind)
-        name = f"separated score{' without the group' if blind else ''}"
+        name = "most separated score without the group" if blind else "separated score"
         smallest = {"eo_gap": _up(_smallest(frontier, blind))}
         answer = _answer(
             frontier, "score", name, found, maximize="auroc", budgets=smallest,
