@@ -61,3 +61,18 @@ def results_folder(tmp_path_factory) -> Path:
                 ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
             )  # any concave curve does for drawing
     return folder
+
+
+@pytest.fixture(scope="session")
+def traced(tmp_path_factory):
+    """A small frontier in a folder: around logistic regression, and along the paper's penalty."""
+    pytest.importorskip("torch")
+    import separatrix as sx
+    from people import applicants
+
+    frame = applicants()
+    return sx.trace(
+        frame[["age", "job"]], frame["hired"], sensitive_features=frame["sex"],
+        estimator="logistic", method="cmi", trade_offs=(0.0, 0.5, 1.0), cv=3,
+        out=tmp_path_factory.mktemp("traced") / "a frontier", progress=False,
+    )  # fmt: skip

@@ -17,3 +17,16 @@ def people(n=1_500, seed=0):
         0.05 * (age - 40) + 1.2 * (job == "pilot") + 0.9 * (sex == "m") - 0.8 + rng.logistic(size=n)
     )
     return {"age": age, "job": job, "sex": sex, "pay": np.where(score > 0, "high", "low")}
+
+
+def applicants(n=700, seed=0):
+    """A frame in which being hired follows age, job and sex; one job is called <script>."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    age = rng.normal(40, 10, n).round(1)
+    job = rng.choice(["cook", "nurse", "<script>"], n)
+    score = 0.08 * (age - 40) + 1.2 * (job == "nurse") + 0.9 * (sex == "m") + rng.normal(0, 1, n)
+    hired = np.where(score > 1.2, "yes", "no")
+    return pd.DataFrame({"age": age, "job": job, "sex": sex, "hired": hired})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -192,25 +193,29 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
         "--out",
         out,
         "--folds",
-        "2",
+        "3",
         "--jobs",
         "1",
     )
-    asked += (
-        "--method",
-        "uniform",
-        "--no-references",
-    )  # the command, not the training, is tested here
+    asked += ("--estimator", "logistic", "--method", "none")
     done = run(*asked)
     assert done.returncode == 0, done.stderr
     assert "500 rows, 1 features; labels no" in done.stdout
-    assert "Uniform random" in done.stdout
-    assert done.stderr == ""
+    assert "Of people with 'yes'" in done.stdout
+    assert "What you could ship" in done.stdout
+    stages = done.stderr.splitlines()  # one line per stage where there is no terminal
+    assert any(line.startswith("Measuring what could be shipped … ") for line in stages)
+    free = ("Report:", "All points:", "Next:")
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(free)]
+    assert max(map(len, lines)) <= 100
     found = sx.load_frontier(out)
     points = found.points
-    assert set(points["fold"]) == {0, 1}
+    assert set(points["fold"]) == {0, 1, 2}
     rows = pl.read_csv(out / "frontier.csv")
-    assert rows.height == len(found.means["method"])
+    assert rows.height == len(found.answers)
+    (command,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
+    given = shlex.split(command.removeprefix("Next: separatrix "))
+    assert run(*given[:-1], tmp_path / "model").returncode == 0
     page = out / "again.html"
     assert run("report", out, "--out", page).returncode == 0
     assert page.read_text() == (out / "report.html").read_text()

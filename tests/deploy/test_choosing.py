@@ -17,7 +17,7 @@ from separatrix import methods
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
 from separatrix.deploy.choosing import best_pair, select
-from separatrix.deploy.points import KINDS, Candidate, OperatingPoint
+from separatrix.deploy.points import KINDS, Candidate
 from separatrix.errors import InfeasibleError, InputError, MissingExtraError
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
@@ -212,22 +212,6 @@ def test_the_bound_of_the_eo_gap_is_above_it_and_closes_in():
         gaps.append(eo_gap_bound(table) - float(eo_gap(table.counts)))
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.005
-
-
-def test_an_operating_point_builds_what_was_chosen():
-    built = []
-    point = OperatingPoint(
-        select(path() + path("deterministic"), max_violation=0.004),
-        lambda option: built.append(option),
-    )
-    assert point.predictor is None
-    assert built == [point.selection.chosen]
-    point.option("deterministic")
-    assert built[-1].kind == "deterministic"
-    assert point.violation == pytest.approx(0.004)
-    assert point.utility == point.metrics["utility"]
-    with pytest.raises(InputError, match="no 'pair' option"):
-        point.option("pair")
 
 
 @pytest.mark.parametrize(

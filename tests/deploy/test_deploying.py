@@ -5,54 +5,36 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
 import separatrix as sx
-from people import people
+from people import applicants
 from separatrix.cli import main
+from separatrix.deploy.constants import is_constant, with_warnings
 from separatrix.errors import InputError
+from separatrix.statistics.unseen import Estimate
 
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch")
 
 
-@pytest.fixture(scope="module")
-def frontier(tmp_path_factory):
-    rows = people(900, seed=50)
-    X = pl.DataFrame({name: rows[name] for name in ("age", "job")})
-    return sx.trace(
-        X,
-        rows["pay"],
-        sensitive_features=pl.Series("sex", rows["sex"]),
-        trade_offs=(0.0, 0.6, 0.95),
-        cv=2,
-        references=False,
-        out=tmp_path_factory.mktemp("frontier"),
-        progress=False,
-    )
+def columns(n=60, seed=51):
+    return {name: values.to_numpy() for name, values in applicants(n, seed).items()}
 
 
-def test_fold_means_are_those_of_the_frontier_and_the_predictor_reads_raw_rows(frontier, tmp_path):
-    point = frontier.select(max_violation=0.02, maximize="auroc", option="single")
+def test_a_trained_point_reads_raw_rows_and_is_the_same_after_loading(traced, tmp_path):
+    point = traced.select(max_eo_gap=0.5, method="cmi", option="single")
     chosen = point.selection.chosen.components[0]
-    mean = frontier.means
-    here = (
-        (mean["trade_off"] == chosen.trade_off)
-        & (mean["policy"] == "randomized")
-        & (mean["method"] == "cmi")
-    )
-    assert point.violation == pytest.approx(float(mean["violation"][here][0]))
-    assert point.metrics["auroc"] == pytest.approx(float(mean["auroc"][here][0]))
-    rows = people(50, seed=51)
+    rows = columns()
     q = point.predictor.predict_proba(rows)
-    np.testing.assert_allclose(
-        point.predictor.predict_proba({k: rows[k] for k in ("age", "job")}, rows["sex"]), q
-    )
-    model = frontier.model("cmi", chosen.trade_off)
+    without = {k: rows[k] for k in ("age", "job")}
+    np.testing.assert_allclose(point.predictor.predict_proba(without, rows["sex"]), q)
+    model = traced.model("cmi", chosen.trade_off)
     expected = model.components[0].fitted.posteriors(
         model.preprocessing.transform(rows), np.array(["f", "m"]).searchsorted(rows["sex"])
     )[0]
@@ -62,92 +44,94 @@ def test_fold_means_are_those_of_the_frontier_and_the_predictor_reads_raw_rows(f
     np.testing.assert_array_equal(
         again.predict(rows, random_state=1), point.predictor.predict(rows, random_state=1)
     )
-    assert again.about["audit"]["branch 0"]["rows"] == 900
+    assert again.about["audit"]["rows"] == len(traced.rows["y"])
 
 
-def test_a_deterministic_offer_uses_the_folds_thresholds(frontier):
-    point = frontier.select(max_eo_gap=1.0, option="deterministic")
+def test_a_decided_point_has_the_threshold_of_the_model_that_ships(traced):
+    """Not one taken from the folds."""
+    point = traced.select(max_eo_gap=1.0, method="cmi", option="deterministic")
     component = point.predictor.components[0]
-    columns = frontier.columns
-    mine = (columns["trade_off"] == component.trade_off) & (columns["policy"] == "deterministic")
-    assert component.threshold == pytest.approx(float(np.median(columns["threshold"][mine])))
+    final = traced.results.final["cmi", "xz", component.trade_off]
+    assert component.threshold == final
     assert not point.predictor.randomized
 
 
 @pytest.mark.parametrize("option", ["deterministic", "single", "mixture"])
-def test_with_confidence_the_shipped_model_did_not_see_the_rows_that_certify_it(frontier, option):
-    point = frontier.select(max_violation=0.3, confidence=0.9, option=option)
-    fold = frontier.rows["fold"] == 0
-    rows = {name: values[fold] for name, values in people(900, seed=50).items()}
-    for component, candidate in zip(
-        point.predictor.components, point.selection.chosen.components, strict=True
-    ):
-        from dataclasses import replace
-
-        table = replace(point.predictor, components=(component,), weights=(1.0,)).counts(
-            rows, rows["pay"]
-        )
+def test_with_confidence_the_shipped_model_did_not_see_the_rows_that_certify_it(traced, option):
+    point = traced.select(max_violation=0.4, confidence=0.9, option=option, method="cmi")
+    fold = traced.rows["fold"] == 0
+    rows = {name: values.to_numpy()[fold] for name, values in applicants().items()}
+    pairs = zip(point.predictor.components, point.selection.chosen.components, strict=True)
+    for component, candidate in pairs:
+        alone = replace(point.predictor, components=(component,), weights=(1.0,))
+        table = alone.counts(rows, rows["hired"])
         np.testing.assert_allclose(table.counts, candidate.hold_out.counts, atol=0.01)
-    assert point.predictor.preprocessing == frontier.preprocessing(0)
+    assert point.predictor.preprocessing == traced.preprocessing(0)
     assert "which certify it" in point.predictor.about["trained on"]
 
 
-def test_only_points_of_a_method_and_refusals(frontier):
-    assert frontier.select(max_violation=1.0, method="cmi").violation >= 0
-    with pytest.raises(InputError, match="no trained point to choose from of erm"):
-        frontier.select(max_violation=1.0, method="erm")
-    with pytest.raises(sx.InfeasibleError, match="The smallest that one keeps"):
-        frontier.select(max_violation=1e-12)
+def test_only_points_of_a_method_and_refusals(traced):
+    assert traced.select(max_violation=1.0, method="cmi").selection is not None
+    assert traced.select(max_violation=1.0, method="postprocessing").selection is None
+    with pytest.raises(InputError, match="no trained point of erm"):
+        traced.select(max_violation=1.0, method="erm")
+    with pytest.raises(sx.InfeasibleError) as refused:
+        traced.select(max_eo_gap=1e-6, method="postprocessing")
+    smallest = refused.value.smallest["eo_gap"]
+    point = traced.select(max_eo_gap=smallest, method="postprocessing", allow_constant=True)
+    assert point.promise["eo_gap"].error > 0
+
+
+def test_a_constant_is_refused_named_and_shipped_only_if_allowed():
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
+    y = np.where(rng.random(400) < 0.1, "yes", "no")  # nothing can be learnt
+    found = sx.trace(X, y, sensitive_features=z, estimator="logistic", method=[], cv=3)
+    assert found.shippable.sentence().startswith("The plain model says 'no' for everybody")
+    assert "--allow-constant" in found.shippable.command(str(found.folder))
+    with pytest.raises(sx.InfeasibleError, match="always 'no'"):
+        found.select(max_eo_gap=1.0)
+    point = found.select(max_eo_gap=1.0, allow_constant=True)
+    assert is_constant(point.tables) == 0
+    assert "always 'no'" in str(point)
+
+
+def test_a_promise_above_its_budget_is_said(traced):
+    point = traced.select(max_eo_gap=0.1, method="postprocessing")
+    worse = replace(point, promise=dict(point.promise) | {"eo_gap": Estimate(0.2, 0.01)})
+    assert "EO gap 0.2000 ± 0.01, more than the 0.1 asked" in str(with_warnings(worse))
 
 
 def test_a_matrix_in_a_matrix_out(tmp_path):
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
     y = (X[:, 0] + z + rng.normal(size=400) > 0.5).astype(int)
-    options = {
-        "trade_offs": (0.9,),
-        "cv": 2,
-        "references": False,
-        "progress": False,
-        "out": tmp_path / "frontier",
-    }
-    found = sx.trace(X, y, sensitive_features=z, **options)
+    found = sx.trace(
+        X, y, sensitive_features=z, estimator="logistic", method=[], cv=3, progress=False,
+        out=tmp_path / "frontier",
+    )  # fmt: skip
     predictor = found.select(max_violation=1.0).predictor
     assert predictor.predict_proba(X[:7], sensitive_features=z[:7]).shape == (7, 2)
-    assert set(predictor.predict(X, sensitive_features=z, random_state=0)) <= {0, 1}
+    assert set(predictor.predict(X, sensitive_features=z, random_state=0)) == {0, 1}
 
 
 def run(*arguments):
-    command = [
-        sys.executable,
-        "-c",
-        "from separatrix.cli import main; main()",
-        *map(str, arguments),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-c", "from separatrix.cli import main; main()"]
+    given = [*command, *map(str, arguments)]
+    return subprocess.run(given, capture_output=True, text=True, timeout=300)
 
 
-def test_select_and_predict_on_the_command_line(frontier, tmp_path):
-    done = run(
-        "select",
-        frontier.folder,
-        "--max-violation",
-        0.02,
-        "--maximize",
-        "auroc",
-        "--out",
-        tmp_path / "model",
-    )
+def test_select_and_predict_on_the_command_line(traced, tmp_path):
+    asked = ("--max-eo-gap", 0.1, "--cost", "fp=1,fn=2", "--method", "postprocessing")
+    done = run("select", traced.folder, *asked, "--out", tmp_path / "model")
     assert done.returncode == 0, done.stderr
-    assert "Best auroc with violation ≤ 0.02, by fold mean" in done.stdout
-    assert "price" in done.stdout
-    assert (
-        json.loads((tmp_path / "model" / "manifest.json").read_text())["about"]["choice"][
-            "maximize"
-        ]
-        == "auroc"
-    )
-    rows = people(300, seed=52) | {"person": np.arange(300)}
+    assert done.stdout.startswith("Smallest cost per row with EO gap ≤ 0.1: decisions of the base")
+    assert "always 'no'" in done.stdout
+    assert f"Next: separatrix predict {tmp_path / 'model'} FILE" in done.stdout
+    choice = json.loads((tmp_path / "model" / "manifest.json").read_text())["about"]["choice"]
+    cost, error = choice["promise"]["cost"]
+    assert f"cost per row      {cost:.4f} ± {error:.2g}" in done.stdout
+    rows = columns(300, 52) | {"person": np.arange(300)}
     pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")
     (tmp_path / "secret").write_text("kept by the operator alone\n")
     common = ("--id", "person", "--salt-file", tmp_path / "secret")
@@ -167,21 +151,14 @@ def test_select_and_predict_on_the_command_line(frontier, tmp_path):
     ("arguments", "message"),
     [
         (["select", "{frontier}", "--out", "{folder}/m"], "Pass a budget"),
+        (["select", "{frontier}", "--max-eo-gap", "1e-9", "--out", "{folder}/m"], "smallest"),
+        (["select", "{frontier}", "--max-eo-gap", "1", "--blind", "--out", "{folder}/m"], "blind"),
         (
-            ["select", "{frontier}", "--max-violation", "1e-12", "--out", "{folder}/m"],
-            "The smallest that one keeps",
+            ["select", "{frontier}", "--max-eo-gap", "1", "--cost", "5", "--out", "{folder}/m"],
+            "fp=1,fn=5",
         ),
         (
-            [
-                "select",
-                "{frontier}",
-                "--max-violation",
-                "1",
-                "--maximize",
-                "x",
-                "--out",
-                "{folder}/m",
-            ],
+            ["select", "{frontier}", "--max-eo-gap", "1", "--maximize", "x", "--out", "{folder}/m"],
             "must be one of",
         ),
         (["select", "{folder}", "--max-violation", "1", "--out", "{folder}/m"], "frontier"),
@@ -194,11 +171,11 @@ def test_select_and_predict_on_the_command_line(frontier, tmp_path):
             "cannot be read",
         ),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_one_sentence_and_status_two(
-    frontier, tmp_path, monkeypatch, capsys, arguments, message
+    traced, tmp_path, monkeypatch, capsys, arguments, message
 ):
-    filled = [argument.format(frontier=frontier.folder, folder=tmp_path) for argument in arguments]
+    filled = [argument.format(frontier=traced.folder, folder=tmp_path) for argument in arguments]
     monkeypatch.setattr(sys, "argv", ["separatrix", *filled])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from separatrix import audit
 from separatrix.columns.counting import count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
@@ -174,22 +173,6 @@ def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
         narrow_low, narrow_high = bounds.rate_intervals(known)
         assert (low <= narrow_low).all()
         assert (high >= narrow_high).all()
-
-
-def test_an_audit_of_posteriors_takes_the_place_of_the_records_own(
-    results_folder, records, results, tmp_path
-):
-    rng = np.random.default_rng(1)
-    y, z = rng.integers(0, 2, (2, 900))
-    q = np.where(z == 1, 0.9, 0.2) + rng.uniform(-0.1, 0.1, 900)
-    known = audit(y, np.column_stack([1 - q, q]), sensitive_features=z)
-    with pytest.raises(InputError, match="three, two"):
-        report.write(results_folder, tmp_path / "r.html", posterior_audit=known)
-    columns = tidy(records)
-    made = content(replace(results, columns=columns), "x", posterior_audit=known)
-    shown = made["datasets"][0]["audits"]["randomized"]
-    assert f"{known.violation:.4f}" in {row["value"] for row in shown["measures"]}
-    assert any(row["name"] == "test of v = 0" for row in shown["measures"])
 
 
 def test_the_page_holds_every_point_without_a_script(report_path, results):

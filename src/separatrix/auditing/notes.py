@@ -15,7 +15,7 @@ from separatrix.statistics import inference
 __all__ = ["refuse_degenerate", "sparse_notes", "without_dust"]
 
 SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
-_DUST = 1e-30  # share of the weight below which a cell counts as empty: its square is no number
+_DUST = 1e-150  # share of the weight below which a cell counts as empty: its square is no number
 
 
 def without_dust(table: CountTable) -> CountTable:

@@ -59,8 +59,6 @@ def select(
         )  # fmt: skip
         point.predictor.save(out)
     typer.echo(str(point))
-    for note in point.notes:
-        typer.echo(f"Warning: {note}", err=True)
     typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
     typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -34,12 +34,17 @@ def trace(
         False, "--blind", help="Also what is possible without the group at decision time."
     ),
     method: list[str] = typer.Option(
-        [], help="Trained path beside the base model; repeat it. By default the paper's penalty."
+        [],
+        help="Trained path beside the base model; repeat it, or none. By default the paper's "
+        "penalty.",
     ),
     drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
     keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
     categorical: list[str] = typer.Option(
         [], help="Integer column whose numbers are codes; repeat it."
+    ),
+    missing_groups: str | None = typer.Option(
+        None, help="Rows without a group: drop leaves them out, own makes them a group."
     ),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
@@ -49,7 +54,7 @@ def trace(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
 ) -> None:
-    """What is possible on my data? Trains the path, measures it, writes models and a report.
+    """What is possible on my data? Says it in words, and writes models and a report.
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
@@ -57,26 +62,31 @@ def trace(
     from separatrix.tracing.tables import describe, write_tables
     from separatrix.tracing.training import trace_data
 
-    rows = _open(data, target, sensitive, drop, keep, categorical)
+    rows = _open(data, target, sensitive, drop, keep, categorical, missing_groups)
     for line in describe(rows, data):
         typer.echo(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, estimator=estimator, blind=blind, method=method or None, cv=folds,
+        rows, name=name, estimator=estimator, blind=blind, method=_paths(method), cv=folds,
         random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
     for line in write_tables(frontier):
         typer.echo(line)
 
 
+def _paths(method: list[str]) -> list[str] | None:
+    """The trained paths that were named; `none` is none of them, nothing is the default."""
+    return [] if method == ["none"] else method or None
+
+
 def _open(
     source: str, target: str | None, sensitive: list[str], drop: list[str], keep: list[str],
-    categorical: list[str],
+    categorical: list[str], missing_groups: str | None,
 ) -> Data:  # fmt: skip
     from separatrix import datasets
 
     if source in datasets.names() and not Path(source).is_file():
-        if target is not None or sensitive or drop or keep or categorical:
+        if target is not None or sensitive or drop or keep or categorical or missing_groups:
             raise InputError(
                 f"{source!r} is a dataset that knows its columns; --target and the like are for "
                 "files."
@@ -90,5 +100,6 @@ def _open(
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
     return datasets.from_file(
-        source, target=target, sensitive=sensitive, drop=drop, keep=keep, categorical=categorical
-    )
+        source, target=target, sensitive=sensitive, drop=drop, keep=keep, categorical=categorical,
+        missing_groups=cast(Any, missing_groups),
+    )  # fmt: skip

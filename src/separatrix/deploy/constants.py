@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.groups import group_name
 from separatrix.deploy.operating import OperatingPoint
-from separatrix.deploy.words import constant_text, majority
+from separatrix.deploy.words import LABELS, constant_text, majority
 
 __all__ = ["is_constant", "with_warnings"]
 
@@ -28,9 +28,14 @@ def is_constant(tables: NDArray[np.float64]) -> int | None:
 
 def with_warnings(point: OperatingPoint) -> OperatingPoint:
     """The point with a sentence for each part of its decisions that decides nothing."""
-    if point.is_score:
-        return point
     notes, share = list(point.notes), majority(point.tables, point.labels)[1]
+    for name, most in point.question.budgets.items():
+        told = point.promise[name]
+        if told.value - told.error > most:
+            shown = f"{LABELS[name]} {told.value:.4f} ± {told.error:.2g}"
+            notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
+    if point.is_score:
+        return replace(point, notes=tuple(notes))
     for z, group in enumerate(point.groups):
         own = point.tables[:, :, [z]]
         label = is_constant(own) if own.sum() > 0 else None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedScore
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
 from separatrix.methods import Fitted, get
 from separatrix.nn.networks import Networks
 
@@ -83,6 +83,10 @@ COMPONENTS: dict[str, ComponentKind] = {
     WrappedBlind.kind: ComponentKind(
         lambda _, arrays: WrappedBlind.restore(arrays),
         width=lambda fitted: fitted.bases * int(np.prod(fitted.rule.columns.shape[2:])),
+    ),
+    WrappedBlindScore.kind: ComponentKind(
+        lambda _, arrays: WrappedBlindScore.restore(arrays),
+        width=lambda fitted: fitted.bases * 2 * len(fitted.score.values),
     ),
     WrappedScore.kind: ComponentKind(
         lambda _, arrays: WrappedScore.restore(arrays),

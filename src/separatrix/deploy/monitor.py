@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -18,17 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import from_plain, to_plain
-from separatrix.columns.values import listed
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
     check_confidence,
     conditional_mutual_information,
     eo_gap,
     mutual_information,
-    violation_by_cell,
 )
-from separatrix.deploy.alarms import Alarm, Report
-from separatrix.deploy.ordered_rows import coded_rows
+from separatrix.core.numbers import one_number
+from separatrix.deploy.alarms import Alarm, Cell, Report
+from separatrix.deploy.ordered_rows import coded_rows, placed_counts
 from separatrix.deploy.starts import SPACING, Starts
 from separatrix.errors import InputError
 from separatrix.io import write_whole
@@ -85,7 +84,7 @@ class Monitor:
     >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
     >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
     >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
-    6000
+    5500
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Monitor:
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
-        if not 0 <= budget < np.inf:
+        if not 0 <= one_number(budget, "budget") < np.inf:
             raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
         if horizon is not None and horizon < _SHORTEST:
             raise InputError(
@@ -166,16 +165,9 @@ class Monitor:
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
         """`update` with rows counted elsewhere, such as `audit_frame(...).table`."""
-        if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
-            raise InputError(
-                "The batch has weighted rows. The evidence of a stream is for rows of weight one."
-            )
-        for name in _AXES:
-            _refuse_unknown(getattr(batch, name), getattr(self.reference, name), name)
-        empty = np.zeros_like(self.reference.counts)
-        placed = replace(self.reference, counts=empty, rows=0, moments=None) + batch
+        counts = placed_counts(self.reference, batch)
         with self._lock:
-            self._starts.add(placed.counts, batch.rows)
+            self._starts.add(counts, batch.rows)
             return self.check() if check else self.alarm
 
     def check(self) -> Alarm | None:
@@ -192,8 +184,8 @@ class Monitor:
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     v = float(conditional_mutual_information(counts))
-                    named = self._worst(counts)
-                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, *named)
+                    cell = Cell.of(replace(self.reference, counts=counts))
+                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, cell)
                     break
             return self.alarm
 
@@ -205,7 +197,7 @@ class Monitor:
             if not self.rows:
                 nan, none = float("nan"), (0.0, float("inf"))
                 empty = (0, nan, nan, nan, nan, none, (nan, 0))
-                return Report(*empty, *common, nan, nan, None, None, self.alarm)
+                return Report(*empty, *common, nan, nan, None, self.alarm)
             table = self.table
             counts, half = table.counts, 0.5 * (1.0 + self.confidence)  # each end has half
             upper = worst_violation(counts, *rate_sequences(counts, half))
@@ -216,10 +208,8 @@ class Monitor:
             evidence = log_e_process(tests.counts[at], self.budget, self._bets)
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
             measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
-            named = self._worst(tests.counts[at])
-            return Report(
-                *measured, *common, evidence, float(tests.needed[at]), *named, self.alarm
-            )
+            cell = Cell.of(replace(table, counts=tests.counts[at]))
+            return Report(*measured, *common, evidence, float(tests.needed[at]), cell, self.alarm)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -286,17 +276,19 @@ class Monitor:
             monitor = Monitor(reference, *settings, horizon=tests["horizon"])
             monitor.posteriors = bool(state["posteriors"])
             s = len(tests["rows"])
-            whole = [_whole(tests[name], s) for name in ("rows", "level", "index")]
-            if whole[1][0] != -1:
-                raise ValueError("the first test is not that of all rows")
+            rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
+            if level[0] != -1 or not Starts.named(level, index) or int(tests["clock"]) < 0:
+                raise ValueError("tests that no monitor has")
             tables = _array(tests["tables"], (s, *shape))
-            monitor._starts = Starts(tables, *whole, int(tests["clock"]), tests["horizon"])
+            monitor._starts = Starts(
+                tables, rows, level, index, int(tests["clock"]), tests["horizon"]
+            )
             monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
             alarm = state["alarm"]
             monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise InputError(
                 f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
             ) from error
@@ -340,10 +332,7 @@ class Monitor:
         needed = -np.log((1.0 - self.confidence) * self._starts.shares[use])
         # the likelihood ratio against separation, which keeps every budget, is above E
         most = rows * conditional_mutual_information(counts) if len(use) else np.zeros(0)
-        if quick:
-            maybe = np.flatnonzero(most >= needed)
-        else:
-            maybe = np.arange(len(use))
+        maybe = np.flatnonzero(most >= needed) if quick else np.arange(len(use))
         if len(maybe):
             level = needed[maybe] if quick else -np.inf
             ceiling = evidence_ceiling(counts[maybe], self.budget, self._bets, level)
@@ -351,12 +340,6 @@ class Monitor:
             order = np.argsort(-excess)
             maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
         return _Tests(counts, rows, needed, maybe)
-
-    def _worst(self, counts: Array) -> tuple[Hashable, Hashable]:
-        """The label and the group that cause most of v."""
-        part = violation_by_cell(counts)
-        y, z = np.unravel_index(int(part.argmax()), part.shape)
-        return self.reference.labels[y], self.reference.groups[z]
 
     def _recent(self) -> tuple[float, int]:
         """v of the shortest test with enough rows, and its rows."""
@@ -382,15 +365,6 @@ class _Tests(NamedTuple):
     rows: NDArray[np.int64]
     needed: Array
     order: NDArray[np.intp]
-
-
-def _refuse_unknown(levels: Sequence[Hashable], axis: Sequence[Hashable], name: str) -> None:
-    unknown = [level for level in levels if level not in axis]
-    if unknown:
-        raise InputError(
-            f"`{name}` holds {listed(unknown)}, which the reference does not know "
-            f"({listed(axis)}). A new level needs a new reference and a new monitor."
-        )
 
 
 def _array(values: Any, shape: tuple[int, ...]) -> Array:

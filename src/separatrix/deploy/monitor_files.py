@@ -111,5 +111,7 @@ def update_from_files(
 
 def _like(column: Any, levels: Levels, name: str) -> Any:
     """Text as numbers where the reference has numbers: a block does not show a column's type."""
-    numbers = all(isinstance(level, int | float) and not isinstance(level, bool) for level in levels)
+    numbers = all(
+        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
+    )
     return as_numbers(column, name) if numbers else column

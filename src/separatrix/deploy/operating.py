@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -95,20 +97,40 @@ class OperatingPoint:
         return out
 
     def __str__(self) -> str:
-        always, share = majority(self.tables, self.labels)
-        lines = [f"{self.question}: {self.name}."]
-        lines += [f"! {note}" for note in self.notes]
-        lines.append("Promise for unseen rows (estimate ± standard error over outer folds):")
-        for name in _ORDER:
-            if name in self.promise:
-                more = f"   (always {always!r}: {share:.4f})" if name == "accuracy" else ""
-                if self.is_score and name == "eo_gap":
-                    more = "   (the largest over all thresholds)"
-                shown = estimate_text(name, self.promise[name])
-                lines.append(f"  {LABELS[name]:18}{shown}{more}")
+        lines = [*_filled(f"{self.question}: {self.name}.")]
+        for note in self.notes:
+            lines += _filled(f"! {note}")
         if not self.is_score:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
-            lines.append(f"Recognised: {said}.")
+            lines += _filled(f"Recognised: {said}.")
+        lines.append("On unseen rows (estimate ± standard error over outer folds):")
+        for name, value, more in self._told():
+            lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
         if self.selection is not None:
             lines += ["", str(self.selection)]
         return "\n".join(lines)
+
+    def _told(self) -> list[tuple[str, str, str]]:
+        """Each promised metric in words, with what to compare it with."""
+        always, share = majority(self.tables, self.labels)
+        beside = {"accuracy": f"always {always!r}: {share:.4f}"}
+        if self.is_score:
+            beside["eo_gap"] = "the largest over all thresholds"
+        shown = [name for name in _ORDER if name in self.promise]
+        return [
+            (LABELS[name], estimate_text(name, self.promise[name]), beside.get(name, ""))
+            for name in shown
+        ]
+
+    def _repr_html_(self) -> str:
+        said = [f"{self.question}: {self.name}.", *(f"! {note}" for note in self.notes)]
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+            for row in self._told()
+        )
+        return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"
+
+
+def _filled(text: str) -> list[str]:
+    """Lines of at most 100 columns."""
+    return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)

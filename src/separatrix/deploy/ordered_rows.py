@@ -1,8 +1,9 @@
-"""Rows of a batch as codes, in their order, and their counts block by block."""
+"""A batch on the axes of a reference: rows in their order, or rows counted elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from separatrix.columns.values import as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["OrderedRows", "coded_rows"]
+__all__ = ["OrderedRows", "coded_rows", "placed_counts"]
 
 Array = NDArray[np.float64]
 
@@ -66,3 +67,20 @@ def coded_rows(
         predicted = decided.places(reference.predictions, "y_pred")
     check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": predicted})
     return OrderedRows(reference.counts.shape, at_y * len(reference.groups) + at_z, predicted)
+
+
+def placed_counts(reference: CountTable, batch: CountTable) -> Array:
+    """The counts of a table on the axes of a reference; a level that it lacks is an error."""
+    if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
+        raise InputError(
+            "The batch has weighted rows. The evidence of a stream is for rows of weight one."
+        )
+    for name in ("labels", "groups", "predictions"):
+        axis = getattr(reference, name)
+        if unknown := [level for level in getattr(batch, name) if level not in axis]:
+            raise InputError(
+                f"`{name}` holds {listed(unknown)}, which the reference does not know "
+                f"({listed(axis)}). A new level needs a new reference and a new monitor."
+            )
+    empty = replace(reference, counts=np.zeros_like(reference.counts), rows=0, moments=None)
+    return (empty + batch).counts

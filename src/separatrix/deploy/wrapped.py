@@ -1,8 +1,9 @@
 """Rules behind base models as fitted methods: what they see is the bases' probabilities, side by
 side.
 
-`Wrapped` decides between labels, `WrappedBlind` does so without the group, `WrappedScore` draws the
-level of a score. All are plain arrays on disk; the groups are codes.
+`Wrapped` decides between labels, `WrappedBlind` does so without the group. `WrappedScore` draws the
+level of a score, `WrappedBlindScore` is a score without group and coin. All are plain arrays on
+disk; the groups are codes.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
 from separatrix.optimum.blind_rules import BlindRule
+from separatrix.optimum.blind_scores import BlindScore
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.separated import SeparatedScore
 
-__all__ = ["Wrapped", "WrappedBlind", "WrappedScore"]
+__all__ = ["Wrapped", "WrappedBlind", "WrappedBlindScore", "WrappedScore"]
 
 Array = NDArray[np.float64]
 
@@ -149,6 +151,45 @@ class WrappedBlind:
     def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlind:
         """The rule that `arrays` described."""
         return WrappedBlind(BlindRule.from_arrays(arrays), int(arrays["bases"]))
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedBlindScore:
+    """A score without the group as a fitted method: the mean over the bases, without a coin.
+
+    Args:
+        score: the score of P(y, z | x).
+        bases: how many there are.
+    """
+
+    score: BlindScore
+    bases: int
+    kind: ClassVar[str] = "blind_score"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """P(Y | S), array (1, n, 2); the group is not looked at."""
+        s = self.drawn(X, z, np.zeros((0, 2)))
+        return np.stack([1.0 - s, s], axis=1)[None]
+
+    def drawn(self, X: ArrayLike, z: ArrayLike | None, coins: Array) -> Array:
+        """The score (n,); the coins are not looked at either."""
+        q = np.asarray(X, dtype=np.float64)
+        q = q.reshape(len(q), self.bases, 2, -1)
+        each = [self.score.transform(q[:, k]) for k in range(self.bases)]
+        return np.asarray(np.mean(each, axis=0))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.score.arrays(), "bases": np.array(self.bases)}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlindScore:
+        """The score that `arrays` described."""
+        return WrappedBlindScore(BlindScore.from_arrays(arrays), int(arrays["bases"]))
 
 
 def _each(X: ArrayLike, bases: int, z: ArrayLike | None) -> Array:

@@ -28,7 +28,7 @@ _OWN: dict[str, type[ArrayModel]] = {
     model.kind: model for model in (BoostedTrees, Logistic, Network)
 }
 _ROWS = 6_000  # rows that the choice looks at
-_FOLDS = 3
+_FOLDS, _WIDE = 3, 50  # two folds for tables of more columns, where a fit is dear
 _SMALL = 1_500  # below so many rows: five folds, dealt twice, and no network
 _FLOOR = 1e-6  # least probability in the log-loss: one wrong certainty must not decide
 
@@ -147,7 +147,9 @@ def choose_base(
     some = _sample(codes, groups, random_state)
     matrix, codes, groups = matrix[some], codes[some], groups[some]
     losses = dict.fromkeys(names, 0.0)
-    deals, folds = (2, min(5, len(codes))) if len(codes) < _SMALL else (1, _FOLDS)
+    deals, folds = 1, _FOLDS if matrix.shape[1] <= _WIDE else 2
+    if len(codes) < _SMALL:
+        deals, folds = 2, min(5, len(codes))
     for deal in range(deals):
         fold = datasets.folds(codes, groups, folds, random_state + deal)
         for name, model in models.items():

@@ -159,6 +159,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if sensitive_features is None:
             self._fit_plain(X, labels, weight)
             return self
+        self.grouping_: Grouping | None
         z, self.groups_ = self._groups(sensitive_features, labels)
         seen = slice(None) if weight is None else np.flatnonzero(weight > 0)  # weight 0 is no row
         if weight is not None:
@@ -291,7 +292,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             UserWarning,
             stacklevel=3,
         )
-        self.groups_, self.grouping_, self.crossfit_ = (), None, None
+        self.groups_, self.crossfit_ = (), None
+        self.grouping_ = None
         if isinstance(self.estimator, str):
             raise InputError(
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
@@ -308,7 +310,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
         columns = group_columns(values)
         edges = edges_of(columns)
-        self.grouping_: Grouping | None = None
+        self.grouping_ = None
         if edges:
             grouping = Grouping(tuple(columns), (), edges)
             coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})

@@ -16,12 +16,15 @@ from separatrix.columns.scores import check_weight
 from separatrix.columns.values import listed
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import CrossFit, cross_fit
+from separatrix.estimators.joint import JointFit, cross_fit_joint
+from separatrix.optimum.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.separated import SeparatedScore
 from separatrix.optimum.separating import separate
 
 __all__ = ["SeparatedScorer"]
 
 Array = NDArray[np.float64]
+_PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
 class SeparatedScorer(BaseEstimator):
@@ -40,15 +43,23 @@ class SeparatedScorer(BaseEstimator):
 
     Small groups borrow from the pooled curve (`separate` with ``borrow=True``).
 
+    With ``blind=True`` the score is one of X alone (`blind_scores`): the group is needed to fit and
+    never to score. It needs no coin, is the mean over the clones, and is not exactly separated: a
+    larger β brings v closer to zero.
+
     Args:
         estimator: a classifier with `predict_proba`; None for boosted trees, which also take
             frames with text; "precomputed" if X is the probabilities of unseen rows.
-        penalty: β of AUROC − β I(S; Z | Y); None for exact separation.
+        penalty: β of AUROC − β I(S; Z | Y); None for exact separation, or for 100 if blind.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
         random_state: seed of the folds, and of the draws by default.
+        blind: whether rows are scored without the group.
+        group_estimator: if blind, the classifier that learns the group from X; None for the kind
+            of `estimator`.
 
     Attributes:
-        score_: the `SeparatedScore`, with its `levels`, `auroc`, `utility`, `violation`.
+        score_: the `SeparatedScore`, with its `levels`, `auroc`, `utility`, `violation`; if blind
+            the `BlindScore`.
         crossfit_: the clones.
         classes_, groups_: the two labels and the groups.
 
@@ -68,11 +79,15 @@ class SeparatedScorer(BaseEstimator):
         penalty: float | None = None,
         cv: int | str = 5,
         random_state: int = 0,
+        blind: bool = False,
+        group_estimator: Any = None,
     ) -> None:
         self.estimator = estimator
         self.penalty = penalty
         self.cv = cv
         self.random_state = random_state
+        self.blind = blind
+        self.group_estimator = group_estimator
 
     def fit(
         self,
@@ -101,17 +116,28 @@ class SeparatedScorer(BaseEstimator):
                 f"A separated score is for two labels; `y` has {len(self.classes_)} "
                 f"({listed(self.classes_.tolist())})."
             )
-        self.crossfit_: CrossFit = cross_fit(
-            self.estimator,
-            X,
-            labels,
-            np.asarray(groups.codes, dtype=np.intp),
-            cv=self.cv,
-            random_state=self.random_state,
-            sample_weight=weight,
-        )
+        z = np.asarray(groups.codes, dtype=np.intp)
+        options: dict[str, Any] = {
+            "cv": self.cv,
+            "random_state": self.random_state,
+            "sample_weight": weight,
+        }
         self.groups_ = groups.levels
-        self.score_: SeparatedScore = separate(
+        self.crossfit_: CrossFit | JointFit
+        self.score_: SeparatedScore | BlindScore
+        if self.blind:
+            options["group_estimator"] = self.group_estimator
+            self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
+            self.score_ = blind_scores(
+                self.crossfit_.scores,
+                np.searchsorted(self.classes_, labels),
+                z,
+                np.ones(len(labels)) if weight is None else weight,
+                [b for b in _PATH if b < self._penalty()] + [self._penalty()],
+            )[-1]
+            return self
+        self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
+        self.score_ = separate(
             labels,
             self.crossfit_.scores,
             sensitive_features=groups,
@@ -124,6 +150,8 @@ class SeparatedScorer(BaseEstimator):
     def level_proba(self, X: Any, sensitive_features: Any) -> Array:
         """P(S = level | x, z), array (n, m): the mean over the clones, levels rising."""
         check_is_fitted(self, "score_")
+        if isinstance(self.score_, BlindScore):
+            raise InputError("A blind score is not drawn from levels: use `decision_function(X)`.")
         z = as_groups(sensitive_features)
         each = [
             self.score_.level_proba(p, sensitive_features=z) for p in self.crossfit_.posteriors(X)
@@ -133,13 +161,15 @@ class SeparatedScorer(BaseEstimator):
     def decision_function(
         self,
         X: Any,
-        sensitive_features: Any,
+        sensitive_features: Any = None,
         random_state: int | None = None,
         *,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> Array:
         """A drawn score per row, array (n,): one of `score_.levels`, P(Y = second label | S).
+
+        A blind score is not drawn and reads X alone.
 
         Args:
             X, sensitive_features: rows and their groups.
@@ -148,6 +178,13 @@ class SeparatedScorer(BaseEstimator):
         """
         check_is_fitted(self, "score_")
         posteriors = self.crossfit_.posteriors(X)
+        if isinstance(self.score_, BlindScore):
+            return np.asarray(np.mean([self.score_.transform(q) for q in posteriors], axis=0))
+        if sensitive_features is None:
+            raise InputError(
+                "The score needs the group of every row: pass `sensitive_features` "
+                f"({listed(self.groups_)})."
+            )
         own = self.random_state if random_state is None else random_state
         coins = uniforms(
             len(posteriors[0]),
@@ -160,3 +197,6 @@ class SeparatedScorer(BaseEstimator):
         member = (coins[:, 0] * len(posteriors)).astype(np.intp)
         p = np.stack(posteriors)[member, np.arange(len(member))]
         return self.score_.drawn(p, coins[:, 1], sensitive_features=sensitive_features)
+
+    def _penalty(self) -> float:
+        return _PATH[-1] if self.penalty is None else float(self.penalty)

@@ -74,6 +74,11 @@ def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> 
     _limit(ax, results, x, y)
     right = ax.get_xlim()[1]
     ax.set_xlim(-0.0005 * right, right)
+    marks = [0.0]
+    for level in (d * 10.0**k for k in range(-6, 1) for d in (1, 2, 5)):
+        if level <= right and np.sqrt(level) - np.sqrt(marks[-1]) > 0.09 * np.sqrt(right):
+            marks.append(level)
+    ax.set_xticks(marks, [f"{level:g}" for level in marks])
 
 
 def _root(x: Any) -> Any:

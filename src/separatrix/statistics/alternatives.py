@@ -2,8 +2,10 @@ r"""What rates a monitor bets on when the true ones are p, and what the bet has 
 
 For rates p inside the budget, rows of a label y are bet on a mixture of rates around p:
 
-.. math:: M_{y}(p) = π_0 + π_1 \prod_z \frac{\mathrm{DM}(N_{yz}; m p_{yz})}{\prod_u p_{yzu}^{N_{yzu}}}
-          + π_2 \, \mathrm{mean}_θ \prod_z \frac{e^{θ_z N_{yzu}}}{(1 - p_{yzu} + p_{yzu} e^{θ_z})^{n_{yz}}}
+.. math:: M_y(p) = π_0
+          + π_1 \prod_z \frac{\mathrm{DM}(N_{yz}; m p_{yz})}{\prod_u p_{yzu}^{N_{yzu}}}
+          + π_2 \, \mathrm{mean}_θ \prod_z
+            \frac{e^{θ_z N_{yzu}}}{(1 - p_{yzu} + p_{yzu} e^{θ_z})^{n_{yz}}}
           + π_3 \prod_z \frac{\mathrm{DM}(N_{yz}; ½)}{\prod_u p_{yzu}^{N_{yzu}}}
 
 DM is the Dirichlet-multinomial likelihood: rates spread around p. A tilt θ moves one group against

@@ -31,6 +31,7 @@ __all__ = ["evidence_ceiling", "log_e_process", "lower_bound", "rate_sequences"]
 Array = NDArray[np.float64]
 _HALVINGS = 50
 _GAP = 1e-3  # nats that a certificate may lose
+_FLOOR = 1e-12  # of a rate
 _LEAST = 1e-9  # a budget of zero is treated as this, which only lowers the evidence
 
 
@@ -40,13 +41,13 @@ def log_e_process(
     alternatives: Alternatives | None = None,
     enough: float = np.inf,
 ) -> float:
-    """log E against v ≤ budget, from below; where it is below `enough`, it may be too large.
+    """log E against v ≤ budget: from below, or, where it is below `enough`, from above.
 
     Args:
         counts: N[y, z, u] of rows of weight one.
         budget: in nats.
         alternatives: the bets, fixed before the first row; by default for balanced groups.
-        enough: values below it need not be exact, which saves the costly optimum.
+        enough: whether E reaches this is all that matters, which saves most of the optimum.
 
     >>> N = np.array([[[80.0, 20], [20, 80]], [[50, 50], [50, 50]]])
     >>> bool(log_e_process(N, 0.01) > 5), bool(log_e_process(N, 0.2) < 0)
@@ -63,12 +64,14 @@ def log_e_process(
     above = float(np.logaddexp.reduce(ceilings))
     if above < enough < np.inf or above <= 0.0:
         return above
-    parts = np.array(ceilings)
+    sure = np.full(len(ceilings), -np.inf)
     for k in np.argsort(ceilings)[::-1]:
-        parts[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
-        if np.logaddexp.reduce(parts) < enough < np.inf:
+        sure[k] = ceilings[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
+        if (above := float(np.logaddexp.reduce(ceilings))) < enough < np.inf:
+            return above
+        if np.logaddexp.reduce(sure) >= enough:
             break
-    return float(np.logaddexp.reduce(parts))
+    return float(np.logaddexp.reduce(sure))
 
 
 def evidence_ceiling(
@@ -109,7 +112,7 @@ def lower_bound(
     if log_e_process(n, 0.0, bets, wanted) < wanted:
         return 0.0
     low = 0.0
-    while high - low > 0.01 * high:
+    while high - low > 0.02 * high:
         middle = 0.5 * (low + high)
         refuted = log_e_process(n, middle, bets, wanted) >= wanted
         low, high = (middle, high) if refuted else (low, middle)
@@ -194,23 +197,25 @@ def _minimum(bets: Alternatives, k: int, n: Array, mu: float, p: Array) -> _Poin
         reduced[:, index, index] += 1e-9 * np.abs(reduced[:, index, index]) + 1e-9
         step = -np.linalg.solve(reduced, slope[..., None])[..., 0].reshape(labels, groups, -1)
         step = np.concatenate([step, -step.sum(-1, keepdims=True)], -1)
-        with np.errstate(divide="ignore"):
-            room = np.where(step < 0, -p / step, np.inf).min((1, 2))
-        length = np.minimum(1.0, 0.9 * room)
-        descent = (gradient * step).sum((1, 2))
-        slack = 1e-13 * np.abs(value)
+        descent, slack = (gradient * step).sum((1, 2)), 1e-13 * np.abs(value)
+        length = np.ones(labels)
         for _ in range(20):
-            trial = p + length[:, None, None] * step
+            trial = _moved(p, length[:, None, None] * step)
             lower = _value(bets, k, n, mu, trial) <= value + 1e-4 * length * descent + slack
             if lower.all():
                 break
             length = np.where(lower, length, 0.5 * length)
-        length = np.where(lower, length, 0.0)
-        if not length.any():
+        if not lower.any():
             break  # rounding: the certificate says by how much
-        p = p + length[:, None, None] * step
+        p = np.where(lower[:, None, None], trial, p)
     bound = float((value - gap).sum())
     return _Point(bound, float(conditional_mutual_information(mass[..., None] * p)), p)
+
+
+def _moved(p: Array, step: Array) -> Array:
+    """p + step to first order; positive, since an unseen prediction takes p to the boundary."""
+    moved = np.maximum(p * np.exp(np.clip(step / p, -4.0, 4.0)), _FLOOR)
+    return np.asarray(moved / moved.sum(-1, keepdims=True))
 
 
 def _free(x: Array, axis: int) -> Array:

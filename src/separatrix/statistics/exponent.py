@@ -71,7 +71,7 @@ def exponent_bound(
     >>> from separatrix.columns.counting import count_labels
     >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
     >>> t = count_labels(y, u, sensitive_features=z)
-    >>> 0.0 < exponent_bound(t) < exponent_bound(t, composition="population") < 5e-4
+    >>> 0.0 < exponent_bound(t) < exponent_bound(t, composition="population") < 1e-3
     True
     """
     check_confidence(confidence)
@@ -140,7 +140,7 @@ def smallest_refuted(
     top = ceiling(table)
     if not len(known.rate):
         return 0.0
-    n = table.counts.sum() ** 2 / table.weight_squares.sum()
+    n = float(table.counts.sum() ** 2 / table.weight_squares.sum())
 
     def refuted(epsilon: float) -> bool:
         return n * rate(violation, epsilon, n, known, reference) > needed
@@ -152,7 +152,7 @@ def smallest_refuted(
     while high - low > 1e-4 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if refuted(middle) else (middle, high)
-    return high
+    return float(high)
 
 
 def rate(

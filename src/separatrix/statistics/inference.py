@@ -268,7 +268,7 @@ def _tails(x: float, error: Noise) -> tuple[float, float]:
     mean, variance = _moments(x, error)
     observed, d = 2.0 * error.weight * error.violation, error.freedom
     scale = mean / d * (1.0 - np.sqrt(max(1.0 - d * variance / (2.0 * mean**2), 0.0)))
-    offset = mean / scale - d
+    offset = mean / scale - d if scale > 0 else np.inf  # the variance is below rounding
     if 1e-9 * d < offset < 1e3:  # scale · χ²(d, offset) has this mean and variance
         below = float(chndtr(observed / scale, d, offset))
         return 1.0 - below, below

@@ -10,11 +10,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from separatrix import datasets
+from separatrix.columns.frames import column_names
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
+from separatrix.estimators.proxies import proxies
 from separatrix.io import Stages
 from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
@@ -97,8 +100,8 @@ def trace_data(
     execution: Execution = HERE,
 ) -> Frontier:
     """`trace` of data that are loaded already, under a name."""
-    if not 2 <= cv <= len(data):
-        raise InputError(f"`cv` must be between 2 and the {len(data):,} rows of {name}, got {cv}.")
+    if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
+        raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
@@ -113,6 +116,10 @@ def trace_data(
         fold = datasets.folds(data.y, data.z, cv, random_state)
         with stages.stage("Choosing the base model"):
             base = base_of(data, estimator, raw, fold, random_state)
+        notes = []
+        if blind:
+            with stages.stage("Looking for columns that give the group away"):
+                notes = _blind_notes(data, raw, random_state)
         kinds = ["labels", *([JOINT] if blind else [])]
         fits = cv * (cv - 1) // 2 + cv
         for kind in kinds:
@@ -130,7 +137,7 @@ def trace_data(
             store.describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
         about["trusted"] = []
-        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind)
+        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind, notes=notes)
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
@@ -150,6 +157,21 @@ def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
     if find_spec("lightgbm"):
         return ["cmi_boosting"]
     return ["cmi"] if find_spec("torch") else []
+
+
+def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
+    """What a user must know who decides without the group."""
+    named = data.grouping.columns if data.grouping is not None else ()
+    if raw is not None and not isinstance(raw, np.ndarray | list):
+        inside = [column for column in named if column in column_names(raw, "X")]
+        if inside:
+            raise InputError(
+                f"`X` holds the sensitive column {inside[0]!r}, which a blind decision may not "
+                "see. Leave it out of `X`."
+            )
+    said = [f"Left out for decisions without the group: {', '.join(map(repr, named))}."]
+    found = proxies(data.columns or data.X, data.z, random_state=random_state)
+    return [*(said if named else []), str(found)]
 
 
 def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:

@@ -1,0 +1,224 @@
+"""What is measured is what is shipped: solved budgets, promises, constants, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import separatrix as sx
+from separatrix.core.information import accuracy, eo_gap
+from separatrix.deploy.asking import solved
+from separatrix.deploy.constants import is_constant
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.estimators.procedures import Decisions
+from separatrix.estimators.scoring import Scoring
+
+pytestmark = pytest.mark.slow
+
+
+def _people(n, seed, strength=2.0, base=-0.5):
+    """Two numbers and the group; women's outcomes are rarer and harder to see."""
+    rng = np.random.default_rng(seed)
+    z = rng.choice(["f", "m"], n, p=[0.4, 0.6])
+    X = rng.normal(size=(n, 2))
+    logit = strength * X[:, 0] * np.where(z == "m", 1.0, 0.6) + base + 0.9 * (z == "m")
+    return X, np.where(rng.random(n) < 1 / (1 + np.exp(-logit)), "yes", "no"), z
+
+
+@pytest.fixture(scope="module")
+def frontier(tmp_path_factory):
+    X, y, z = _people(3000, 0)
+    return sx.trace(
+        X, y, sensitive_features=z, estimator="logistic", blind=True, method=[],
+        out=tmp_path_factory.mktemp("frontier"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unseen():
+    return _people(20_000, 1)
+
+
+def _within(point, name, shown):
+    value, error = point.promise[name]
+    return abs(value - shown) <= 3 * error + 0.01
+
+
+@pytest.mark.parametrize("aim", ["accuracy", "balanced_accuracy", "utility", sx.Cost(1, 3)])
+@pytest.mark.parametrize("blind", [False, True])
+def test_unseen_rows_show_what_was_promised(frontier, unseen, aim, blind):
+    X, y, z = unseen
+    point = frontier.select(max_eo_gap=0.1, maximize=aim, blind=blind)
+    groups = None if blind else z
+    q = point.predictor.predict_proba(X, groups)
+    table = sx.soft_counts(y, q, sensitive_features=z)
+    assert _within(point, "accuracy", float(accuracy(table)))
+    assert _within(point, "eo_gap", float(eo_gap(table)))
+    u = point.predictor.predict(X, groups, random_state=0)
+    assert abs((u == y).mean() - float(accuracy(table))) < 0.02
+
+
+def test_a_score_keeps_its_budget_at_every_threshold_and_its_auroc(frontier, unseen):
+    X, y, z = unseen
+    point = frontier.select(max_eo_gap=0.1, maximize="auroc")
+    shown = point.predictor.predict_proba(X, z, random_state=0)
+    assert shown.shape == (len(X), 2)
+    audit = sx.audit_score(y, shown[:, 1], sensitive_features=z)
+    assert _within(point, "auroc", audit.auroc)
+    assert audit.gap < 0.1 + 2 * point.promise["eo_gap"].error
+    strict = frontier.select(max_eo_gap=0.06, maximize="auroc")
+    assert strict.promise["auroc"].value <= point.promise["auroc"].value + 1e-6
+
+
+def test_a_point_saved_and_loaded_is_the_same(frontier, unseen, tmp_path):
+    X, _, z = unseen
+    for i, asked in enumerate(
+        [{"maximize": "accuracy"}, {"maximize": "auroc"}, {"maximize": "accuracy", "blind": True}]
+    ):
+        point = frontier.select(max_eo_gap=0.1, **asked)
+        point.predictor.save(tmp_path / str(i))
+        again = sx.load(tmp_path / str(i))
+        groups = None if asked.get("blind") else z[:500]
+        a = point.predictor.predict(X[:500], groups, random_state=3)
+        assert (again.predict(X[:500], groups, random_state=3) == a).all()
+        card = (tmp_path / str(i)).rglob("MODEL_CARD.md")
+        assert str(point.question) in next(card).read_text()
+
+
+def test_a_blind_predictor_never_looks_at_the_group(frontier, unseen):
+    X, _, z = unseen
+    point = frontier.select(max_eo_gap=0.1, blind=True)
+    assert not point.predictor.uses_groups
+    alone = point.predictor.predict_proba(X)
+    for groups in (z, np.roll(z, 1), np.full(len(z), "nobody")):
+        assert (point.predictor.predict_proba(X, groups) == alone).all()
+
+
+def test_what_ships_is_the_procedure_on_all_rows_and_folds_run_the_same(frontier):
+    """The rule of the point is the rule that the procedure fits to the honest scores."""
+    procedure = Decisions("accuracy", {"eo_gap": 0.1})
+    found = solved(frontier, procedure)
+    rows, scores = frontier.nested.training(None)
+    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
+    again = procedure.fit(scores, y, z, frontier.groups)
+    for a, b in zip(again.rule.thresholds, found.rule.rule.thresholds, strict=True):
+        np.testing.assert_array_equal(a, b)
+    train, own = frontier.nested.training(2)
+    rule = procedure.fit(own, frontier.rows["y"][train], frontier.rows["z"][train], frontier.groups)
+    test, members = frontier.nested.tested(2)
+    law = procedure.law(rule, members, frontier.rows["z"][test])
+    table = sx.soft_counts(
+        frontier.rows["y"][test], law, sensitive_features=frontier.rows["z"][test]
+    )
+    np.testing.assert_allclose(found.tables[2], table)
+
+
+@pytest.mark.parametrize("aim", ["accuracy", "auroc", "utility"])
+def test_the_smallest_budget_that_a_refusal_names_succeeds(frontier, aim):
+    budget = "max_violation" if aim == "utility" else "max_eo_gap"
+    with pytest.raises(InfeasibleError) as refused:
+        frontier.select(**{budget: 0.0}, maximize=aim)
+    (smallest,) = refused.value.smallest.values()
+    assert smallest > 0
+    point = frontier.select(**{budget: smallest}, maximize=aim)
+    assert point.promise
+
+
+def test_a_constant_is_refused_by_name_unless_it_is_asked_for():
+    X, y, z = _people(1500, 3, strength=0.0, base=-2.0)
+    f = sx.trace(X, y, sensitive_features=z, estimator="logistic", method=[])
+    with pytest.raises(InfeasibleError, match="the same for everybody: always 'no'"):
+        f.select(max_eo_gap=0.2)
+    point = f.select(max_eo_gap=0.2, allow_constant=True)
+    assert is_constant(point.tables) == 0
+    assert any("always 'no'" in note for note in point.notes)
+    assert "always 'no'" in str(point)
+
+
+def test_a_certified_choice_ships_what_did_not_see_the_rows_that_certify_it(frontier):
+    point = frontier.select(max_eo_gap=0.3, confidence=0.9)
+    assert len(point.predictor.bases) == 4  # of fold 0: each saw neither fold 0 nor another one
+    assert any("EO gap at most" in note for note in point.notes)
+    loose = frontier.select(max_eo_gap=0.3, confidence=0.9, guarantee="large-sample")
+    assert loose.promise["accuracy"].value >= point.promise["accuracy"].value - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({}, "Pass a budget"),
+        ({"max_eo_gap": -1.0}, "not negative, got -1.0"),
+        ({"max_eo_gap": 0.1, "maximize": "f1"}, "must be one of utility, accuracy"),
+        ({"max_eo_gap": 0.1, "maximize": "auroc", "confidence": 0.9}, "is for decisions"),
+        ({"max_eo_gap": 0.1, "guarantee": "perhaps"}, "guarantee"),
+        ({"max_eo_gap": 0.1, "method": "cmi"}, "no trained point of cmi"),
+    ],
+)
+def test_bad_questions_are_one_sentence(frontier, asked, message):
+    with pytest.raises(InputError, match=message):
+        frontier.select(**asked)
+
+
+def test_both_budgets_are_kept(frontier):
+    wide = frontier.select(max_eo_gap=0.2, maximize="utility")
+    both = frontier.select(max_eo_gap=0.2, max_violation=0.004, maximize="utility")
+    assert both.promise["violation"].value <= 0.004 + 2 * both.promise["violation"].error
+    assert both.promise["utility"].value <= wide.promise["utility"].value + 1e-9
+
+
+def test_a_killed_trace_goes_on_where_it_was(tmp_path, monkeypatch):
+    from separatrix.runs import bases
+
+    X, y, z = _people(600, 4)
+    fitted = []
+    whole = bases._piece
+
+    def counted(rows, fit, model):
+        if len(fitted) == 6:
+            raise KeyboardInterrupt
+        fitted.append(fit)
+        return whole(rows, fit, model)
+
+    options = {
+        "sensitive_features": z,
+        "estimator": "logistic",
+        "method": [],
+        "out": tmp_path / "f",
+    }
+    monkeypatch.setattr(bases, "_piece", counted)
+    with pytest.raises(KeyboardInterrupt):
+        sx.trace(X, y, **options)
+    done = list(fitted)
+    monkeypatch.setattr(bases, "_piece", lambda *a: (fitted.append(a[1]), whole(*a))[1])
+    first = sx.trace(X, y, **options)
+    assert not set(fitted[len(done) :]) & set(done)
+    assert len(fitted) == 15
+    again = sx.trace(X, y, sensitive_features=z, estimator="logistic", method=[])
+    np.testing.assert_array_equal(first.nested.inner, again.nested.inner)
+
+
+def test_any_classifier_object_sees_the_rows_as_they_are():
+    from sklearn.naive_bayes import GaussianNB
+
+    X, y, z = _people(800, 5)
+    f = sx.trace(X, y, sensitive_features=z, estimator=GaussianNB(), method=[])
+    point = f.select(max_eo_gap=0.3)
+    assert type(point.predictor.bases[0]).__name__ == "GaussianNB"
+    assert point.predictor.predict(X[:5], z[:5], random_state=0).shape == (5,)
+
+
+def test_scores_are_for_two_labels():
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="for two labels"):
+        Scoring().fit(rng.dirichlet(np.ones(3), 30), *rng.integers(0, 2, (2, 30)), (0, 1))
+
+
+def test_a_looser_budget_of_the_same_kind_is_never_below(frontier):
+    values = []
+    for level in (0.08, 0.15, 0.3):
+        found = solved(frontier, Decisions("accuracy", {"eo_gap": level}, margin=0.0))
+        values.append(found.promise["accuracy"].value)
+    assert values[0] <= values[2] + 0.01
+    assert replace(Decisions(), budgets={"eo_gap": 0.1}).budgets == {"eo_gap": 0.1}

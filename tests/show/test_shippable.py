@@ -1,0 +1,195 @@
+"""What could be shipped: one list of numbers, short on the terminal, and a command that works."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import separatrix as sx
+from people import applicants
+from separatrix.cli import main
+from separatrix.errors import DataError
+from separatrix.runs.answers import ANSWERS, Answer, read_answers, write_answers
+from separatrix.show.shippable import Shippable
+from separatrix.tracing.tables import WIDTH, describe, write_tables
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def printed(traced):
+    return "\n".join(write_tables(traced))
+
+
+def test_the_answer_comes_first_and_nothing_is_wide(traced, printed):
+    lines = printed.splitlines()
+    assert lines[0].startswith("Of people with 'yes', ")
+    free = ("Report:", "All points:", "Next:")  # folders and commands stay whole
+    assert max(len(line) for line in lines if not line.startswith(free)) <= WIDTH
+    table = traced.shippable.table()
+    assert len(table.rows) <= 10
+    named = [row[0] for row in table.rows]
+    assert named[0] == "plain model"
+    assert named[-1] == "always 'no'"
+    assert any(name.startswith("CMI") for name in named)
+    assert "separated score" in named
+
+
+def test_the_sentence_is_of_the_data(traced):
+    shown = traced.shippable
+    plain, best = shown.first("plain"), shown.usual()
+    text = shown.sentence()
+    for answer in (plain, best):
+        for group in (0, 1):
+            rate = f"{100 * answer.rates[1][group]:.0f} % of {shown.groups[group]}"
+            assert rate in text
+    assert f"accuracy {plain.value('accuracy'):.3f} → {best.value('accuracy'):.3f}" in text
+    share = np.bincount(traced.rows["y"]).max() / len(traced.rows["y"])
+    assert f"(always 'no' has {share:.3f})" in text
+
+
+def test_the_next_command_succeeds_and_promises_what_was_printed(traced, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = shlex.split(traced.shippable.command(str(traced.folder)))
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    best = traced.shippable.usual()
+    point = traced.select(max_eo_gap=best.budgets["eo_gap"])
+    told = point.promise["accuracy"].value
+    assert f"{told:.4g}" in card
+    if point.selection is None:
+        assert told == pytest.approx(best.value("accuracy"), abs=1e-12)
+
+
+def test_each_command_ships_what_its_answer_promises(traced, tmp_path, monkeypatch):
+    """The lines of Python of the page, run as they stand."""
+    monkeypatch.chdir(tmp_path)
+    shown = traced.shippable
+    for answer in (shown.usual(), shown.first("chosen"), shown.first("score")):
+        names: dict = {}
+        exec(shown.python(str(traced.folder), answer), names)
+        promise = names["point"].promise
+        for name in ("accuracy", "eo_gap"):
+            if answer.kind != "score" and name in answer.promise:
+                assert promise[name].value == pytest.approx(answer.promise[name][0], abs=1e-9)
+        assert (tmp_path / "model" / "MODEL_CARD.md").is_file()
+    one = next(a for a in shown.answers if a.kind == "trained")
+    names = {}
+    exec(shown.python(str(traced.folder), one), names)
+    frame = applicants()
+    assert names["model"].predict_proba(frame).shape == (len(frame), 2)
+    assert shown.command("x", shown.first("plain")) is None
+
+
+def test_the_same_numbers_in_the_terminal_the_csv_the_report_and_the_point(traced, printed):
+    shown = traced.shippable
+    page = (traced.folder / "report.html").read_text()
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])["datasets"][0]
+    rows = list(csv.DictReader(io.StringIO((traced.folder / "frontier.csv").read_text())))
+    assert len(rows) == len(shown.answers) == len(data["ship"]["answers"])
+    for answer, row, drawn in zip(shown.answers, rows, data["ship"]["answers"], strict=True):
+        for name, (value, error) in answer.promise.items():
+            assert float(row[name]) == value
+            assert float(row[f"{name} error"]) == error
+            assert drawn["promise"][name] == [value, error]
+    plain = shown.first("plain")
+    points = data["points"]["deterministic"]
+    (erm,) = [p for p in points if data["series"][p["series"]]["method"] == "erm"]
+    for name, (value, error) in plain.promise.items():
+        assert (erm["mean"][name], erm["sd"][name]) == (value, error)
+    assert f"{plain.value('accuracy'):.3f} ± {plain.promise['accuracy'][1]:.3f}" in printed
+    best = shown.usual()
+    point = traced.select(max_eo_gap=best.budgets["eo_gap"], method="postprocessing")
+    assert point.promise["eo_gap"].value == pytest.approx(best.value("eo_gap"), abs=1e-12)
+    assert f"{best.value('accuracy'):.4f}" in str(point)
+    assert f"{best.value('accuracy'):.4f}" in point._repr_html_()
+
+
+def test_every_line_of_a_point_fits(traced):
+    point = traced.select(max_eo_gap=0.1, method="postprocessing")
+    assert max(map(len, str(point).splitlines())) <= WIDTH
+    assert "always 'no'" in str(point)
+
+
+def test_the_description_breaks_between_words(traced):
+    data = sx.datasets.from_frame(applicants(), target="hired", sensitive="sex")
+    lines = "\n".join(describe(data, "people " * 30)).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+
+
+def decided(name: str, level: float, accuracy: float, **more) -> Answer:
+    promise = {"accuracy": (accuracy, 0.01), "eo_gap": (level, 0.01)}
+    promise |= {"violation": (level / 10, 0.001), "utility": (accuracy / 10, 0.01)}
+    rates = [[0.1, 0.2], [0.6, 0.7]]
+    budgets = {"eo_gap": level}
+    point = {"method": "postprocessing"}
+    return replace(
+        Answer("decisions", name, "accuracy", budgets, False, promise, 0.01, rates, point=point),
+        **more,
+    )
+
+
+def made_up(*answers: Answer) -> Shippable:
+    plain = decided("plain model", 0.3, 0.8, kind="plain", budgets={})
+    constant = Answer("constant", "always 'a'", promise={"accuracy": (0.7, 0.0)}, always="a")
+    return Shippable((plain, *answers, constant), ("a", "b"), ("f", "m"), (10, 20))
+
+
+def test_the_price_of_blindness_is_said_at_the_same_budget():
+    aware, unaware = (
+        decided("EO gap ≤ 0.05", 0.05, 0.78),
+        decided("EO gap ≤ 0.05 without the group", 0.05, 0.75, blind=True),
+    )
+    plain = decided("plain model without the group", 0.2, 0.79, kind="plain", blind=True)
+    areas = [replace(a, promise=a.promise | {"auroc": (0.9, 0.01)}) for a in (plain,)]
+    shown = made_up(aware, unaware, *areas)
+    first = shown.answers[0]
+    with_area = replace(first, promise=first.promise | {"auroc": (0.92, 0.01)})
+    shown = replace(shown, answers=(with_area, *shown.answers[1:]))
+    text = shown.price_of_blindness()
+    assert "accuracy 0.780 → 0.750 at EO gap ≤ 0.05" in text
+    assert "AUROC 0.920 → 0.900" in text
+    assert [a.name for a in shown.rows()][-3:] != []
+    assert {a.blind for a in shown.rows()} == {True, False}
+    assert made_up(aware).price_of_blindness() is None
+    assert "--blind" in shown.command("f", unaware)
+
+
+def test_where_nothing_decides_the_next_command_allows_a_constant():
+    same = decided("EO gap ≤ 0.05", 0.05, 0.7, always="a")
+    shown = made_up(same)
+    assert shown.usual() is None
+    assert "--allow-constant" in shown.command("f")
+    assert "no budget below it decides" in shown.sentence()
+    assert "always 'a'" in shown.table().rows[1][0]
+
+
+def test_many_groups_and_budgets_still_make_ten_rows():
+    many = [decided(f"EO gap ≤ {0.01 * k:g}", 0.01 * k, 0.8) for k in range(1, 15)]
+    blind = [replace(a, blind=True, name=f"{a.name} without the group") for a in many]
+    plain = decided("plain model without the group", 0.2, 0.79, kind="plain", blind=True)
+    shown = made_up(*many, plain, *blind)
+    assert len(shown.rows()) == 10
+    assert len(made_up(*many).rows()) == 10
+    assert max(map(len, shown.table().lines(WIDTH).splitlines())) <= WIDTH
+
+
+def test_answers_are_read_as_they_were_written(tmp_path):
+    answers = list(made_up(decided("x", 0.1, 0.8, floor=float("nan"))).answers)
+    write_answers(tmp_path, answers)
+    again = read_answers(tmp_path)
+    assert [a.to_dict() for a in again] == [a.to_dict() for a in answers]
+    assert np.isnan(again[1].floor)
+    (tmp_path / ANSWERS).write_text("[{}]")
+    with pytest.raises(DataError, match="damaged"):
+        read_answers(tmp_path)
