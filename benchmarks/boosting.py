@@ -50,7 +50,7 @@ DATA: dict[str, tuple[str, str, dict[str, str]]] = {
     "bank": ("Bank", "bank", {}),
     "acs": ("ACS small", "acs_occupation", {}),
 }
-BOOSTED = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+BOOSTED = methods.get("cmi_boosting").grid()
 NETWORK = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9)
 PATHS: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "boosting, draw": ("cmi_boosting", "default", BOOSTED),

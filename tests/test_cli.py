@@ -193,7 +193,7 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
         "--out",
         out,
         "--folds",
-        "2",
+        "3",
         "--jobs",
         "1",
     )
@@ -210,7 +210,7 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     assert max(map(len, lines)) <= 100
     found = sx.load_frontier(out)
     points = found.points
-    assert set(points["fold"]) == {0, 1}
+    assert set(points["fold"]) == {0, 1, 2}
     rows = pl.read_csv(out / "frontier.csv")
     assert rows.height == len(found.answers)
     (command,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))

@@ -107,7 +107,7 @@ def test_a_matrix_in_a_matrix_out(tmp_path):
     X, z = rng.normal(size=(400, 3)), rng.integers(0, 2, 400)
     y = (X[:, 0] + z + rng.normal(size=400) > 0.5).astype(int)
     found = sx.trace(
-        X, y, sensitive_features=z, estimator="logistic", method=[], cv=2, progress=False,
+        X, y, sensitive_features=z, estimator="logistic", method=[], cv=3, progress=False,
         out=tmp_path / "frontier",
     )  # fmt: skip
     predictor = found.select(max_violation=1.0).predictor

@@ -98,7 +98,7 @@ def test_saved_and_loaded_it_is_the_same(frontier, tmp_path):
     place = frontier.save(tmp_path / "kept")
     again = sx.load_frontier(place)
     pd.testing.assert_frame_equal(again.points, frontier.points)
-    np.testing.assert_array_equal(again.held_out("erm", 0.0), frontier.held_out("erm", 0.0))
+    np.testing.assert_array_equal(again.held_out("cmi", 0.5), frontier.held_out("cmi", 0.5))
     assert again.labels == ("no", "yes")
     assert again.groups == ("f", "m")
     with pytest.raises(InputError, match="exists already"):
@@ -135,7 +135,7 @@ def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
 
 def test_the_same_trace_again_resumes(tmp_path):
     frame = people(300)
-    asked = {"estimator": "logistic", "method": [], "cv": 2, "out": tmp_path / "f"}
+    asked = {"estimator": "logistic", "method": [], "cv": 3, "out": tmp_path / "f"}
     first = sx.trace(frame[["age"]], frame["hired"], sensitive_features=frame["sex"], **asked)
     before = first.points
     (tmp_path / "f" / "frontier.json").touch()
@@ -206,7 +206,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
     ("change", "message"),
     [
         ({"method": "cni"}, "no method 'cni'"),
-        ({"cv": 1}, "`cv` must be between 2 and the 300 rows"),
+        ({"cv": 2}, "`cv` must be between 3 and the 300 rows"),
         ({"trade_offs": (-1.0,)}, "not negative"),
         ({"sensitive_features": ["f"] * 10}, "same number of rows"),
         ({"y": ["no"] * 300}, "levels"),
@@ -217,7 +217,7 @@ def test_bad_input_is_one_sentence(change, message):
     arguments = {
         "y": frame["hired"],
         "sensitive_features": frame["sex"],
-        "cv": 2,
+        "cv": 3,
         "estimator": "logistic",
     } | change
     with pytest.raises(InputError, match=message):
@@ -248,7 +248,7 @@ def test_unknown_points_and_folders_are_named(frontier, tmp_path):
 def test_nothing_in_the_folder_is_a_pickle(frontier):
     for path in frontier.folder.rglob("*"):
         if path.is_file():
-            assert path.suffix in (".sqlite", ".safetensors", ".json", ".html", ".csv")
+            assert path.suffix in (".sqlite", ".safetensors", ".json", ".html", ".csv", ".model")
             assert not path.read_bytes().startswith(b"\x80")
     with sqlite3.connect(frontier.folder / "records.sqlite") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)

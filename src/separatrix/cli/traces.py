@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -101,5 +101,5 @@ def _open(
         raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
     return datasets.from_file(
         source, target=target, sensitive=sensitive, drop=drop, keep=keep, categorical=categorical,
-        missing_groups=missing_groups,
+        missing_groups=cast(Any, missing_groups),
     )  # fmt: skip

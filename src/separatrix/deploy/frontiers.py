@@ -36,6 +36,7 @@ __all__ = [
     "held_out_audit",
     "held_out_table",
     "model_of",
+    "path_of",
     "procedure_predictor",
     "trained_predictor",
 ]
@@ -65,13 +66,14 @@ def candidates_of(
     columns = frontier.columns
     fold = CERTIFIED if certified else ALL_ROWS
     firsts = [saved.first for saved in frontier.results.saved]
-    saved = {(first.method, first.inputs) for first in firsts if first.fold == fold}
+    saved = {(f.method, f.inputs): f.recipe for f in firsts if f.fold == fold}
     wanted = None if method is None else set(method)
     names = ("method", "inputs", "trade_off", "policy")
     grouped: dict[tuple[Any, ...], list[int]] = {}
     for i, key in enumerate(zip(*(columns[name].tolist() for name in names), strict=True)):
         sees = "x" if blind else key[1]
-        if key[:2] in saved and key[1] == sees and (wanted is None or key[0] in wanted):
+        own = saved.get(key[:2]) == columns["recipe"][i]  # not a rule around the base model
+        if own and key[1] == sees and (wanted is None or key[0] in wanted):
             grouped.setdefault(key, []).append(i)
     candidates = []
     for (name, inputs, trade_off, policy), rows in grouped.items():
@@ -108,7 +110,7 @@ def _soft(
     frontier: Traced, candidate: Candidate, rows: NDArray[np.bool_] | slice = slice(None)
 ) -> CountTable:
     """The counts of held-out posteriors."""
-    method, inputs = _path(candidate)
+    method, inputs = path_of(candidate)
     q = frontier.held_out(method, candidate.trade_off, inputs=inputs)[rows].astype(np.float64)
     y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
     return count_posteriors(
@@ -199,7 +201,7 @@ def _predictor(
 
 
 def _component(frontier: Traced, candidate: Candidate, fold: int) -> Component:
-    method, inputs = _path(candidate)
+    method, inputs = path_of(candidate)
     saved, lane = frontier.saved_run(method, candidate.trade_off, inputs=inputs, fold=fold)
     policy, threshold = candidate.policy, None
     if policy == "deterministic":
@@ -207,7 +209,7 @@ def _component(frontier: Traced, candidate: Candidate, fold: int) -> Component:
     return Component.of(method, candidate.trade_off, policy, saved.fitted(), lane, threshold)
 
 
-def _path(candidate: Candidate) -> tuple[str, str]:
+def path_of(candidate: Candidate) -> tuple[str, str]:
     """Method and inputs of a candidate that `candidates_of` made."""
     assert isinstance(candidate.path, tuple)
     method, inputs = candidate.path
@@ -216,7 +218,7 @@ def _path(candidate: Candidate) -> tuple[str, str]:
 
 def _threshold(frontier: Traced, candidate: Candidate, fold: int) -> float:
     """The threshold that the same model found on its own training rows."""
-    method, inputs = _path(candidate)
+    method, inputs = path_of(candidate)
     if fold == ALL_ROWS:
         return frontier.results.final[method, inputs, candidate.trade_off]
     own = select(

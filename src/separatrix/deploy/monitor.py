@@ -25,6 +25,7 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.core.numbers import one_number
 from separatrix.deploy.alarms import Alarm, Cell, Report
 from separatrix.deploy.ordered_rows import coded_rows, placed_counts
 from separatrix.deploy.starts import SPACING, Starts
@@ -101,7 +102,7 @@ class Monitor:
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
-        if not 0 <= budget < np.inf:
+        if not 0 <= one_number(budget, "budget") < np.inf:
             raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
         if horizon is not None and horizon < _SHORTEST:
             raise InputError(

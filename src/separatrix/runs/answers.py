@@ -16,9 +16,10 @@ import numpy as np
 from separatrix.errors import DataError
 from separatrix.io import write_whole
 
-__all__ = ["ANSWERS", "KINDS", "Answer", "read_answers", "write_answers"]
+__all__ = ["ANSWERS", "BASE", "KINDS", "Answer", "read_answers", "write_answers"]
 
 ANSWERS = "answers.json"
+BASE = "base model"  # the recipe of its records
 KINDS = {
     "plain": "the base model as it is",
     "drawn": "the base model's posterior, drawn from",

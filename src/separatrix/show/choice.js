@@ -22,7 +22,7 @@ const path = () => d().envelopes[state.policy][state.x][state.y][state.scope];
 const mixes = () => METRIC[state.y].mixes; // the AUROC of a mixture is not the mean of its parts
 
 // ---------------------------------------------------------------- small things
-const nats = (x) => (x === 0 || Math.abs(x) >= 0.001 ? x.toFixed(4) : x.toExponential(1));
+const nats = (x) => (x === 0 || Math.abs(x) >= 5e-4 ? x.toFixed(4) : x.toExponential(1));
 const number = (metric, x) =>
   x === null || x === undefined ? "–" : METRIC[metric].nats ? nats(x) : x.toFixed(4);
 const percent = (x) => `${+(100 * x).toPrecision(3)} %`;

@@ -21,6 +21,7 @@ from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.core.metrics import METRICS, budgets, objectives
 from separatrix.errors import InputError
+from separatrix.runs.answers import BASE
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import select
@@ -78,7 +79,11 @@ def _dataset(
         certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
         _measure(results, name, series, policy, points[policy], certain, confidence)
     limit = results.limit(name)
-    erm = next((i for i, s in enumerate(series) if s.method == "erm" and s.inputs == "xz"), None)
+    plain = [s.method == "erm" and s.inputs == "xz" for s in series]
+    if shippable is not None:
+        plain = [found and s.recipe == BASE for found, s in zip(plain, series, strict=True)]
+    erm = plain.index(True) if any(plain) else None
+    audits: dict[str, dict[str, Any] | None]
     if shippable is not None:
         audits = dict.fromkeys(POLICIES, audit_of_plain(shippable, plain_audit))
     else:

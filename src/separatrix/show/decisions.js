@@ -31,6 +31,7 @@ function drawDecisions() {
   high = Math.max(high, ...line.map((c) => c[1]));
   for (const [a] of shown) { // the constant and the trained points, where they do not squeeze the rest
     const v = promised(a, y);
+    if (a.kind === "decisions") continue;
     if (v < low && v > high - 2.5 * (high - Math.min(...ends))) low = v;
     if (v > high) high = v;
   }
@@ -88,7 +89,7 @@ function drawDecisions() {
     decisions: (a) => (a.maximize === y ? "solved for a budget" : "solved for u within v"), trained: (a) => `trained, ${a.point.policy === "randomized" ? "drawn" : "decided"}` };
   fill("decisions-legend", ...[...kinds.values()].map((a) => node("li", {}, icon(a), names[a.kind](a) + (a.blind ? ", without the group" : ""))),
     ...(line.length ? [node("li", {}, node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" }, node("line", { x1: -11, x2: 11, y1: 0, y2: 0, class: "limit", stroke: "var(--quiet)", "stroke-width": 2, "stroke-dasharray": "6 3" })), "limit of these scores on these rows")] : []),
-    ...(below ? [node("li", { class: "quiet" }, `${below} trained point${below > 1 ? "s lie" : " lies"} further down`)] : []));
+    ...(below ? [node("li", { class: "quiet" }, `${below} point${below > 1 ? "s lie" : " lies"} further down`)] : []));
 }
 const told = (a) => [a.name, ...METRICS.filter((m) => a.promise[m]).map((m) => `${SHORT[m]} ${number(m, promised(a, m))} ± ${wrong(a, m).toPrecision(2)}`),
   ...(a.note ? [a.note] : [])].join("\n");

@@ -15,7 +15,7 @@ from separatrix.auditing.view import measures
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
 from separatrix.deploy.words import number
-from separatrix.runs.answers import KINDS, Answer
+from separatrix.runs.answers import BASE, KINDS, Answer
 from separatrix.runs.results import Results
 from separatrix.show.series import Series
 from separatrix.show.shippable import Shippable
@@ -61,7 +61,9 @@ def _answer(shippable: Shippable, answer: Answer, folder: str) -> dict[str, Any]
     }
 
 
-def promised(points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Any) -> None:
+def promised(
+    points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Shippable
+) -> None:
     """Give the points of the records the promise of their answers."""
     known = {_key(a.point): a for a in shippable.answers if "policy" in a.point}
     for policy, listed in points.items():
@@ -69,17 +71,16 @@ def promised(points: dict[str, list[dict[str, Any]]], series: list[Series], ship
             s = series[point["series"]]
             own = {**s._asdict(), "trade_off": point["trade_off"], "policy": policy}
             answer = known.get(_key(own))
-            for name in METRICS if answer is not None else ():
-                if name in answer.promise:
-                    point["mean"][name], point["sd"][name] = answer.promise[name]
+            for name, (value, error) in answer.promise.items() if answer is not None else ():
+                point["mean"][name], point["sd"][name] = value, error
 
 
 def named(series: Series) -> dict[str, str]:
     """What a trace calls the points around its base model."""
     known = " without the group" if series.inputs == "x" else ""
-    if series.method == "erm":
+    if series.recipe == BASE:
         return {"label": f"plain model{known}"}
-    if series.method != "postprocessing":
+    if " within " not in series.recipe:
         return {}
     aim, budget = series.recipe.split(" within ")
     label = f"solved: {METRICS[aim].label} within {METRICS[budget].label}{known}"
@@ -103,7 +104,7 @@ def audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]:
             rows.append(told | {"note": f"± {error:.2g} on unseen rows{unit}{noise}"})
     if audit is None:
         return {"measures": rows, "notes": []}
-    promised = ("violation v", "utility u", "equalized-odds gap", "accuracy")
+    promised = ("violation v", "utility u", "equalized-odds gap", "accuracy", "shuffled groups")
     more = [row for row in measures(audit) if not row["name"].startswith(promised)]
     low, high = audit.violation_interval
     if audit.estimable:

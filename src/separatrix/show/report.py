@@ -52,10 +52,10 @@ def page(folder: str | Path, *, confidence: float = 0.95, plain_audit: Audit | N
     from jinja2 import Environment
 
     here = files("separatrix.show")
-    names = ("page.html.jinja", "page.css", "choice.js", "chart.js", "panels.js", "decisions.js")
-    names += ("events.js",)
-    template, css, *scripts = (here.joinpath(name).read_text(encoding="utf-8") for name in names)
-    script = "\n".join(['"use strict";', "(() => {", *scripts, "})();"])
+    scripts = (f"{name}.js" for name in ("choice", "chart", "panels", "decisions", "events"))
+    names = ("page.html.jinja", "page.css", *scripts)
+    template, css, *parts = (here.joinpath(name).read_text(encoding="utf-8") for name in names)
+    script = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
     data = content(Results.read(folder), str(folder), confidence, plain_audit)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     made = environment.from_string(template)

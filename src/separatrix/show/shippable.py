@@ -153,7 +153,9 @@ class Shippable:
             nats = (_nats(a, name) for name in ("violation", "utility"))
             name = self.short(a)
             rows.append((name, *shares, accuracy, _three(a, "auroc"), gap, noise, *nats))
-        return Table("What you could ship, as unseen rows will show it", (*head, "v", "u"), rows)
+        return Table(
+            "What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows)
+        )
 
     def explained(self) -> list[str]:
         """What the columns of the short table are."""

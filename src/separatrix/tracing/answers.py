@@ -13,37 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import __version__, methods
+from separatrix import __version__
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
-from separatrix.core.information import conditional_rates
-from separatrix.core.metrics import METRICS
 from separatrix.deploy.asking import POSTPROCESSING, solved
-from separatrix.deploy.constants import is_constant
-from separatrix.deploy.frontiers import candidates_of, held_out_audit
-from separatrix.deploy.points import Candidate
-from separatrix.deploy.questions import Question
-from separatrix.deploy.trained import trained_point
+from separatrix.deploy.frontiers import held_out_audit
 from separatrix.deploy.words import budget_text, majority
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.measuring import Measured
-from separatrix.estimators.procedures import Decisions, Plain, Posterior, Scoring
+from separatrix.estimators.plain import Plain, Posterior
+from separatrix.estimators.procedures import Decisions
+from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.limits import limit
 from separatrix.runs import answers as files
-from separatrix.runs.answers import Answer
+from separatrix.runs.answers import BASE, Answer
 from separatrix.runs.keys import RunKey, hash_of
 from separatrix.runs.store import Record, ReferenceCurve, Store
 from separatrix.runs.traced import Traced
-from separatrix.statistics.unseen import noise_floor, unseen
+from separatrix.statistics.unseen import noise_floor
+from separatrix.tracing.trained import Asked, of_tables, trained_answers
 
 __all__ = ["plain_audit", "write_answers"]
 
 EO_GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
-USUAL = 0.05
-_SHARES = (0.5, 0.1, 0.02)  # of the plain model's v
-_DECIDED = {"deterministic": "decided", "randomized": "drawn"}
+_SHARES = (0.3, 0.05)  # of the plain model's v
 Array = NDArray[np.float64]
-Asked = Sequence[tuple[str, str, float]]  # aim, budget, level
 
 
 def write_answers(frontier: Traced) -> None:
@@ -63,7 +57,7 @@ def write_answers(frontier: Traced) -> None:
         _write_limits(frontier, store)
     frontier = type(frontier)(frontier.folder)  # with the records that are new
     for blind in (False, True) if frontier.blind else (False,):
-        answers += _trained(frontier, asked or (), blind)
+        answers += trained_answers(frontier, asked or (), blind)
     files.write_answers(frontier.folder, [*answers, _constant(frontier)])
 
 
@@ -82,13 +76,13 @@ def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
         score = solved(frontier, Plain(score=True, blind=blind), blind)
         more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
     drawn = solved(frontier, Posterior(blind), blind)
-    point = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": "default"}
+    point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
-    hard, soft = ({"point": point | {"policy": p}} for p in ("deterministic", "randomized"))
-    return [
-        (_answer(frontier, "plain", f"plain model{known}", found, **more, **hard), found.tables),
-        (_answer(frontier, "drawn", f"plain model{known}, drawn", drawn, **soft), drawn.tables),
-    ]
+    hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
+    name = f"plain model{known}"
+    plain = _answer(frontier, "plain", name, found, point=hard, **more)
+    random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft)
+    return [(plain, found.tables), (random, drawn.tables)]
 
 
 def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
@@ -116,12 +110,12 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
                 refused = error
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
-    if len(frontier.labels) == 2 and not blind:
+    if len(frontier.labels) == 2:
         found = solved(frontier, Scoring(exact=True, blind=blind), blind)
-        name = f"separated score{' without the group' if blind else ''}"
-        level = {"eo_gap": _up(_smallest(frontier, blind))}
+        name = "most separated score without the group" if blind else "separated score"
+        smallest = {"eo_gap": _up(_smallest(frontier, blind))}
         answer = _answer(
-            frontier, "score", name, found, maximize="auroc", budgets=level,
+            frontier, "score", name, found, maximize="auroc", budgets=smallest,
             area=found.promise["auroc"], roc=_roc(found.tables),
         )  # fmt: skip
         yield answer, found.tables
@@ -142,60 +136,6 @@ def _decisions(
     return answer, found.tables
 
 
-def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:
-    """Every trained point, and the one that the usual budget would choose."""
-    candidates = candidates_of(frontier, blind=blind)
-    candidates = [c for c in candidates if (c.path[1] == "x") == blind]  # type: ignore[index]
-    for one in candidates:
-        measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
-        promise = {n: tuple(x) for n, x in unseen(one.tables, one.tables, measures).items()}
-        method, inputs = one.path  # type: ignore[misc]
-        point = {"method": method, "inputs": inputs, "recipe": _recipe(frontier, one)}
-        point |= {"trade_off": one.trade_off, "policy": one.policy}
-        more = {"promise": promise, "point": point, "blind": blind}
-        yield Answer("trained", _words(one), **_decided(frontier, one.tables), **more)
-    levels = [one for one in asked if one[0] == asked[0][0]]
-    fitting = [one for one in levels if one[2] >= USUAL] or levels
-    if not candidates or not fitting:
-        return
-    aim, budget, level = min(fitting, key=lambda one: one[2])
-    question = Question(aim, {budget: level}, blind)
-    names = sorted({str(c.path[0]) for c in candidates})  # type: ignore[index]
-    try:
-        (found,) = trained_point(frontier, question, names, None)
-    except InfeasibleError:
-        return  # no trained point keeps it; the path itself is in the report
-    assert found.selection is not None
-    parts = found.selection.chosen
-    name = _words(parts.components[0])
-    note = f"the trained point that {budget_text(question.budgets)} chooses"
-    if len(parts.components) > 1:
-        branches = zip(parts.weights, parts.components, strict=True)
-        drawn = " and ".join(f"{_words(c)}, for {w:.0%}" for w, c in branches)
-        note = f"{note} draws {drawn} of the decisions"
-        name = f"{methods.style(str(parts.components[0].path[0])).label}, two points"  # type: ignore[index]
-    yield Answer(
-        "chosen", name, aim, question.budgets, blind,
-        {n: (x.value, x.error) for n, x in found.promise.items()}, note=note,
-        point={"method": str(parts.components[0].path[0])},  # type: ignore[index]
-        **_decided(frontier, found.tables),
-    )  # fmt: skip
-
-
-def _words(one: Candidate) -> str:
-    """A trained point by its method's name, λ, and how it decides."""
-    method, inputs = one.path  # type: ignore[misc]
-    known = " without the group" if inputs == "x" else ""
-    decided = _DECIDED[one.policy]
-    return f"{methods.style(str(method)).label}{known} λ={one.trade_off:g}, {decided}"
-
-
-def _recipe(frontier: Traced, one: Candidate) -> str:
-    columns = frontier.columns
-    own = (columns["method"] == one.path[0]) & (columns["inputs"] == one.path[1])  # type: ignore[index]
-    return str(columns["recipe"][own][0])
-
-
 def _answer(
     frontier: Traced,
     kind: str,
@@ -213,25 +153,13 @@ def _answer(
     if found.is_score:
         more["floor"] = noise_floor(found.tables, found.squares)
     else:
-        more |= _decided(frontier, found.tables, found.squares)
+        more |= of_tables(frontier.labels, found.tables, found.squares)
     return Answer(kind, name, budgets=dict(budgets or {}), promise=promise, **more)
-
-
-def _decided(frontier: Traced, tables: Array, squares: Array | None = None) -> dict[str, Any]:
-    """Noise floor, rates and the label that everybody gets, of decisions."""
-    rates = conditional_rates(tables.sum(0))
-    shown = rates[..., 1] if rates.shape[-1] == 2 else np.einsum("yzy->yz", rates)
-    label = is_constant(tables)
-    return {
-        "floor": noise_floor(tables, tables if squares is None else squares),
-        "rates": [[None if np.isnan(r) else float(r) for r in row] for row in shown],
-        "always": None if label is None else str(frontier.labels[label]),
-    }
 
 
 def _roc(tables: Array) -> list[list[list[float]]]:
     """The ROC curve of each group from counts (fold, 2, group, level), at most 50 corners."""
-    curves = []
+    curves: list[list[list[float]]] = []
     for own in np.moveaxis(tables.sum(0), 1, 0):
         mass = own.sum(1, keepdims=True)
         if (mass <= 0).any():

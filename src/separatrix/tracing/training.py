@@ -100,8 +100,8 @@ def trace_data(
     execution: Execution = HERE,
 ) -> Frontier:
     """`trace` of data that are loaded already, under a name."""
-    if not 2 <= cv <= len(data):
-        raise InputError(f"`cv` must be between 2 and the {len(data):,} rows of {name}, got {cv}.")
+    if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
+        raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
