@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from separatrix import datasets
 from separatrix.columns.frames import column_names
+from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
@@ -102,6 +103,7 @@ def trace_data(
     """`trace` of data that are loaded already, under a name."""
     if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
+    _check_sizes(data, cv)
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
@@ -148,6 +150,20 @@ def trace_data(
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier
+
+
+def _check_sizes(data: Data, cv: int) -> None:
+    """Every label and group must be in the training rows of every fold."""
+    for what, names, sizes in (
+        ("label", data.labels, data.cells.sum(1)),
+        ("group", data.groups, data.cells.sum(0)),
+    ):
+        least = int(sizes.argmin())
+        if sizes[least] < cv:
+            raise InputError(
+                f"The {what} {group_name(names[least])!r} has {sizes[least]} rows, too few for "
+                f"{cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
+            )
 
 
 def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
