@@ -18,8 +18,8 @@ tables: its fit fails on current scikit-learn.
 
 What was chosen how: kernel, bins and the forms of the largest weight were compared on simulated
 laws. But that the weight of the score's penalty grows with λ, and that the grid ends at 0.9, was
-decided after a look at these test folds (Adult's v20, COMPAS's EO gap), and a table shows the best λ
-on the folds that report it, as the paper's tables do. So `confirm` measures once on rows that no
+decided after a look at these test folds (Adult's v20, COMPAS's EO gap), and a table shows the best
+λ on the folds that report it, as the paper's tables do. So `confirm` measures once on rows that no
 choice has seen: `adult/adult.test.gz` of UCI in SEPARATRIX_DATA, λ fixed before.
 """
 
