@@ -325,7 +325,8 @@ def _plain(value: Any) -> Any:
 def _span(a: Audit, confidence: float) -> tuple[float, float]:
     if a.estimable:
         return inference.interval(a.table, confidence)
-    return 0.0, bounds.upper_bound(a.table, confidence)
+    people = certificates.default_composition(a.table)
+    return 0.0, certificates.violation_bound(a.table, confidence, composition=people)
 
 
 def _share(part: np.ndarray) -> list[float]:
