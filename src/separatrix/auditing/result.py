@@ -10,7 +10,7 @@ import numpy as np
 
 from separatrix.auditing import view
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes, without_dust
-from separatrix.columns.draws import check_seed
+from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
@@ -93,7 +93,7 @@ class Audit:
     ) -> Audit:
         """Measure a table of counts; arguments as in `audit`."""
         information.check_confidence(confidence)
-        check_seed(random_state)
+        random_state = seed_of(random_state)
         table = without_dust(table)
         refuse_degenerate(table)
         people = composition or certificates.default_composition(table, guarantee)

@@ -324,4 +324,5 @@ def _under_separation(p: Array) -> Array:
 
 def _divergence(p: Array, q: Array) -> Array:
     """p log(p/q) − p + q, elementwise: never negative, and sums to the divergence of two laws."""
+    q = np.where((q == 0) & (p > 0), p, q)  # a product of two laws below 1e-154 underflows
     return np.maximum(kl_div(p, q), 0.0)

@@ -15,7 +15,8 @@ from separatrix.core import ordered
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.nested import NestedScores
-from separatrix.estimators.procedures import Procedure, Scoring
+from separatrix.estimators.procedures import Procedure
+from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.objectives import Cost
 from separatrix.statistics.unseen import Estimate, unseen
 

@@ -48,8 +48,8 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
     lost = int((frontier.columns["status"] != "ok").sum()) // 2
     if lost:
         notes.append(f"{lost} runs are lost (diverged, failed or timed out): see `points`.")
-    for note in notes:
-        yield _filled(str(note))
+    for line in (line for note in notes for line in str(note).splitlines()):
+        yield _filled(line)
     yield f"Report: {page}"
     yield f"All points: {out / 'frontier.csv'}"
     command = shippable.command(str(out))
