@@ -29,7 +29,7 @@ __all__ = ["Limits", "exponent_bound", "limits", "normal_bound", "rate", "smalle
 
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
-_SMALL = 0.01  # a bound below this is one of many rows, where the second one is never better
+_SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried
 _STEPS = 24  # values of ε that are tried first
 _NEAR = 1.0 + 1e-3  # closer to one the ratio of two small numbers is rounding
 _LIMITS_SHARE = 0.02  # of the error, for the limits of rates and shares (Berger and Boos, 1994)
