@@ -208,7 +208,7 @@ def table(repetitions: int, say: Callable[[str], None] = print) -> str:
         ("`auroc_interval`", "large samples", ".05", other["auroc"], ""),
         ("`p_value` ≤ .05 at v = 0", "groups exchangeable within labels", "≤ .05",
          other["test"], ""),
-        ("`compare_paired`, both v = 0", f"large samples; {filled}", ".05", other["paired"], ""),
+        ("`compare_paired`, both v = 0", f"large samples; {filled}", "≤ .05", other["paired"], ""),
     ]  # fmt: skip
     head = (
         "promise",

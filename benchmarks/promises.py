@@ -32,7 +32,7 @@ from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core import ordered
 from separatrix.core.metrics import METRICS
-from separatrix.estimators.measuring import mean_cost
+from separatrix.estimators.measuring import mean_cost, unseen_score
 from separatrix.statistics.unseen import unseen
 
 Array = NDArray[np.float64]
@@ -136,11 +136,10 @@ def _asked(frontier: Any, asked: dict[str, Any], fresh: Rows) -> dict[str, Any]:
         costs = asked["maximize"].per_group(frontier.groups)
         measures["cost"] = lambda tables: mean_cost(costs, tables)
     if point.is_score:
-        measures = ordered.MEASURES
-    shown = unseen(table[None], square[None], measures)
-    rows = {
-        name: [*point.promise[name], *shown[name]] for name in measures if name in point.promise
-    }
+        shown = unseen_score(table[None], square[None])
+    else:
+        shown = unseen(table[None], square[None], measures)
+    rows = {name: [*point.promise[name], *shown[name]] for name in shown if name in point.promise}
     said = table.sum((0, 1)) / table.sum()
     silent = bool(not point.is_score and said.max() > 0.999 and not point.notes)
     return {"status": "shipped", "metrics": rows, "silent_constant": silent}

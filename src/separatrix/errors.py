@@ -9,8 +9,17 @@ from __future__ import annotations
 __all__ = ["DataError", "InfeasibleError", "InputError", "MissingExtraError", "SeparatrixError"]
 
 
+_LONGEST = 600
+
+
 class SeparatrixError(Exception):
-    """Base of everything that separatrix raises on purpose."""
+    """Base of everything that separatrix raises on purpose: one line, of a length to be read."""
+
+    def __init__(self, message: str = "") -> None:
+        text = " ".join(str(message).split())
+        if len(text) > _LONGEST:  # a value of the user's, most often
+            text = f"{text[: _LONGEST - 200]} … {text[-200:]}"
+        super().__init__(text.encode("utf-8", "backslashreplace").decode())
 
 
 class InputError(SeparatrixError, ValueError):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import separatrix as sx
@@ -14,6 +17,8 @@ from separatrix import datasets
 from separatrix.auditing.files import count_files
 from separatrix.cli import app
 from separatrix.columns import engines, readers
+from separatrix.columns.engines import scan
+from separatrix.columns.text import read_files
 from separatrix.columns.values import Coded
 from separatrix.errors import DataError, InputError
 
@@ -184,3 +189,32 @@ def test_a_scan_keeps_its_connection(tmp_path):
     gc.collect()
     assert found.connection.execute("SELECT 1").fetchall() == [(1,)]
     assert len(found.relation.fetchall()) == 2
+
+
+NUMBERS = [
+    "1", "2.5", "-3", "+4", "0", "007", "1.", ".5", "1e3", "", "NA", "nan", "x", " 5 ", "1e999",
+    "123456789012345678", "-123456789012345678", "1234567890123456789", "inf", "1_000", "0x1", "-0",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=3), min_size=1, max_size=4))
+def test_duckdb_and_python_read_numbers_alike(tmp_path: Path, columns: list[list[str]]) -> None:
+    """The engine that parses numbers itself gives the values and the types of `typed`."""
+    pytest.importorskip("duckdb")
+    rows = [["name", *(f"c{i}" for i in range(len(columns)))]]
+    rows += [[f"n{r}", *(column[r % len(column)] for column in columns)] for r in range(5)]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(map(",".join, rows)), encoding="utf-8")
+    ours, wanted = scan([path]).columns(), read_files([path])
+    assert list(ours) == list(wanted)
+    for name, values in wanted.items():
+        if isinstance(values, Coded):
+            assert (ours[name].levels, ours[name].codes.tolist()) == (
+                values.levels,
+                values.codes.tolist(),
+            )
+        else:
+            assert ours[name].dtype == values.dtype
+            np.testing.assert_array_equal(ours[name], values)

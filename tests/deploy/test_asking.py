@@ -12,7 +12,8 @@ from separatrix.core.information import accuracy, eo_gap
 from separatrix.deploy.asking import solved
 from separatrix.deploy.constants import is_constant
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.estimators.procedures import Decisions, Scoring
+from separatrix.estimators.procedures import Decisions
+from separatrix.estimators.scoring import Scoring
 
 pytestmark = pytest.mark.slow
 

@@ -78,13 +78,16 @@ def test_the_raw_gradient_is_that_of_the_loss(seed, level, labels, weighted):
     z[:3] = range(3)
     weight = rng.integers(1, 4, n).astype(float) if weighted else None
     scores = rng.normal(size=n) if labels == 2 else rng.normal(size=(n, labels))
-    objective = SeparationObjective(
-        y, sensitive_features=z, trade_off=share, level=level, normalise=False, sample_weight=weight
-    )
+    make = {"level": level, "bins": 8, "normalise": False, "sample_weight": weight}
+    objective = SeparationObjective(y, sensitive_features=z, trade_off=share, **make)
     # check_weight may rescale; the gradient is that of the weights it keeps
     kept = objective.rows.weight
     p = expit(scores)[:, None] if labels == 2 else softmax(scores, axis=1)
-    at = [objective.rows.centres(column, 16) for column in p.T] if level == "score" else None
+    at = (
+        [objective.rows.centres(column, objective.bins) for column in p.T]
+        if level == "score"
+        else None
+    )
     at = at[0] if at is not None and labels == 2 else at
     found = objective(scores)[0].reshape(n, -1)
     for row in range(0, n, 9):
@@ -110,7 +113,7 @@ def test_the_two_gradients_are_balanced_by_their_norms_up_to_the_largest_weight(
     z = rng.integers(0, 2, 60)
     y = (rng.random(60) < 0.3 + 0.4 * z).astype(int)
     scores = rng.normal(size=60) + z
-    make = {"sensitive_features": z, "level": level}
+    make = {"sensitive_features": z, "level": level, "bins": 8}
     task = SeparationObjective(y, trade_off=0.0, **make)(scores)[0]
     raw = SeparationObjective(y, trade_off=1.0, normalise=False, **make)(scores)[0]
     objective = SeparationObjective(y, trade_off=share, **make)
@@ -132,12 +135,9 @@ def test_weights_are_repetitions(seed, level, labels):
     n = 50
     y, z, times = np.arange(n) % labels, rng.integers(0, 2, n), rng.integers(1, 4, n)
     scores = rng.normal(size=n) if labels == 2 else rng.normal(size=(n, labels))
-    one = SeparationObjective(
-        y, sensitive_features=z, trade_off=0.4, level=level, sample_weight=times
-    )
-    many = SeparationObjective(
-        np.repeat(y, times), sensitive_features=np.repeat(z, times), trade_off=0.4, level=level
-    )
+    make = {"trade_off": 0.4, "level": level, "bins": 8}
+    one = SeparationObjective(y, sensitive_features=z, sample_weight=times, **make)
+    many = SeparationObjective(np.repeat(y, times), sensitive_features=np.repeat(z, times), **make)
     unit = one.rows.weight if labels == 2 else one.rows.weight[:, None]
     for a, b in zip(one(scores), many(np.repeat(scores, times, axis=0)), strict=True):
         np.testing.assert_allclose(np.repeat(a / unit, times, axis=0), b, atol=1e-9)
@@ -158,6 +158,7 @@ def test_it_runs_in_a_loop_of_the_user_and_lowers_the_violation():
 # training
 
 
+@pytest.mark.slow
 def test_no_penalty_is_lightgbm_itself():
     for labels, name in ((2, "binary"), (3, "multiclass")):
         sample = people(600, n_labels=labels)
@@ -191,7 +192,7 @@ def test_the_penalty_fades_so_the_violation_falls_along_the_path():
 
 @pytest.mark.slow
 def test_several_labels_and_groups_at_both_levels():
-    sample = people(3000, 0, n_labels=3, n_groups=4)
+    sample = people(1500, 0, n_labels=3, n_groups=4)
     for level in ("draw", "score"):
         model = fitted(sample, 0.0, 0.5, recipe=Recipe(level=level))
         q = model.posteriors(sample.X, sample.z)
@@ -233,6 +234,7 @@ def test_a_path_equals_its_models_one_by_one():
 # saving
 
 
+@pytest.mark.slow
 def test_a_classifier_saved_and_loaded_predicts_the_same_bits(tmp_path):
     sample = people(500)
     X = sample.X.astype(np.float64) * 3.3 + 0.1
@@ -293,7 +295,8 @@ def test_cut_or_forged_trees_are_refused(small, change):
         METHOD.restore(_forged(small, change))
 
 
-@settings(max_examples=60)
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(seeds)
 def test_a_changed_index_never_reaches_lightgbm(seed):
     """Numbers of one list of a tree are replaced at random: refused, or still a tree."""

@@ -53,6 +53,7 @@ def test_the_constant_is_complete(name):
     assert method.trade_offs == tuple(sorted(method.trade_offs))
     assert "default" in method.recipes
     assert set(method.grids) <= set(method.recipes)
+    assert {recipe.level for recipe in method.recipes.values()} <= set(method.levels)
 
 
 def test_the_look_is_read_without_importing_and_equals_the_constant(name):

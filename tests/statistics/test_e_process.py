@@ -117,7 +117,7 @@ def test_derivatives_of_the_bets_are_those_of_differences(counts, k, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(tables(), st.sampled_from([0.1, 0.5]), st.integers(0, 2))
 def test_the_infimum_is_that_of_a_general_solver(counts, part, k):
     v = float(conditional_mutual_information(counts))
@@ -171,7 +171,7 @@ def test_no_budget_is_the_infimum_over_rates_that_all_groups_share():
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=12)
 @given(tables(800))
 def test_the_ceiling_is_above_the_evidence_and_below_the_likelihood_ratio(counts):
     v = float(conditional_mutual_information(counts))
@@ -183,7 +183,7 @@ def test_the_ceiling_is_above_the_evidence_and_below_the_likelihood_ratio(counts
 
 
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(tables())
 def test_evidence_falls_with_the_budget(counts):
     budgets = np.linspace(0.0, 1.2, 6) * float(conditional_mutual_information(counts))
@@ -192,6 +192,7 @@ def test_evidence_falls_with_the_budget(counts):
     assert all(a >= b - 0.05 for a, b in pairwise(evidence))
 
 
+@pytest.mark.slow
 def test_lower_bound_is_below_v_and_approaches_it():
     rates = np.array([[[0.3, 0.7], [0.2, 0.8]], [[0.6, 0.4], [0.9, 0.1]]]) / 4
     v = float(conditional_mutual_information(rates))

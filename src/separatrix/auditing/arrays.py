@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, count_posteriors
-from separatrix.columns.values import Coded, as_array, as_levels, listed
+from separatrix.columns.values import Coded, as_array, as_levels, axis_of, listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -123,7 +123,8 @@ def two_columns(
     score: NDArray[Any], y_true: Any, labels: Sequence[Hashable] | None, names: tuple[str, str, str]
 ) -> NDArray[np.float64]:
     """Posteriors from one column of probabilities of the second label."""
-    levels = tuple(labels) if labels is not None else as_levels(y_true, names[0]).levels
+    known = labels is not None
+    levels = axis_of(labels, "labels") if known else as_levels(y_true, names[0]).levels
     if len(levels) != 2:
         example = np.append(score[~np.isin(score, (0.0, 1.0))], score)[0]
         raise InputError(

@@ -12,6 +12,7 @@ import numpy as np
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
+from separatrix.columns.frames import names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Coded, listed
@@ -78,11 +79,7 @@ def count_frame(
 
 def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:
     """The columns of groups and of predictions; no column stands for two things."""
-    groups, predictions = (
-        [str(name)] if isinstance(name, str | int) else list(map(str, name)) for name in (z, pred)
-    )
-    if not groups or not predictions:
-        raise InputError("`z` and `pred` need at least one column each.")
+    groups, predictions = names_of(z, "z"), names_of(pred, "pred")
     for column in [*predictions, *([weight] if weight else [])]:
         if column in (y, *groups):
             raise InputError(

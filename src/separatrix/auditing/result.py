@@ -10,6 +10,7 @@ import numpy as np
 
 from separatrix.auditing import view
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes, without_dust
+from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
@@ -92,6 +93,7 @@ class Audit:
     ) -> Audit:
         """Measure a table of counts; arguments as in `audit`."""
         information.check_confidence(confidence)
+        random_state = seed_of(random_state)
         table = without_dust(table)
         refuse_degenerate(table)
         people = composition or certificates.default_composition(table, guarantee)
@@ -323,7 +325,8 @@ def _plain(value: Any) -> Any:
 def _span(a: Audit, confidence: float) -> tuple[float, float]:
     if a.estimable:
         return inference.interval(a.table, confidence)
-    return 0.0, bounds.upper_bound(a.table, confidence)
+    people = certificates.default_composition(a.table)
+    return 0.0, certificates.violation_bound(a.table, confidence, composition=people)
 
 
 def _share(part: np.ndarray) -> list[float]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.auditing import score_view
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes
 from separatrix.columns.counting import count_scores
+from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
@@ -114,6 +115,7 @@ class ScoreAudit:
     ) -> ScoreAudit:
         """Measure a table of scores; arguments as in `audit_score`."""
         information.check_confidence(confidence)
+        random_state = seed_of(random_state)
         _check(scores, bins)
         coarse = scores.binned(bins)
         table = _count_table(scores, coarse)

@@ -16,6 +16,7 @@ from separatrix.columns.values import (
     Codes,
     Levels,
     as_levels,
+    axis_of,
     check_lengths,
     check_levels,
     code_levels,
@@ -109,7 +110,7 @@ def count_posteriors(
     posterior = posterior_matrix(q, names[2])
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[0]: y, names[1]: z, names[2]: posterior})
-    axis = y.levels if labels is None else tuple(labels)
+    axis = y.levels if labels is None else axis_of(labels, "labels")
     refuse_unlisted(y.levels, axis, names[0])
     if len(axis) != posterior.shape[1]:
         raise InputError(
@@ -223,13 +224,14 @@ def _group_column(values: Any, name: str) -> NDArray[Any] | Coded:
 def _label_axis(
     labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]
 ) -> Levels:
+    axis = None if labels is None else axis_of(labels, "labels")
     for levels, name in ((y, names[0]), (u, names[2])):
-        if labels is not None:
-            refuse_unlisted(levels, tuple(labels), name)
+        if axis is not None:
+            refuse_unlisted(levels, axis, name)
         else:
             check_levels(levels, name)
-    if labels is not None:
-        return tuple(labels)
+    if axis is not None:
+        return axis
     if not set(y) & set(u):
         raise InputError(
             f"No value of `{names[2]}` ({listed(u)}) is a value of `{names[0]}` ({listed(y)}). "

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.values import Coded
+from separatrix.columns.values import Coded, as_array, is_missing
 from separatrix.errors import InputError
 
 __all__ = ["as_days", "date_text", "date_values", "is_date_text", "looks_like_dates"]
@@ -77,16 +77,20 @@ def date_values(values: Any) -> NDArray[np.datetime64] | None:
         stamps = series.drop_nulls().dt.timestamp("us").to_numpy()
         out[known] = np.asarray(stamps, dtype=np.int64).astype("M8[us]")
         return out
-    array = np.asarray(values)
+    try:
+        array = as_array(values, "dates")
+    except InputError:  # whoever reads the column as something else says so, with its name
+        return None
     if array.dtype.kind == "M":
         return array.astype("M8[us]")
     if array.dtype.kind != "O" or array.ndim != 1:
         return None
     items = array.tolist()
-    real = [one for one in items if one is not None and one == one]  # NaT and NaN differ from it
+    gone = [is_missing(one) for one in items]
+    real = [one for one, absent in zip(items, gone, strict=True) if not absent]
     if not real or not all(isinstance(one, date) for one in real):
         return None
-    moments = [_naive(one) if one is not None and one == one else None for one in items]
+    moments = [None if absent else _naive(one) for one, absent in zip(items, gone, strict=True)]
     return np.array(moments, dtype="M8[us]")
 
 

@@ -11,6 +11,7 @@ secret can compute one.
 
 from __future__ import annotations
 
+import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ from separatrix.errors import InputError
 
 __all__ = [
     "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "id_digests",
-    "id_texts", "key_id", "seeded", "uniforms",
+    "id_texts", "key_id", "seed_of", "seeded", "uniforms",
 ]  # fmt: skip
 
 MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
@@ -126,6 +127,12 @@ def check_seed(random_state: Any) -> int | None:
             f"{random_state!r}."
         )
     return int(random_state)
+
+
+def seed_of(random_state: Any) -> int:
+    """A seed; a fresh one for None."""
+    seed = check_seed(random_state)
+    return secrets.randbits(63) if seed is None else seed
 
 
 def id_texts(ids: Any, name: str = "ids") -> list[str]:

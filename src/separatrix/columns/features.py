@@ -12,6 +12,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
 from separatrix.columns.dates import date_values
@@ -109,9 +110,12 @@ def raw_values(values: Any, name: str) -> Values:
     """Numbers where all are numbers (None is missing), dates, durations in days, or categories."""
     if isinstance(values, Coded):
         return values
-    if (dates := date_values(values)) is not None:
-        return dates
-    series = nw.from_native(values, allow_series=True, pass_through=True)
+    try:
+        if (dates := date_values(values)) is not None:
+            return dates
+        series = nw.from_native(values, allow_series=True, pass_through=True)
+    except NarwhalsError as error:
+        raise InputError(f"Column `{name}` must be one column of values: {error}.") from error
     if isinstance(series, nw.Series):
         kind = series.dtype
         if kind == nw.Duration:

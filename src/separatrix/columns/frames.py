@@ -12,7 +12,15 @@ from narwhals.exceptions import NarwhalsError
 
 from separatrix.errors import InputError, MissingExtraError
 
-__all__ = ["Frame", "as_frame", "check_present", "column_names", "named_columns", "tidy"]
+__all__ = [
+    "Frame",
+    "as_frame",
+    "check_present",
+    "column_names",
+    "named_columns",
+    "names_of",
+    "tidy",
+]
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
@@ -53,12 +61,34 @@ def named_columns(data: Any, names: Sequence[str], name: str) -> dict[str, Any]:
     check_present(names, column_names(data, name), name)
     if isinstance(data, Mapping):
         by_text = {str(column): values for column, values in data.items()}
+        for column in names:
+            values = by_text[column]
+            single = isinstance(values, str | bytes) or not hasattr(values, "__len__")
+            if single or getattr(values, "shape", None) == ():
+                raise InputError(
+                    f"Column {column!r} of `{name}` must hold one value per row, got "
+                    f"{type(values).__name__}. Pass a list, an array or a series."
+                )
         return {column: by_text[column] for column in names}
     frame = as_frame(data, name)
     assert frame is not None
     frame = frame.select(list(names))
     table = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {column: table[column] for column in names}
+
+
+def names_of(names: Any, role: str) -> list[str]:
+    """The columns that a caller named for a role: one or several, 0 for a column called 0.
+
+    >>> names_of("sex", "z"), names_of(["sex", 1], "z")
+    (['sex'], ['sex', '1'])
+    """
+    if isinstance(names, str | int) and not isinstance(names, bool):
+        return [str(names)]
+    several = names if isinstance(names, list | tuple) else ()
+    if not several or not all(isinstance(one, str | int) for one in several):
+        raise InputError(f"`{role}` must name at least one column, by text, got {names!r}.")
+    return [str(one) for one in several]
 
 
 def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:

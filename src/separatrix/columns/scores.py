@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.values import as_array, refuse_missing, row_numbers
+from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
 __all__ = ["binary_score", "check_posteriors", "check_weight", "posterior_matrix", "score_column"]
@@ -94,9 +95,9 @@ def _numbers(values: Any, name: str, what: str) -> NDArray[Any]:
     """Numbers of any kind; `what` says in an error what they should be."""
     try:
         x = as_array(values, name)
-        return x if x.dtype.kind in "fiub" else x.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`{name}` must be numbers, {what}: {error}.") from error
+        return x if x.dtype.kind in "fiub" else as_floats(x, name)
+    except InputError as error:
+        raise InputError(f"{str(error).rstrip('.')}; pass numbers, {what}.") from error
 
 
 def score_column(values: Any, name: str) -> NDArray[Any]:

@@ -104,6 +104,16 @@ def check_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str])
             return
     schema = source.lazy.collect_schema()
     check_present(wanted, schema.names(), "The table")
+    python = source.lazy.implementation.is_polars()
+    for column in wanted:
+        if python and schema[column] == nw.Object:  # polars cannot compare them
+            raise InputError(
+                f"Column {column!r} holds Python objects. Cast it to text or numbers first."
+            )
+        if schema[column].is_nested():
+            raise InputError(
+                f"Column {column!r} is nested ({schema[column]}). Unpack it into plain columns."
+            )
     for column in numbers:
         if not schema[column].is_numeric() and schema[column] != nw.Boolean:
             raise InputError(
@@ -136,7 +146,13 @@ def grouped_columns(
         lazy = source.lazy.select(**inner, **parts)
         lazy = lazy.with_columns(**made) if made else lazy
         totals = [nw.len().alias("rows"), *totals]
-        grouped = lazy.group_by([*inner, *by]).agg(*totals).head(_MOST + 1).collect()
+        try:
+            grouped = lazy.group_by([*inner, *by]).agg(*totals).head(_MOST + 1).collect()
+        except (TypeError, NotImplementedError) as error:  # of pandas, for values it cannot hash
+            raise InputError(
+                f"One of the columns {listed(keys)} holds values that cannot be levels ({error}). "
+                "Use text or whole numbers."
+            ) from error
     if len(grouped) > _MOST:
         raise InputError(
             f"The columns {listed(keys)} have over {_MOST:,} combinations; is one an identifier?"

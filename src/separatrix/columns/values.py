@@ -19,7 +19,7 @@ from separatrix.core.levels import Levels, in_order, listed
 from separatrix.errors import InputError
 
 __all__ = [
-    "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "check_lengths",
+    "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "axis_of", "check_lengths",
     "check_levels", "code_levels", "encode", "in_order", "is_missing", "level_text", "listed",
     "one_column", "row_numbers",
 ]  # fmt: skip
@@ -168,6 +168,15 @@ def code_levels(column: NDArray[Any], count: int) -> Levels:
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """A numpy array of a list, an array, a series or a frame of any library."""
+    x = _as_array(values, name)
+    if x.ndim == 0:
+        raise InputError(f"`{name}` must be one column of values, got shape (): {values!r}.")
+    return x
+
+
+def _as_array(values: Any, name: str) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        return _unmasked(values)
     if isinstance(values, np.ndarray):
         return values
     if isinstance(values, list | tuple) and {str} < set(map(type, values)):
@@ -185,9 +194,6 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
     """A one-dimensional numpy column; without missing values unless they are allowed."""
     tuples = isinstance(values, list | tuple) and tuple in set(map(type, values))
     x = _objects(values) if tuples else as_array(values, name)  # numpy would make a matrix
-    if isinstance(x, np.ma.MaskedArray):
-        gone = np.ma.getmaskarray(x)
-        x = with_none(np.asarray(x), gone) if gone.any() else np.asarray(x)
     if x.ndim == 2 and x.shape[1] == 1:
         x = x[:, 0]
     if x.ndim != 1:
@@ -207,6 +213,28 @@ def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]
             f"`{name}` holds {x.dtype}, such as {x[:1].tolist()}; labels and groups are categories."
         )
     return x
+
+
+def _unmasked(x: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """What is masked is missing: NaN among floats, else None."""
+    gone, plain = np.ma.getmaskarray(x), np.asarray(x)
+    if not gone.any():
+        return plain
+    return np.where(gone, np.nan, plain) if plain.dtype.kind == "f" else with_none(plain, gone)
+
+
+def axis_of(levels: Any, name: str) -> Levels:
+    """The levels that a caller listed: each once, none missing."""
+    single = isinstance(levels, str | bytes | Mapping) or not hasattr(levels, "__iter__")
+    try:
+        found: Levels = () if single else tuple(levels)
+        if not found or len(set(found)) < len(found) or any(map(is_missing, found)):
+            raise TypeError
+    except TypeError as error:
+        raise InputError(
+            f"`{name}` must list at least one level, each once and none missing, got {levels!r}."
+        ) from error
+    return found
 
 
 def _objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -295,6 +323,9 @@ def check_levels(levels: Sequence[Hashable], name: str) -> None:
 
 def check_lengths(columns: Mapping[str, Any]) -> int:
     """The common number of rows, at least one."""
+    for name, column in columns.items():
+        if not hasattr(column, "__len__") or getattr(column, "shape", None) == ():
+            raise InputError(f"`{name}` must be one column of values, got {column!r}.")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"`{name}` {length:,}" for name, length in list(lengths.items())[:6])

@@ -75,19 +75,21 @@ class SoftBins(NamedTuple):
     @staticmethod
     def of(score: Array, at: Array) -> SoftBins:
         """Soft bins of scores, for at least two rising centres `at`; `slope` is ∂share/∂s."""
-        place = np.interp(score, at, np.arange(len(at)))
-        low = np.minimum(place.astype(np.int32), len(at) - 2)
-        slope = (1.0 / np.diff(at))[low]
+        low = np.zeros(len(score), dtype=np.int32)
+        for centre in at[1:-1]:  # for a few dozen centres faster than a binary search
+            low += score >= centre
+        slope = (1.0 / np.diff(at)).take(low)
+        share = (score - at.take(low)) * slope
         if at[0] > score.min(initial=np.inf) or at[-1] < score.max(initial=-np.inf):
             slope = np.where((score < at[0]) | (score > at[-1]), 0.0, slope)
-        return SoftBins(low, place - low, slope)
+        return SoftBins(low, np.clip(share, 0.0, 1.0, out=share), slope)
 
 
 def bins_for(rows: float, cells: int) -> int:
     """How many centres: at most 16, and 8 rows or more in a bin of an average cell (y, z).
 
-    Sixteen because finer bins, or coarser ones down to eight, reach the same AUROC at the same
-    violation on simulated rows. Fewer rows than 8 in a bin are mostly the noise of their counting.
+    Eight and sixteen bins reach the same AUROC at the same violation on simulated rows; 32 reach
+    less where the violation is small. Fewer than 8 rows in a bin are mostly noise.
 
     >>> bins_for(5_120, 4), bins_for(512, 18), bins_for(20, 4)
     (16, 3, 2)
@@ -168,7 +170,7 @@ def cmi_of_scores(
     n = float(len(score)) if weight is None else float(weight.sum())
     g = log_ratio(table.reshape(*shape, k)).ravel()
     step = np.diff(g, append=0.0)
-    rows = step[here] * bins.slope
+    rows = step.take(here) * bins.slope
     return Value(float(table @ g) / n, rows / n if weight is None else rows * (weight / n))
 
 

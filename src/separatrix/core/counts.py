@@ -14,7 +14,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.levels import Levels, union
+from separatrix.core.levels import Levels, check_axis, union
+from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
 __all__ = ["CountTable", "diagonal", "place"]
@@ -46,6 +47,28 @@ class CountTable:
     predictions: Levels
     rows: int
     moments: Array | None = None
+
+    def __post_init__(self) -> None:
+        counts = as_floats(self.counts, "counts")
+        axes = self.labels, self.groups, self.predictions
+        for name, axis in zip(("labels", "groups", "predictions"), axes, strict=True):
+            check_axis(axis, name)
+        shape = tuple(map(len, axes))
+        if counts.shape != shape:
+            raise InputError(
+                f"`counts` has the shape {counts.shape}, but there are {shape[0]} labels, "
+                f"{shape[1]} groups and {shape[2]} predictions."
+            )
+        if not np.isfinite(counts).all() or (counts < 0).any():
+            raise InputError("`counts` must be finite and not negative.")
+        rows = one_number(self.rows, "rows")
+        if not (rows >= 0 and rows.is_integer()):
+            raise InputError(f"`rows` must be a whole number, not negative, got {self.rows!r}.")
+        if self.moments is not None and np.shape(self.moments) != (*shape, shape[2]):
+            raise InputError(
+                f"`moments` has the shape {np.shape(self.moments)}, not {(*shape, shape[2])}."
+            )
+        object.__setattr__(self, "counts", counts)
 
     def simplest(self) -> CountTable:
         """The same table; without moments if its posteriors are one-hot and weigh one, since then

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
 __all__ = [
@@ -226,7 +227,7 @@ def _clip(v: Array, u: Array, v_max: float) -> tuple[Array, Array]:
 
 
 def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
-    v, u = np.asarray(violation, dtype=np.float64), np.asarray(utility, dtype=np.float64)
+    v, u = as_floats(violation, "violation"), as_floats(utility, "utility")
     if v.ndim != 1 or v.shape != u.shape:
         raise InputError(
             f"Points need one violation and one utility each, got shapes {v.shape} and {u.shape}."
@@ -240,7 +241,7 @@ def _points(violation: Any, utility: Any) -> tuple[Array, Array]:
 
 
 def _levels(violation: ArrayLike) -> Array:
-    x = np.asarray(violation, dtype=np.float64)
+    x = as_floats(violation, "violation")
     if np.isnan(x).any():
         raise InputError("`violation` is NaN; pass the level of separation that you ask for.")
     return x

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div, xlogy
 
+from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
 __all__ = [
@@ -282,12 +283,7 @@ def balanced_accuracy(counts: ArrayLike) -> Array:
 
 def law(counts: ArrayLike) -> Array:
     """The joint law of a table of counts: checked, float64, each table summing to one."""
-    try:
-        p = np.asarray(counts, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"`counts` must be an array of numbers, got {type(counts).__name__}: {error}."
-        ) from error
+    p = as_floats(counts, "counts")
     if p.ndim < 3:
         raise InputError(
             f"`counts` needs the axes (label, group, prediction), got shape {p.shape}. "
@@ -296,7 +292,10 @@ def law(counts: ArrayLike) -> Array:
     if not np.isfinite(p).all() or (p < 0).any():
         worst = p[~np.isfinite(p) | (p < 0)].flat[0]
         raise InputError(f"`counts` must be finite and not negative, got {worst}.")
-    total = p.sum((-3, -2, -1), keepdims=True)
+    with np.errstate(over="ignore"):
+        total = p.sum((-3, -2, -1), keepdims=True)
+    if not np.isfinite(total).all():
+        raise InputError("`counts` sums to more than a number can hold. Divide them first.")
     if p.size == 0 or (total <= 0).any():
         raise InputError(
             f"`counts` holds no rows: a table of shape {p.shape} sums to zero. Pass rows to count."
@@ -306,7 +305,7 @@ def law(counts: ArrayLike) -> Array:
 
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence outside (0, 1), most often a percentage."""
-    if not 0.0 < confidence < 1.0:
+    if not 0.0 < one_number(confidence, "confidence") < 1.0:
         raise InputError(
             f"`confidence` must lie strictly between 0 and 1, got {confidence}. For 95 % pass 0.95."
         )
@@ -325,4 +324,5 @@ def _under_separation(p: Array) -> Array:
 
 def _divergence(p: Array, q: Array) -> Array:
     """p log(p/q) − p + q, elementwise: never negative, and sums to the divergence of two laws."""
+    q = np.where((q == 0) & (p > 0), p, q)  # a product of two laws below 1e-154 underflows
     return np.maximum(kl_div(p, q), 0.0)

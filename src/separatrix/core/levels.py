@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Levels", "in_order", "listed", "union"]
+from separatrix.errors import InputError
+
+__all__ = ["Levels", "check_axis", "in_order", "listed", "union"]
 
 Levels = tuple[Hashable, ...]
+
+
+def check_axis(levels: object, name: str) -> None:
+    """Refuse an axis that is not a tuple of different names."""
+    good = isinstance(levels, tuple)
+    try:
+        good = isinstance(levels, tuple) and len(set(levels)) == len(levels)
+    except TypeError:  # a list among them
+        good = False
+    if not good:
+        raise InputError(f"`{name}` must be a tuple of different names, got {levels!r}.")
 
 
 def in_order(levels: Sequence[Hashable]) -> list[Hashable]:

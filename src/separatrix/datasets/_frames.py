@@ -21,7 +21,7 @@ from separatrix.columns.features import (
     raw_values,
     take,
 )
-from separatrix.columns.frames import column_names, named_columns
+from separatrix.columns.frames import column_names, named_columns, names_of
 from separatrix.columns.readers import read_table
 from separatrix.columns.values import Coded, check_lengths
 from separatrix.datasets._dataset import Card, Data
@@ -72,7 +72,7 @@ def from_frame(
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
     """
-    chosen = (sensitive,) if isinstance(sensitive, str) else tuple(map(str, sensitive))
+    chosen = tuple(names_of(sensitive, "sensitive"))
     target = str(target)
     names = column_names(frame, "frame")
     if not chosen or len(set(chosen)) < len(chosen):

@@ -35,6 +35,9 @@ Matrix = NDArray[np.float32]
 _NO_DATE = NOT_AVAILABLE | {""}
 
 
+_LARGEST = 1e30  # of a number in float32, so that sums of it stay finite
+
+
 @dataclass(frozen=True)
 class Number:
     """A number: (x - mean) / scale, and a 0/1 column for missing if fitted rows had any.
@@ -66,6 +69,11 @@ class Number:
         idle = self.missing and len(known) == len(x)
         if not len(known):
             return replace(self, mean=0.0, scale=1.0, idle=idle)
+        if np.abs(known).max() > _LARGEST:
+            raise InputError(
+                f"Column `{self.column}` holds {known[np.abs(known).argmax()]:g}. Correct it, make "
+                "it missing, or rescale the column."
+            )
         mean, spread = float(known.mean()), float(known.std())
         # the spread of a constant column is rounding; divided by it, any other value would blow up
         scale = spread if spread > 1e-12 * max(1.0, abs(mean)) else 1.0
@@ -74,7 +82,13 @@ class Number:
     def fill(self, values: Values, out: Matrix) -> None:
         x = self.numbers(values)
         gone = np.isnan(x)
-        out[:, 0] = np.where(gone, 0.0, (x - self.mean) / self.scale)
+        scaled = np.where(gone, 0.0, (x - self.mean) / self.scale)
+        if np.abs(scaled).max(initial=0.0) > _LARGEST:
+            raise InputError(
+                f"Column `{self.column}` holds {x[np.abs(scaled).argmax()]:g}, too far from the "
+                f"mean of training, {self.mean:g}. Correct it, or make it missing."
+            )
+        out[:, 0] = scaled
         if self.missing:
             out[:, 1] = gone & (not self.idle)
 

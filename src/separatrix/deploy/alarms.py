@@ -6,9 +6,60 @@ from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from separatrix.columns.groups import from_plain, group_name, to_plain
+import numpy as np
 
-__all__ = ["Alarm", "Report"]
+from separatrix.columns.groups import from_plain, group_name, to_plain
+from separatrix.core.counts import CountTable
+from separatrix.core.information import violation_by_cell
+
+__all__ = ["Alarm", "Cell", "Report"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The label and group that cause most of v, and the prediction whose rate differs most there.
+
+    Args:
+        rate: P(prediction | label, group).
+        overall: P(prediction | label), of all groups.
+    """
+
+    label: Hashable
+    group: Hashable
+    prediction: Hashable
+    rate: float
+    overall: float
+
+    @classmethod
+    def of(cls, table: CountTable) -> Cell:
+        """That cell of a table of counts."""
+        part = violation_by_cell(table.counts)
+        y, z = np.unravel_index(int(part.argmax()), part.shape)
+        rates = table.counts[y, z] / table.counts[y, z].sum()
+        overall = table.counts[y].sum(0) / table.counts[y].sum()
+        away = np.abs(rates - overall)
+        u = int(np.flatnonzero(away >= away.max() - 1e-12)[-1])  # of two, the last label's
+        names = table.labels[y], table.groups[z], table.predictions[u]
+        return cls(*names, float(rates[u]), float(overall[u]))
+
+    def __str__(self) -> str:
+        return (
+            f"with label {self.label}, group {group_name(self.group)} gets "
+            f"{group_name(self.prediction)} in {self.rate:.1%}, all groups in {self.overall:.1%}"
+        ).replace("%", " %")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        names = {name: to_plain(getattr(self, name)) for name in _NAMES}
+        return asdict(self) | names
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Cell:
+        """The inverse of `to_dict`."""
+        return cls(**(data | {name: from_plain(data[name]) for name in _NAMES}))
+
+
+_NAMES = ("label", "group", "prediction")
 
 
 @dataclass(frozen=True)
@@ -21,7 +72,7 @@ class Alarm:
         violation: plug-in v of those rows.
         log_e_process: log E against v ≤ budget, and what was needed.
         log_needed: log of the inverse of that test's share of the error.
-        label, group: the cell that causes most of this v.
+        cell: the label and group that cause most of this v.
     """
 
     rows: int
@@ -29,19 +80,16 @@ class Alarm:
     violation: float
     log_e_process: float
     log_needed: float
-    label: Hashable
-    group: Hashable
+    cell: Cell
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        named = {"label": to_plain(self.label), "group": to_plain(self.group)}
-        return asdict(self) | named
+        return asdict(self) | {"cell": self.cell.to_dict()}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Alarm:
         """The inverse of `to_dict`."""
-        named = {name: from_plain(data[name]) for name in ("label", "group")}
-        return cls(**(data | named))
+        return cls(**(data | {"cell": Cell.from_dict(data["cell"])}))
 
 
 @dataclass(frozen=True)
@@ -56,7 +104,7 @@ class Report:
         recent: plug-in v of the shortest test with at least 1,000 rows, and its rows.
         reference: v of the reference.
         evidence, needed: log E of the test that is closest to an alarm, and what it needs.
-        label, group: the cell that causes most of v in the rows of that test; None before.
+        cell: the label and group that cause most of v in the rows of that test; None before.
         alarm: None, or the first alarm.
     """
 
@@ -72,40 +120,33 @@ class Report:
     confidence: float
     evidence: float
     needed: float
-    label: Hashable
-    group: Hashable
+    cell: Cell | None
     alarm: Alarm | None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON or a metrics endpoint; None instead of NaN and infinity."""
         named = {
-            "label": to_plain(self.label) if self.rows else None,
-            "group": to_plain(self.group) if self.rows else None,
+            "cell": None if self.cell is None else self.cell.to_dict(),
             "alarm": None if self.alarm is None else self.alarm.to_dict(),
         }
         return {name: _finite(value) for name, value in (asdict(self) | named).items()}
 
     def __str__(self) -> str:
-        """One plain sentence.
-
-        It names the group and the label that cause most of what is seen.
-        """
-        if not self.rows:
+        """One plain sentence."""
+        if not self.rows or self.cell is None:
             return "No rows so far: nothing is known."
         seen = f"{self.rows:,} row{'s' * (self.rows != 1)} seen"
-        cell = f"label {self.label}, group {group_name(self.group)}"
         if self.alarm is not None:
             a = self.alarm
-            cell = f"label {a.label}, group {group_name(a.group)}"
             return (
                 f"ALARM: {seen}; after {a.rows:,} of them the last {a.window:,} showed "
                 f"v = {_nats(a.violation)} nats, above the budget of {self.budget:g} with evidence "
-                f"{a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {cell}."
+                f"{a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {a.cell}."
             )
         return (
             f"Quiet: {seen}, v = {_nats(self.violation)} nats at a budget of {self.budget:g}, "
             f"evidence {max(self.evidence, 0.0):.1f} of {self.needed:.1f} that an alarm needs; "
-            f"most of v comes from {cell}."
+            f"the largest difference: {self.cell}."
         )
 
 

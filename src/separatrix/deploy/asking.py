@@ -25,7 +25,8 @@ from separatrix.deploy.trained import trained_point
 from separatrix.deploy.words import budget_text, constant_text, majority
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured
-from separatrix.estimators.procedures import Decisions, Procedure, Scoring
+from separatrix.estimators.procedures import Decisions, Procedure
+from separatrix.estimators.scoring import Scoring
 from separatrix.runs.traced import Traced
 
 __all__ = ["POSTPROCESSING", "ask", "solved"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,9 +24,9 @@ from separatrix.core.information import (
     conditional_mutual_information,
     eo_gap,
     mutual_information,
-    violation_by_cell,
 )
-from separatrix.deploy.alarms import Alarm, Report
+from separatrix.core.numbers import one_number
+from separatrix.deploy.alarms import Alarm, Cell, Report
 from separatrix.deploy.ordered_rows import coded_rows, placed_counts
 from separatrix.deploy.starts import SPACING, Starts
 from separatrix.errors import InputError
@@ -84,7 +84,7 @@ class Monitor:
     >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
     >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
     >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
-    6000
+    5500
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Monitor:
                 f"{type(reference).__name__}."
             )
         check_confidence(confidence)
-        if not 0 <= budget < np.inf:
+        if not 0 <= one_number(budget, "budget") < np.inf:
             raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
         if horizon is not None and horizon < _SHORTEST:
             raise InputError(
@@ -184,8 +184,8 @@ class Monitor:
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     v = float(conditional_mutual_information(counts))
-                    named = self._worst(counts)
-                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, *named)
+                    cell = Cell.of(replace(self.reference, counts=counts))
+                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, cell)
                     break
             return self.alarm
 
@@ -197,7 +197,7 @@ class Monitor:
             if not self.rows:
                 nan, none = float("nan"), (0.0, float("inf"))
                 empty = (0, nan, nan, nan, nan, none, (nan, 0))
-                return Report(*empty, *common, nan, nan, None, None, self.alarm)
+                return Report(*empty, *common, nan, nan, None, self.alarm)
             table = self.table
             counts, half = table.counts, 0.5 * (1.0 + self.confidence)  # each end has half
             upper = worst_violation(counts, *rate_sequences(counts, half))
@@ -208,8 +208,8 @@ class Monitor:
             evidence = log_e_process(tests.counts[at], self.budget, self._bets)
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
             measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
-            named = self._worst(tests.counts[at])
-            return Report(*measured, *common, evidence, float(tests.needed[at]), *named, self.alarm)
+            cell = Cell.of(replace(table, counts=tests.counts[at]))
+            return Report(*measured, *common, evidence, float(tests.needed[at]), cell, self.alarm)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -277,8 +277,8 @@ class Monitor:
             monitor.posteriors = bool(state["posteriors"])
             s = len(tests["rows"])
             rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
-            if level[0] != -1:
-                raise ValueError("the first test is not that of all rows")
+            if level[0] != -1 or not Starts.named(level, index) or int(tests["clock"]) < 0:
+                raise ValueError("tests that no monitor has")
             tables = _array(tests["tables"], (s, *shape))
             monitor._starts = Starts(
                 tables, rows, level, index, int(tests["clock"]), tests["horizon"]
@@ -288,7 +288,7 @@ class Monitor:
             monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
         except InputError:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        except (LookupError, ValueError, TypeError, ArithmeticError, RecursionError) as error:
             raise InputError(
                 f"This is not the whole state of a Monitor ({type(error).__name__}: {error})."
             ) from error
@@ -340,12 +340,6 @@ class Monitor:
             order = np.argsort(-excess)
             maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
         return _Tests(counts, rows, needed, maybe)
-
-    def _worst(self, counts: Array) -> tuple[Hashable, Hashable]:
-        """The label and the group that cause most of v."""
-        part = violation_by_cell(counts)
-        y, z = np.unravel_index(int(part.argmax()), part.shape)
-        return self.reference.labels[y], self.reference.groups[z]
 
     def _recent(self) -> tuple[float, int]:
         """v of the shortest test with enough rows, and its rows."""

@@ -77,6 +77,13 @@ class Starts:
         """The worker's row after which each test started."""
         return np.where(self.level < 0, 0, SPACING * _place(self.level, self.index))
 
+    @staticmethod
+    def named(level: NDArray[np.int64], index: NDArray[np.int64]) -> bool:
+        """Whether these can be the names of tests."""
+        names = set(zip(level.tolist(), index.tolist(), strict=True))
+        later = bool((level[1:] >= 0).all() and (level < _LEVELS).all() and (index >= 1).all())
+        return later and len(names) == len(level)
+
     def add(self, counts: Array, rows: int) -> None:
         """Rows whose order is unknown: tests that they pass start behind them."""
         if not rows:

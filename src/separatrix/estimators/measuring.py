@@ -15,11 +15,12 @@ from separatrix.core import ordered
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.nested import NestedScores
-from separatrix.estimators.procedures import Procedure, Scoring
+from separatrix.estimators.procedures import Procedure
+from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.objectives import Cost
 from separatrix.statistics.unseen import Estimate, unseen
 
-__all__ = ["Measured", "mean_cost", "measured", "measured_fold"]
+__all__ = ["Measured", "mean_cost", "measured", "measured_fold", "unseen_score"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -54,7 +55,7 @@ class Measured:
     def promise(self) -> dict[str, Estimate]:
         """Estimate and standard error of each metric on unseen rows."""
         if self.is_score:
-            return unseen(self.tables, self.squares, ordered.MEASURES)
+            return unseen_score(self.tables, self.squares)
         measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
         aim = getattr(self.procedure, "maximize", None)
         if isinstance(aim, Cost):
@@ -66,6 +67,26 @@ class Measured:
         """The label that every row gets, if there is one."""
         share = self.tables.sum((0, 1, 2)) / self.tables.sum()
         return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
+
+
+def unseen_score(tables: Array, squares: Array) -> dict[str, Estimate]:
+    """What unseen rows will show of a score: AUROC, and EO gap and violation in 20 bins.
+
+    Args:
+        tables, squares: of its levels, as in `unseen`. The square of a bin is taken to be at most
+            the sum of its levels' probabilities: on the wide side.
+    """
+    coarse = ordered.in_bins(tables)
+    wide = np.minimum(_squares_in_bins(tables, squares), coarse)
+    area = unseen(tables, squares, ordered.AREA)
+    return area | unseen(coarse, wide, ordered.IN_BINS)
+
+
+def _squares_in_bins(tables: Array, squares: Array) -> Array:
+    """Σ (Σ q)² of each bin from Σ q² of its levels, with neighbours' products as their means."""
+    mass = tables.reshape(-1, tables.shape[-1]).sum(0)
+    root = ordered.merged(np.sqrt(np.maximum(squares, 0.0)), mass, ordered.BINS)
+    return np.asarray(root**2)
 
 
 def measured(

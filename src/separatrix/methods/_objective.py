@@ -34,13 +34,20 @@ from scipy.special import expit, logit, softmax
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import as_levels, check_lengths
-from separatrix.core.binned_cmi import Value, centres, cmi_of_draws, cmi_of_scores, spread_out
+from separatrix.core.binned_cmi import (
+    Value,
+    bins_for,
+    centres,
+    cmi_of_draws,
+    cmi_of_scores,
+    spread_out,
+)
 from separatrix.errors import InputError
 
-__all__ = ["BINS", "RATE", "Last", "Rows", "SeparationObjective"]
+__all__ = ["RATE", "Last", "Rows", "SeparationObjective"]
 
 Array = NDArray[np.float64]
-BINS, RATE = 16, 0.1
+RATE = 0.1
 _SOME = 4096  # rows that decide where the bins are
 _ENDS = np.array([0.0, 1.0])
 _TINY = np.finfo(np.float64).tiny
@@ -113,7 +120,7 @@ class SeparationObjective:
             "score" in soft bins, which no threshold escapes.
         normalise: balance the two gradients by their norms; False takes (1−λ) CE + λ v as it is.
         learning_rate: η of the booster.
-        bins: of the score.
+        bins: of the score; None: `bins_for` the rows, at most 16.
         sample_weight: weight of each row; do not give the Dataset weights as well.
 
     >>> rng = np.random.default_rng(0)
@@ -134,7 +141,7 @@ class SeparationObjective:
         level: str = "draw",
         normalise: bool = True,
         learning_rate: float = RATE,
-        bins: int = BINS,
+        bins: int | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> None:
         y, labels = as_levels(y_true, "y_true")
@@ -155,7 +162,7 @@ class SeparationObjective:
         *,
         normalise: bool = True,
         learning_rate: float = RATE,
-        bins: int = BINS,
+        bins: int | None = None,
     ) -> SeparationObjective:
         """The objective of coded rows."""
         self = cls.__new__(cls)
@@ -169,18 +176,19 @@ class SeparationObjective:
         level: str,
         normalise: bool,
         learning_rate: float,
-        bins: int,
+        bins: int | None,
     ) -> None:
         if not 0.0 <= trade_off <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         if level not in ("draw", "score"):
             raise InputError(f'`level` must be "draw" or "score", got {level!r}.')
-        if bins < 2 or not learning_rate > 0:
+        if (bins is not None and bins < 2) or not learning_rate > 0:
             raise InputError(
                 f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}."
             )
         self.rows, self.trade_off, self.level = rows, float(trade_off), level
-        self.normalise, self.learning_rate, self.bins = normalise, float(learning_rate), bins
+        self.normalise, self.learning_rate = normalise, float(learning_rate)
+        self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
         self._last: tuple[Array, float, float] | None = None
         n = len(rows.y)
         chosen = np.random.default_rng(0).choice(n, _SOME, replace=False) if n > _SOME else None

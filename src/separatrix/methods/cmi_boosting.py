@@ -191,7 +191,9 @@ class _Data:
             parameters |= _own_objective(columns)
         else:
             start = self._start()
-            objective = SeparationObjective.of_rows(self.rows, trade_off, self.recipe.level)
+            objective = SeparationObjective.of_rows(
+                self.rows, trade_off, self.recipe.level, bins=self.recipe.bins
+            )
             watch = partial(_watch, objective=objective, held=self.held, start=start)
             parameters |= {
                 "objective": partial(_from_start, objective=objective, start=start),
@@ -288,10 +290,11 @@ METHOD = Method(
     label="CMI boosting",
     colour="#aa0000",
     reference="the paper, Algorithm 1, with boosted trees; Ke et al. (2017), LightGBM",
-    trade_offs=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8),
+    trade_offs=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9),
     supports=Supports(multiclass=True, multigroup=True),
     fit=fit,
     restore=Boosted.restore,
     recipes={"default": Recipe(), "score": Recipe(level="score")},
+    levels=("draw", "score"),
     standardise=False,
 )

@@ -20,7 +20,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InputError
 from separatrix.optimum.blind_columns import BlindColumns, BlindPoint
-from separatrix.optimum.blind_law import BlindAtoms, BlindRows
+from separatrix.optimum.blind_law import BlindRows
 from separatrix.optimum.blind_rules import BlindRule, check_joint
 from separatrix.optimum.margin import BudgetKeeper
 from separatrix.optimum.objectives import Cost, Value, budget_named, objective_of
@@ -99,8 +99,9 @@ class BlindPromises:
         return PromisedRule(rule, kept.level, kept.expected, kept.smallest, nothing)
 
     def point(self, level: float) -> BlindPoint:
-        """The best mixture within a level on the rows; `upper` is that of `certificate`."""
-        return best_blind(self._columns, self.maximize, level, self.groups)
+        """The best mixture within a level on the rows; it has no bound, see `certificate`."""
+        found = best_blind(self._columns, self.maximize, level, self.groups)
+        return found._replace(upper=float("nan"))
 
     def certificate(self, level: float) -> tuple[float, float]:
         """The best value within a level under the law q, and a bound that no rule of x exceeds.
@@ -108,12 +109,9 @@ class BlindPromises:
         The law is that of q: P(y, z | x) = q for rows x of these weights. Where q is calibrated the
         value of `point` differs from these by the sampling error of the labels only.
         """
-        found = best_blind(self._certified, self.maximize, level, self.groups)
+        assert self._columns.guide is not None
+        found = best_blind(self._columns.guide, self.maximize, level, self.groups)
         return found.value, found.upper
-
-    @cached_property
-    def _certified(self) -> BlindColumns:
-        return BlindColumns(BlindAtoms(self.q, self.weight), budget_named(self.budget))
 
     @cached_property
     def _keeper(self) -> BudgetKeeper:

@@ -9,8 +9,8 @@ for gains g[y,z,u]. That decision is a new column; a small programme mixes the c
 so that the budget holds exactly, and its prices give the next W. For a known law (`BlindAtoms`) the
 gain of the priced decision is an upper bound for every rule, and the loop ends when mixture and
 bound meet. For rows (`BlindRows`) the mixture is counted with their own labels, so the budget holds
-on them whatever q says, and q is used for the prices only; the loop ends when no priced decision
-improves the mixture.
+on them whatever q says, and q is used for the prices only. The columns that are best under the law
+q are there from the start, and the loop ends when no priced decision improves the mixture.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 _ROUNDS = 100  # columns at most, for one question
 _CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
 _USEFUL = 1e-5  # nats: close enough for the utility of a law
-_NOISE = 1e-4  # the same for rows, whose utility is not known that well
+_NOISE = 1e-4  # nats, and share of the gains: close enough for rows, not known that well
 _HOLD = 0.5  # how much of the last prices the next ones keep: plain prices swing
 
 
@@ -64,21 +64,27 @@ class BlindColumns:
         self.law, outputs = law, law.labels
         self.programme = budget_of(budget, law.mass, outputs)
         self._mass = np.where(law.mass > 0, law.mass, 1.0)[..., None]
+        self.guide: BlindColumns | None = None  # the law of q, for rows
+        if isinstance(law, BlindRows):
+            self.guide = BlindColumns(BlindAtoms(law.joint, law.weight), budget)
         self.priced: list[Array] = []
+        self._copied = 0
         self.rates = np.zeros((0, *law.mass.shape, outputs))
         for u in range(outputs):
             self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
 
-    def best(self, gains: Array, level: float) -> BlindPoint:
+    def best(self, gains: Array, level: float, close: float = _CLOSE) -> BlindPoint:
         """The mixture of the largest Σ P(y,z) g[y,z,u] R[y,z,u] within the budget, and a bound.
 
         Args:
             gains: g[y, z, u].
             level: the budget.
+            close: the share of the gains' range that may be between mixture and bound.
         """
         worth = self.law.mass[..., None] * gains
         self._add(gains)
-        close = _CLOSE * max(float(np.ptp(gains)), 1e-12)
+        self._follow(gains, level)
+        close *= max(float(np.ptp(gains)), 1e-12)
         upper, held = np.inf, None
         for _ in range(_ROUNDS):
             values = np.tensordot(self.rates, worth, 3)
@@ -117,9 +123,18 @@ class BlindColumns:
             point = self.best(gains, level)
             return point, (mass * point.rates[..., 1]).sum(1) / prior, point.upper
 
-        close = _NOISE if isinstance(self.law, BlindRows) else _USEFUL
+        close = _USEFUL if self.guide is None else _NOISE
         point, upper = most_useful_vertex(touch, prior, close)
         return point._replace(value=float(value(point.rates[..., 1].T)), upper=upper)
+
+    def _follow(self, gains: Array, level: float) -> None:
+        """Add the columns that the law of q needs for the same question."""
+        if self.guide is None:
+            return
+        self.guide.best(gains, level, _NOISE)
+        for priced in self.guide.priced[self._copied :]:
+            self._add(np.moveaxis(priced, 0, -1))
+        self._copied = len(self.guide.priced)
 
     def _add(self, gains: Array) -> Array:
         """The rates of argmax_u ⟨gains_u, q⟩, which is a column from now on."""

@@ -54,7 +54,7 @@ class BlindRows(BlindAtoms):
     """
 
     def __init__(self, q: Array, weight: Array, y: NDArray[np.intp], z: NDArray[np.intp]) -> None:
-        self.cell = y * q.shape[2] + z
+        self.joint, self.cell = q, y * q.shape[2] + z
         super().__init__(q, weight)
 
     def effective_rows(self) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.geometry import Regions, RocCurve
@@ -175,8 +176,10 @@ class DecisionLimit:
 
 
 def checked_level(level: float, budget: str) -> float:
-    """A budget as a number: not negative."""
-    x = float(level)
-    if not x >= 0.0:
-        raise InputError(f"The {budget} is an upper limit and cannot be negative, got {level}.")
+    """A budget as a number: finite and not negative."""
+    x = one_number(level, "level")
+    if not 0.0 <= x < np.inf:
+        raise InputError(
+            f"The {budget} is an upper limit: it cannot be negative or infinite, got {level}."
+        )
     return x

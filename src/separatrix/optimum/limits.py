@@ -24,6 +24,7 @@ from separatrix.columns.histograms import ScoreHistogram, score_histogram
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import pareto
+from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
 from separatrix.optimum.decisions import group_curves, solve
@@ -234,7 +235,7 @@ def _named(maximize: Any) -> str | Cost:
 
 def _levels(levels: ArrayLike, budget: str) -> Array:
     """Rising budgets, none negative."""
-    wanted = np.unique(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
+    wanted = np.unique(np.atleast_1d(as_floats(levels, "levels")))
     if not len(wanted):
         raise InputError("`levels` is empty: pass at least one budget, or None for a curve.")
     for level in wanted:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
+from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.blind_limit import BlindLimit, blind_curve
 from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
@@ -380,10 +381,7 @@ def _channel(p: Array, f: ArrayLike, n_outputs: int | None) -> Array:
 
 
 def _law(p_xyz: ArrayLike) -> Array:
-    try:
-        p = np.asarray(p_xyz, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"`p_xyz` must be an array of numbers: {error}.") from error
+    p = as_floats(p_xyz, "p_xyz")
     if p.ndim != 3 or not p.size:
         raise InputError(f"`p_xyz` needs the axes (x, y, z), got shape {p.shape}.")
     if not np.isfinite(p).all() or (p < 0).any() or p.sum() <= 0:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.optimum.arcs import lower_curve
 from separatrix.optimum.borrowing import group_curves_borrowing
@@ -198,9 +199,10 @@ def _whole(curve: RocCurve) -> bool:
 
 
 def _checked_penalty(penalty: float) -> float:
-    if not 0.0 <= float(penalty) < np.inf:
+    value = one_number(penalty, "penalty")
+    if not 0.0 <= value < np.inf:
         raise InputError(f"`penalty` is β ≥ 0, got {penalty}. For exact separation pass None.")
-    return float(penalty)
+    return value
 
 
 def _checked(

@@ -41,13 +41,13 @@ def log_e_process(
     alternatives: Alternatives | None = None,
     enough: float = np.inf,
 ) -> float:
-    """log E against v ≤ budget, from below; where it is below `enough`, it may be too large.
+    """log E against v ≤ budget: from below, or, where it is below `enough`, from above.
 
     Args:
         counts: N[y, z, u] of rows of weight one.
         budget: in nats.
         alternatives: the bets, fixed before the first row; by default for balanced groups.
-        enough: values below it need not be exact, which saves the costly optimum.
+        enough: whether E reaches this is all that matters, which saves most of the optimum.
 
     >>> N = np.array([[[80.0, 20], [20, 80]], [[50, 50], [50, 50]]])
     >>> bool(log_e_process(N, 0.01) > 5), bool(log_e_process(N, 0.2) < 0)
@@ -64,12 +64,14 @@ def log_e_process(
     above = float(np.logaddexp.reduce(ceilings))
     if above < enough < np.inf or above <= 0.0:
         return above
-    parts = np.array(ceilings)
+    sure = np.full(len(ceilings), -np.inf)
     for k in np.argsort(ceilings)[::-1]:
-        parts[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
-        if np.logaddexp.reduce(parts) < enough < np.inf:
+        sure[k] = ceilings[k] = bets.shares[k] + _least(bets, int(k), n, budget, start)
+        if (above := float(np.logaddexp.reduce(ceilings))) < enough < np.inf:
+            return above
+        if np.logaddexp.reduce(sure) >= enough:
             break
-    return float(np.logaddexp.reduce(parts))
+    return float(np.logaddexp.reduce(sure))
 
 
 def evidence_ceiling(
@@ -110,7 +112,7 @@ def lower_bound(
     if log_e_process(n, 0.0, bets, wanted) < wanted:
         return 0.0
     low = 0.0
-    while high - low > 0.01 * high:
+    while high - low > 0.02 * high:
         middle = 0.5 * (low + high)
         refuted = log_e_process(n, middle, bets, wanted) >= wanted
         low, high = (middle, high) if refuted else (low, middle)

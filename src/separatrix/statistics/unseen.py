@@ -4,8 +4,9 @@ Fold k has a procedure of its own and measures it on its test rows: a table N_k[
 decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew: r* = r + error, and
 the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
 
-- The estimate of accuracy, cost and AUROC is m̄. Information grows with noise by as much as a second
-  helping of the same noise adds: 2 m̄ − E m(N*). The largest gap of noisy rates is far above that of
+- The estimate of accuracy, cost and AUROC is m̄. The utility grows with noise by as much as a second
+  helping of the same noise adds: 2 m̄ − E m(N*). The violation loses what groups that are alike
+  would show with this noise. The largest gap of noisy rates is far above that of
   the true ones; it is taken to be ρ times what was seen, with the ρ for which the seen deviations,
   shrunk by ρ and then disturbed by the error, show m̄ on average.
 - The error has two parts: the test rows' sampling error of m̄, and what the procedure of one fold
@@ -29,7 +30,7 @@ __all__ = ["Estimate", "noise_floor", "unseen"]
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
 _DRAWS = 200
-GAPS, INFORMATION = ("eo_gap", "gap"), ("violation", "utility")
+GAPS = ("eo_gap", "gap")
 
 
 class Estimate(NamedTuple):
@@ -70,7 +71,9 @@ def unseen(
         value, error = float(seen.mean()), _error(seen, again)
         if name in GAPS:
             value, error = _undisturbed(noise, measure, value, error)
-        elif name in INFORMATION:
+        elif name == "violation":
+            value = max(value - float(measure(noise.drawn(0.0)).mean()), 0.0)
+        elif name == "utility":
             value = max(2.0 * value - float(again.mean()), 0.0)
         found[name] = Estimate(value, error)
     return found

@@ -21,7 +21,9 @@ from separatrix.deploy.frontiers import held_out_audit
 from separatrix.deploy.words import budget_text, majority
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.measuring import Measured
-from separatrix.estimators.procedures import Decisions, Plain, Posterior, Scoring
+from separatrix.estimators.plain import Plain, Posterior
+from separatrix.estimators.procedures import Decisions
+from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.limits import limit
 from separatrix.runs import answers as files
 from separatrix.runs.answers import BASE, Answer
@@ -34,7 +36,7 @@ from separatrix.tracing.trained import Asked, of_tables, trained_answers
 __all__ = ["plain_audit", "write_answers"]
 
 EO_GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
-_SHARES = (0.5, 0.1, 0.02)  # of the plain model's v
+_SHARES = (0.3, 0.05)  # of the plain model's v
 Array = NDArray[np.float64]
 
 

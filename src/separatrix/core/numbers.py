@@ -1,0 +1,37 @@
+"""Numbers that a caller passed, as float64; whatever is none is refused in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.errors import InputError
+
+__all__ = ["as_floats", "one_number"]
+
+
+def as_floats(values: Any, name: str) -> NDArray[np.float64]:
+    """An array of any shape; text, complex numbers, masked and ragged ones are refused.
+
+    >>> as_floats([1, 2.5], "x")
+    array([1. , 2.5])
+    """
+    try:
+        x = np.asarray(values)
+        if np.ma.is_masked(values):
+            raise ValueError("some are masked")
+        if x.dtype.kind not in "biufO":
+            raise TypeError(f"they are {x.dtype}")
+        return x.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"`{name}` must be numbers: {error}.") from error
+
+
+def one_number(value: Any, name: str) -> float:
+    """A single number."""
+    x = as_floats(value, name)
+    if x.ndim:
+        raise InputError(f"`{name}` must be one number, got shape {x.shape}.")
+    return float(x)

@@ -1,0 +1,140 @@
+"""Scoring: the procedure that makes the score with the best AUROC within budgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.counting import soft_sums
+from separatrix.columns.values import Levels
+from separatrix.core import ordered
+from separatrix.core.information import conditional_mutual_information
+from separatrix.errors import InputError
+from separatrix.estimators.procedures import Array, Budgets, Codes, raised, too_few
+from separatrix.optimum.blind_scores import BlindScore, blind_scores
+from separatrix.optimum.separated import SeparatedScore
+from separatrix.optimum.separating import separate
+
+__all__ = ["Scoring", "blind_score"]
+
+_DRAWS = 200
+_PENALTIES = (None, 30.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.0)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The score with the best AUROC within budgets, for two labels.
+
+    Args:
+        budgets: "eo_gap": of the decision at *every* threshold; "violation": I(S;Z|Y) of the score
+            in 20 bins. Empty: the best score of all.
+        exact: separated exactly on the rows, whatever the budgets.
+        blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
+    """
+
+    budgets: Budgets = field(default_factory=dict)
+    exact: bool = False
+    blind: bool = False
+
+    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> SeparatedScore | BlindScore:
+        """The least penalised score that is expected to keep every budget on unseen rows."""
+        labels = scores.shape[1] // (len(groups) if self.blind else 1)
+        if labels != 2:
+            raise InputError(
+                f"A separated score is for two labels, got {labels}: maximize accuracy or utility "
+                "instead."
+            )
+        path = (_BlindPath if self.blind else _Path)(scores, y, z, len(groups))
+        if self.exact:
+            return path.at(0)[0]
+
+        def keeps(i: int) -> bool:
+            return all(path.at(i)[1][name] <= most for name, most in self.budgets.items())
+
+        if self.budgets and not keeps(0):
+            used = path.at(0)[1]
+            raise too_few(self.budgets, {name: used[name] for name in self.budgets}, np.nan)
+        low, high = 0, len(path) - 1
+        while low < high:  # what is used rises along the path
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if keeps(middle) else (low, middle - 1)
+        return path.at(low)[0]
+
+    def law(self, rule: SeparatedScore | BlindScore, scores: Array, z: Codes) -> Array:
+        """The law of the levels, the mean over the members, in at most 100 steps."""
+        if isinstance(rule, BlindScore):
+            return _steps(blind_score(rule, scores))
+        each = [rule.level_proba(one, sensitive_features=z) for one in scores]
+        mass = rule.table.sum((0, 1))
+        law = ordered.merged(np.mean(each, axis=0), mass, 100)
+        return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
+
+    def at_least(self, smallest: Budgets) -> Scoring:
+        return replace(self, budgets=raised(self.budgets, smallest))
+
+
+class _Path:
+    """Scores from exact separation on, each with what unseen rows are expected to show of it."""
+
+    def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
+        self.scores, self.y, self.z = scores, y, z
+        self.cells = np.bincount(y * groups + z, minlength=2 * groups).reshape(2, -1)
+        self.known: dict[int, tuple[Any, dict[str, float]]] = {}
+
+    def __len__(self) -> int:
+        return len(_PENALTIES)
+
+    def at(self, i: int) -> tuple[Any, dict[str, float]]:
+        """The i-th score and what it is expected to use of each budget; the first is strictest."""
+        if i not in self.known:
+            score = separate(
+                self.y, self.scores[:, 1], sensitive_features=self.z, penalty=_PENALTIES[i],
+                borrow=True,
+            )  # fmt: skip
+            self.known[i] = score, _expected(score.table, self.cells)
+        return self.known[i]
+
+
+class _BlindPath(_Path):
+    """The same of scores that do not see the group, from the largest penalty on."""
+
+    def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
+        super().__init__(scores, y, z, groups)
+        q = scores.reshape(len(scores), 2, groups)
+        found = blind_scores(q, y, z, np.ones(len(y)))[::-1]
+        for i, score in enumerate(found):
+            table = soft_sums(_steps(blind_score(score, scores[None])), y, z, (2, groups))[0]
+            self.known[i] = score, _expected(table, self.cells)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+
+def blind_score(rule: BlindScore, scores: Array) -> Array:
+    """The mean over the members (members, m, labels × groups) of a blind score, (m,)."""
+    groups = len(rule.values)
+    return np.asarray(np.mean([rule.transform(s.reshape(len(s), 2, groups)) for s in scores], 0))
+
+
+def _steps(score: Array) -> Array:
+    """Rows as a law over at most 100 levels of about equal mass, in order: zeros and ones."""
+    cuts = np.unique(np.quantile(score, np.arange(1, 100) / 100))
+    return np.eye(len(cuts) + 1)[np.searchsorted(cuts, score, side="right")]
+
+
+def _expected(table: Array, cells: NDArray[np.intp]) -> dict[str, float]:
+    """What unseen rows are expected to show of a fitted score: its law (2, z, level) drawn anew."""
+    coarse = ordered.merged(table, table.sum((0, 1)), ordered.BINS)
+    total = coarse.sum(-1, keepdims=True)
+    rates = coarse / np.where(total > 0, total, 1.0)
+    rates[(total <= 0)[..., 0], 0] = 1.0
+    law = rates / rates.sum(-1, keepdims=True)
+    drawn = np.random.default_rng(0).multinomial(cells, law, size=(_DRAWS, *cells.shape))
+    gap = ordered.largest_gap(drawn.astype(np.float64))
+    return {
+        "violation": float(conditional_mutual_information(drawn).mean()),
+        "eo_gap": float(gap.mean()),
+    }
