@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 
 from separatrix.nn.binned import Ranks, quantiles, running_term  # noqa: E402
 
-
 FLOOR = 5e-6  # a cell below a millionth of the rows is read as a millionth, in v as well
 
 
