@@ -44,6 +44,7 @@ NAMES = [
     "load",
     "load_frontier",
     "mutual_information",
+    "sample_size",
     "separate",
     "soft_counts",
     "trace",

@@ -36,6 +36,7 @@ from .optimum.limits import limit_frame as limit_frame
 from .optimum.objectives import Cost as Cost
 from .optimum.separated import SeparatedScore as SeparatedScore
 from .optimum.separating import separate as separate
+from .statistics.planning import sample_size as sample_size
 from .tracing.frontier import Frontier as Frontier
 from .tracing.frontier import load_frontier as load_frontier
 from .tracing.training import trace as trace

@@ -153,7 +153,7 @@ def made_up(results_folder):
 
     def make(change) -> Results:
         columns = tidy([new for record in records for new in change(record)])
-        return Results(results_folder, columns, (), about)
+        return Results(results_folder, columns, (), about, {})
 
     return make
 

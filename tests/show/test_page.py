@@ -18,6 +18,7 @@ SHORT = {
     "utility": "u",
     "eo_gap": "EO gap",
     "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
     "auroc": "AUROC",
 }
 

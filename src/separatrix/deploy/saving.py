@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ARRAYS", "MANIFEST", "checksum", "file_entry", "save"]
 
 MANIFEST, ARRAYS = "manifest.json", "arrays.safetensors"
-_PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "safetensors", "skops")
+_PACKAGES = ("separatrix", "numpy", "scikit-learn", "torch", "lightgbm", "safetensors", "skops")
 
 
 def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Path:

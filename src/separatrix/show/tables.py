@@ -78,7 +78,7 @@ class Table:
         >>> print(Table("Fruit", ("", "grams"), (("a long name", "150"), ("fig", None))).lines(14))
         Fruit
                  grams
-        a long …   150
+        a long…    150
         fig          –
         """
         texts = [list(self.head), *self.cells()]

@@ -31,8 +31,9 @@ __all__ = ["Alternatives", "Bet"]
 
 Array = NDArray[np.float64]
 _TIMES = (10.0, 4.0, 2.0)  # multiples of the budget that the bets are made for
-_SHARES = (0.45, 0.35, 0.20)  # of the evidence
-_NOTHING, _SPREAD, _TILTED, _FAR = 0.20, 0.32, 0.45, 0.03  # π: no bet, around p, tilts, Dir(½)
+_SHARES = (0.43, 0.33, 0.24)  # of the evidence
+_NOTHING, _FAR = 0.20, 0.03  # π of no bet and of Dir(½)
+_TILTED = {True: 0.45, False: 0.25}  # π of the tilts: with two groups they say all, else a part
 _LEAST_BUDGET = 1e-3  # below it the bets grow no smaller
 _STEEPEST = 3.0  # of a tilt, in log-odds
 _MOST = 50_000  # numbers that the tilts of a table may need; larger tables have none
@@ -100,10 +101,9 @@ class Alternatives:
 
     @property
     def _weights(self) -> tuple[float, float, float, float]:
-        if self.at.size:
-            return _NOTHING, _SPREAD, _FAR, _TILTED
-        rest = _NOTHING + _SPREAD + _FAR
-        return _NOTHING / rest, _SPREAD / rest, _FAR / rest, 0.0
+        """π of no bet, around p, Dir(½) and the tilts."""
+        tilted = _TILTED[self.tilts.shape[-1] == 2] if self.at.size else 0.0
+        return _NOTHING, 1.0 - _NOTHING - _FAR - tilted, _FAR, tilted
 
     def bet(self, k: int, n: Array, p: Array) -> Bet:
         """log M_y of size k with its derivatives in p, for one table."""
