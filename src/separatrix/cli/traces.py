@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -99,7 +100,9 @@ def _open(
         )
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
-    return datasets.from_file(
-        source, target=target, sensitive=sensitive, drop=drop, keep=keep, categorical=categorical,
-        missing_groups=cast(Any, missing_groups),
-    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is left out is printed as notes
+        return datasets.from_file(
+            source, target=target, sensitive=sensitive, drop=drop, keep=keep,
+            categorical=categorical, missing_groups=cast(Any, missing_groups),
+        )  # fmt: skip

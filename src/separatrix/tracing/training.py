@@ -65,8 +65,8 @@ def trace(
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
         blind: also what is possible without the group at decision time.
         method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
-            recipe, as "cmi:score". None for the paper's penalty in boosted trees where LightGBM is installed, in networks where only torch is;
-            an empty list for none.
+            recipe, as "cmi:score". None for the paper's penalty, in boosted trees where LightGBM
+            is installed, in networks where only torch is; an empty list for none.
         trade_offs: λ of the trained paths; by default each method's own grid.
         cv: folds, stratified on (label, group).
         random_state: seed of folds and models.
