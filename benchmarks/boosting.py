@@ -3,6 +3,7 @@
     python -m benchmarks.boosting measure adult-full [--only boosting] --out results/boosting
     python -m benchmarks.boosting on-top adult-full --out results/boosting
     python -m benchmarks.boosting step --out results/boosting
+    python -m benchmarks.boosting confirm --out results/boosting
     python -m benchmarks.boosting table --out results/boosting
 
 `measure`: five folds of a dataset, [Z|X] and X alone; one JSON file for each path, and a path whose
@@ -15,14 +16,19 @@ boosting with the penalty, as a ratio to a round with LightGBM's plain logistic 
 written in numpy. `table` writes docs/boosting.md. FairGBM, the only peer for trees, is not in the
 tables: its fit fails on current scikit-learn.
 
-Nothing is chosen on these rows: the settings of `cmi_boosting` come from simulated laws, and each
-method shows its whole path.
+What was chosen how: kernel, bins and the forms of the largest weight were compared on simulated
+laws. But that the weight of the score's penalty grows with λ, and that the grid ends at 0.9, was
+decided after a look at these test folds (Adult's v20, COMPAS's EO gap), and a table shows the best
+λ on the folds that report it, as the paper's tables do. So `confirm` measures once on rows that no
+choice has seen: `adult/adult.test.gz` of UCI in SEPARATRIX_DATA, λ fixed before.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -40,6 +46,7 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.datasets import adult
 from separatrix.methods import Lane, Sample
 from separatrix.methods.cmi_boosting import SeparationObjective
 
@@ -209,6 +216,41 @@ def step() -> dict[str, Any]:
     return found
 
 
+def confirm() -> dict[str, Any]:
+    """Models of all rows of Adult, measured on UCI's own test file."""
+    data = sx.datasets.load("adult", features="full")
+    path = Path(os.environ["SEPARATRIX_DATA"], "adult", "adult.test.gz")
+    text = gzip.decompress(path.read_bytes()).decode().splitlines()
+    lines = [line.rstrip(".") for line in text if line.strip() and not line.startswith("|")]
+    wanted = (*data.preprocessing.columns, "sex", "income")
+    unknown = frozenset({"?"})
+    rows = adult.read_csv(
+        lines, source=path.name, header=adult._COLUMNS, only=wanted, missing=unknown
+    )
+    income, sex = rows.pop("income"), rows.pop("sex")
+    assert (income.levels, sex.levels) == (data.labels, data.groups)
+    y, z = income.codes.astype(np.intp), sex.codes.astype(np.intp)
+    X, unseen = (data.preprocessing.transform(columns) for columns in (data.columns, rows))
+    sample, found = Sample(X, data.y, data.z, 2, 2), {}
+    for recipe, inputs, grid in (("default", "xz", (0.0, 0.2)), ("score", "x", (0.0, 0.45, 0.7))):
+        lanes, use = [Lane(t) for t in grid], inputs == "xz"
+        fitted = methods.fit("cmi_boosting", sample, lanes, recipe=recipe, use_sensitive=use)
+        for share, q in zip(grid, fitted.posteriors(unseen, z), strict=True):
+            table, score = drawn(y, z, q, 2), sx.audit_score(y, q[:, 1], sensitive_features=z)
+            mixed = [binned(y, shuffled(y, z, j), q[:, 1], 2) for j in range(SHUFFLES)]
+            found[f"{recipe}, {inputs}, λ = {share}"] = {
+                "v": float(conditional_mutual_information(table)),
+                "u": float(mutual_information(table)),
+                "EO gap": float(eo_gap(table)),
+                "accuracy": float(accuracy(table)),
+                "AUROC": score.auroc,
+                "largest gap": score.gap,
+                "v20": float(conditional_mutual_information(binned(y, z, q[:, 1], 2))),
+                "floor": float(np.mean(conditional_mutual_information(np.array(mixed)))),
+            }
+    return found
+
+
 def at(found: dict[str, Any], within: str, budget: float, wanted: str) -> int | None:
     """The λ with the best value among those within a budget."""
     here = [i for i, value in enumerate(found[within]) if value <= budget]
@@ -269,6 +311,14 @@ def table(out: Path) -> str:
     if (out / "step.json").exists():
         ratios = json.loads((out / "step.json").read_text(encoding="utf-8"))
         parts.append(markdown(["a round", "× plain"], [[k, f"{v:.2f}"] for k, v in ratios.items()]))
+    if (out / "confirm.json").exists():
+        rows = json.loads((out / "confirm.json").read_text(encoding="utf-8"))
+        head = ["adult.test, λ fixed before", *next(iter(rows.values()))]
+        lines = [
+            [k, *(f"{x:.2e}" if x < 0.005 else f"{x:.4f}" for x in r.values())]
+            for k, r in rows.items()
+        ]
+        parts.append(markdown(head, lines))
     return "\n\n".join([*parts, machine("lightgbm", "numpy")])
 
 
@@ -282,7 +332,7 @@ def kept(file: Path, work: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", choices=("measure", "on-top", "step", "table"))
+    parser.add_argument("job", choices=("measure", "on-top", "step", "confirm", "table"))
     parser.add_argument("dataset", nargs="*", choices=[*DATA, []])
     parser.add_argument("--only", default="", help="paths whose name begins so")
     parser.add_argument("--out", type=Path, default=Path("results/boosting"))
@@ -300,6 +350,8 @@ def main() -> None:
                     kept(file, lambda lv=level, i=inputs, d=dataset: on_top(d, i, lv))
     if arguments.job == "step":
         kept(out / "step.json", step)
+    if arguments.job == "confirm":
+        kept(out / "confirm.json", confirm)
     if arguments.job == "table":
         write_between_markers(DOCS / "boosting.md", "boosting", table(out))
 

@@ -28,7 +28,6 @@ with tempfile.TemporaryDirectory() as folder:
         sensitive_features={"sex": sex},
         trade_offs=[0, 0.5, 0.9],
         cv=3,
-        references=False,
         out=home / "frontier",
     )
     point = frontier.select(max_violation=0.01)

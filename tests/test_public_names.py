@@ -36,6 +36,7 @@ NAMES = [
     "audit_score_files",
     "audit_score_frame",
     "compare",
+    "compare_paired",
     "concave_envelope",
     "conditional_mutual_information",
     "from_estimator",

@@ -6,6 +6,7 @@ from .auditing.arrays import utility_score as utility_score
 from .auditing.arrays import violation_score as violation_score
 from .auditing.files import audit_files as audit_files
 from .auditing.frames import audit_frame as audit_frame
+from .auditing.paired import compare_paired as compare_paired
 from .auditing.result import Audit as Audit
 from .auditing.result import Comparison as Comparison
 from .auditing.result import compare as compare

@@ -16,13 +16,17 @@ torch = pytest.importorskip("torch")
 
 from separatrix.nn.binned import Ranks, quantiles, running_term  # noqa: E402
 
+FLOOR = 5e-6  # a cell below a millionth of the rows is read as a millionth, in v as well
+
 
 @st.composite
 def batches(draw: st.DrawFn):
     """Logits of two labels, labels, groups, sizes, weights; a label or group may be absent."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     b, nz = draw(st.integers(2, 60)), draw(st.integers(1, 4))
-    logits = torch.tensor(rng.normal(0, draw(st.sampled_from([0.01, 1.0, 8.0])), (b, 2)))
+    logits = torch.tensor(rng.normal(0, draw(st.sampled_from([0.01, 1.0, 8.0])), (b, 2))).clamp(
+        -9, 9
+    )
     if draw(st.booleans()):
         logits = logits.round(decimals=1) * torch.tensor([0, 1])  # ties, exact ones
     y, z = torch.tensor(rng.integers(0, 2, b)), torch.tensor(rng.integers(0, nz, b))
@@ -57,7 +61,7 @@ def test_value_equals_counting_and_the_numpy_room(batch, bins):
     assert value.item() == pytest.approx(room.value, abs=1e-10)
     if len(at) > 1:
         assert value.item() == pytest.approx(
-            counted(score, y.numpy(), z.numpy(), nz, at, w), abs=1e-10
+            counted(score, y.numpy(), z.numpy(), nz, at, w), abs=FLOOR
         )
     if len(at) == bins and np.diff(at).min() > 1e-9:  # with ties the two sides of a kink differ
         value.backward()
@@ -103,7 +107,7 @@ def test_data_processing_and_refinement(batch, bins):
     coarse, fine = (
         sx.nn.binned_cmi(logits, y, z, None, c, 2, nz, weight).item() for c in (few, at)
     )
-    assert -1e-12 <= coarse <= fine + 1e-10
+    assert -1e-12 <= coarse <= fine + FLOOR
     assert fine == pytest.approx(  # scores on the centres: their own plug-in violation
         counted(
             score.numpy(),
@@ -113,7 +117,7 @@ def test_data_processing_and_refinement(batch, bins):
             at.numpy(),
             None if weight is None else weight.numpy(),
         ),
-        abs=1e-9,
+        abs=FLOOR,
     )
 
 
@@ -126,7 +130,7 @@ def test_an_increasing_map_changes_v_within_the_bins_only(seed):
     logits[:, 0] = 0
     mapped = logits.clone()
     mapped[:, 1] = logits[:, 1] ** 3 / 4 + logits[:, 1] - 1
-    for bins, allowed in ((1_000, 1e-9), (16, 2e-3)):
+    for bins, allowed in ((1_000, 1e-9), (16, 6e-3)):
         a, b = (sx.nn.binned_cmi(x, y, z, bins).item() for x in (logits, mapped))
         assert a == pytest.approx(b, abs=allowed)
 

@@ -21,9 +21,10 @@ def frontier(tmp_path_factory):
     return trace_data(
         data,
         name="law",
+        estimator="logistic",
+        method="cmi",
         trade_offs=(0.0, 1.0),
-        cv=2,
-        references=False,
+        cv=3,
         out=tmp_path_factory.mktemp("frontier"),
     )
 

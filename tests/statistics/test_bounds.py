@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import kl_div
 from scipy.stats import binomtest
 
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, violation_ceiling
-from separatrix.errors import InputError
 from separatrix.statistics import bounds
-from separatrix.statistics.bounds import ball_bound, ball_radius, rate_intervals, upper_bound
+from separatrix.statistics.bounds import rate_intervals, upper_bound
 from strategies import count_tables
 
 
@@ -118,54 +116,6 @@ def test_the_reference_is_the_best_one():
     others = [value(rng.uniform(0.01, 1.0, (2, 2))) for _ in range(300)]
     plug_in = table.counts.sum(1) / table.counts.sum((1, 2))[:, None]
     assert bound <= min(*others, value(plug_in)) + 1e-12
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("soft", [False, True])
-def test_the_ball_bound_fails_no_more_often_than_it_says(soft):
-    """Hard labels and posteriors, v = 0 and v > 0, at confidence 0.9: at most one in ten bounds is
-    below the truth.
-    """
-    rng = np.random.default_rng(0)
-    shares = np.array([[0.3, 0.1, 0.1], [0.2, 0.25, 0.05]])
-    for spread in (0.0, 0.2):
-        rate = np.array([0.3, 0.6])[:, None] + spread * np.array([-1, 0, 1])
-        failures = 0
-        for _ in range(60):
-            rows = rng.multinomial(400, shares.ravel())
-            y, z = np.repeat(np.unravel_index(np.arange(6), (2, 3)), rows, axis=1)
-            q = rate[y, z] if not soft else rng.beta(4 * rate[y, z], 4 * (1 - rate[y, z]))
-            u = q if soft else (rng.random(len(y)) < q)
-            table = count_posteriors(
-                y, np.column_stack([1.0 - u, u]), sensitive_features=z, labels=(0, 1)
-            )
-            truth = table.counts.sum(2, keepdims=True) * np.stack([1 - rate, rate], -1)
-            failures += ball_bound(table, 0.9) < conditional_mutual_information(truth)
-        assert failures <= 6
-
-
-def test_the_radius_of_the_ball_is_above_the_quantile_of_simulated_divergences():
-    rng = np.random.default_rng(0)
-    for n, p in ((5, 0.3), (50, 0.02), (1_000, 0.5)):
-        mean = rng.binomial(n, p, size=(20_000, 4)) / n
-        divergence = n * (kl_div(mean, p) + kl_div(1 - mean, 1 - p)).sum(1)
-        for error in (0.2, 0.05, 0.01):
-            assert (divergence > ball_radius(4, error)).mean() <= error
-
-
-def test_the_ball_bound_is_tighter_for_posteriors_and_many_groups_and_refuses_the_rest():
-    rng = np.random.default_rng(1)
-    y, z = rng.integers(0, 2, 5_000), rng.integers(0, 5, 5_000)
-    hard = count_labels(y, rng.integers(0, 2, 5_000), sensitive_features=z)
-    assert ball_bound(hard) < 0.8 * upper_bound(hard)
-    assert ball_bound(hard) >= conditional_mutual_information(hard.counts)
-    one_group = count_labels(y, y, sensitive_features=np.zeros(5_000, int))
-    assert ball_bound(one_group) == 0.0
-    weighted = count_labels(y, y, sensitive_features=z, sample_weight=rng.random(5_000))
-    three = count_labels(rng.integers(0, 3, 99), rng.integers(0, 3, 99), sensitive_features=z[:99])
-    for table in (weighted, three):
-        with pytest.raises(InputError, match="two predictions and rows of weight one"):
-            ball_bound(table)
 
 
 @settings(max_examples=60)

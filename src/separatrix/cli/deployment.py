@@ -30,6 +30,10 @@ def select(
     confidence: float | None = typer.Option(
         None, help="Keep the budget with this probability, not only in expectation."
     ),
+    guarantee: str = typer.Option(
+        "finite-sample",
+        help="Of a confidence: finite-sample (any number of rows) or large-sample (fewer rows).",
+    ),
     blind: bool = typer.Option(
         False, "--blind", help="Decide without the group; needs a trace with --blind."
     ),
@@ -43,6 +47,9 @@ def select(
     allow_constant: bool = typer.Option(
         False, "--allow-constant", help="Also ship a decision that is the same for everybody."
     ),
+    sign_key: Path | None = typer.Option(
+        None, help="Private key (Ed25519, PEM) that signs the model."
+    ),
 ) -> None:
     """Which point do I ship? Solves for the budget, says what to expect, saves the model.
 
@@ -55,9 +62,9 @@ def select(
         point = load_frontier(folder).select(
             max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
             maximize=maximize if cost is None else parse_cost(cost), method=method or None,
-            option=option, rule=rule, allow_constant=allow_constant,
+            option=option, rule=rule, allow_constant=allow_constant, guarantee=guarantee,
         )  # fmt: skip
-        point.predictor.save(out)
+        point.predictor.save(out, sign_key=sign_key)
     typer.echo(str(point))
     typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
     typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")

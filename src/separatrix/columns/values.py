@@ -285,6 +285,11 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
         if not missing:
             refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
         levels = [level for level in levels if not is_missing(level)]
+    for level in levels:
+        if isinstance(level, complex) or (isinstance(level, float) and np.isinf(level)):
+            raise InputError(
+                f"`{name}` holds {level!r}; labels and groups are categories or finite numbers."
+            )
     levels = in_order(levels)
     position = {level: code for code, level in enumerate(levels)}
     position |= dict.fromkeys(gone, -1)

@@ -26,7 +26,7 @@ def in_order(levels: Sequence[Hashable]) -> list[Hashable]:
     """The levels sorted; of kinds that do not compare by kind, then by value."""
     try:
         return sorted(levels)  # type: ignore[type-var]
-    except TypeError:  # 1 and "1", say
+    except (TypeError, ValueError):  # 1 and "1", say
         return sorted(levels, key=lambda level: (type(level).__name__, repr(level)))
 
 

@@ -153,7 +153,7 @@ def _bundles(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
 def _settings(rows: int, columns: int) -> dict[str, Any]:
     """Size of the boosting: small trees for few rows, fewer and larger steps for wide tables.
 
-    Chosen by log-loss on five simulated laws and on subsamples of Adult, Bank and COMPAS.
+    Chosen by log-loss on simulated laws and on rows of Adult, Bank and COMPAS.
     """
     leaves = 4 if rows < 2_000 else 8 if rows < 8_000 else 31
     trees, rate = (50 if rows < 400 else 100), 0.1

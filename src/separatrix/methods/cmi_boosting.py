@@ -288,7 +288,7 @@ def _by_first_occurrence(sample: Sample) -> Codes:
 
 METHOD = Method(
     label="CMI boosting",
-    colour="#117733",
+    colour="#aa0000",
     reference="the paper, Algorithm 1, with boosted trees; Ke et al. (2017), LightGBM",
     trade_offs=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9),
     supports=Supports(multiclass=True, multigroup=True),

@@ -57,7 +57,7 @@ class SoftBins(NamedTuple):
     def of(score: Tensor, centres: Tensor) -> SoftBins:
         """Soft bins of scores (N, B) for rising centres (N, K); `slope` is ∂share/∂score.
 
-        Equal centres are one bin, the first of them.
+        Centres that are equal up to rounding are one bin, the first of them.
 
         >>> bins = SoftBins.of(torch.tensor([[0.0, 0.25, 3.0]]), torch.tensor([[0.0, 1.0, 2.0]]))
         >>> bins.low.tolist(), bins.high.tolist(), bins.share.tolist(), bins.slope.tolist()
@@ -70,7 +70,8 @@ class SoftBins(NamedTuple):
         share = (score - left) / gap
         outside = (share < 0) | (share > 1)
         slope = torch.where(outside, 0.0, 1.0 / gap)
-        first = torch.searchsorted(centres, centres).clamp_max_(centres.shape[1] - 1)  # if NaN
+        same = centres * (1.0 - 4.0 * torch.finfo(centres.dtype).eps)
+        first = torch.searchsorted(centres, same).clamp_max_(centres.shape[1] - 1)  # if NaN
         return SoftBins(first.gather(1, low), first.gather(1, low + 1), share.clamp(0, 1), slope)
 
 

@@ -31,7 +31,7 @@ from separatrix.show.series import Series, legend_names, main_series
 from separatrix.show.series import series as series_of
 from separatrix.show.shippable import Shippable
 from separatrix.show.tables import secant_price
-from separatrix.statistics import bounds
+from separatrix.statistics.certificates import default_composition, violation_bound
 
 __all__ = ["content", "pooled"]
 
@@ -180,7 +180,8 @@ def _measure(
 
 def _certified(table: CountTable, confidence: float) -> float | None:
     """The bound on v, where it says more than that v ≤ H(Z|Y)."""
-    upper = bounds.upper_bound(table, confidence)
+    composition = default_composition(table)
+    upper = violation_bound(table, confidence, composition=composition)
     return upper if upper < information.violation_ceiling(table.counts) * (1 - 1e-9) else None
 
 

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, gammainccinv, kl_div, xlogy
+from scipy.special import betaincinv, kl_div, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, violation_ceiling
 from separatrix.errors import InputError
 
 __all__ = [
-    "ball_bound",
-    "ball_radius",
     "concentration_radius",
-    "eo_gap_upper",
     "rate_intervals",
     "upper_bound",
     "worst_violation",
@@ -81,94 +78,6 @@ def worst_violation(counts: Array, low: Array, high: Array) -> float:
     best = _best_reference(low, high, share)
     worst = np.maximum(kl_div(low, best[:, None]), kl_div(high, best[:, None]))
     return float(min((share[:, :, None] * worst).sum(), violation_ceiling(counts)))
-
-
-def ball_bound(table: CountTable, confidence: float = 0.95) -> float:
-    r"""A tighter `upper_bound` for two predictions: all rates share one budget of divergence.
-
-    With probability at least the confidence :math:`\sum_{yz} N_{yz} D(\hat p_{yz} \| p_{yz}) \le r`
-    (`ball_radius`), and v is at most the largest :math:`\sum p(y,z) D(p_{yz} \| Q_y)` there, for
-    any reference Q. A cell that spends κ of the budget reaches at most :math:`φ(κ)`, an end of the
-    interval :math:`D(\hat p \| p) \le κ`; the best way to share r among the cells is bounded by
-    duality. φ rises with κ, so a grid of κ with the φ of the next point errs upwards only.
-
-    The conditions are those of `upper_bound`, and rows weigh one. Posteriors are as good as labels:
-    the exponential of a divergence is convex in the mean, and a draw from a posterior is more
-    spread out than the posterior.
-
-    >>> from separatrix.columns.counting import count_labels
-    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
-    >>> t = count_labels(y, u, sensitive_features=z)
-    >>> 0.0 < ball_bound(t) < 0.0015
-    True
-    """
-    check_confidence(confidence)
-    counts = table.counts
-    if counts.shape[2] != 2 or not np.allclose(table.weight_squares, counts.sum(2)):
-        raise InputError(
-            "`ball_bound` needs two predictions and rows of weight one; use `upper_bound` instead."
-        )
-    mass = counts.sum(2)
-    shared = (mass > 0).sum(1) > 1  # a label seen with one group only has no violation
-    cells = shared[:, None] & (mass > 0)
-    if not cells.any():
-        return 0.0
-    n, total = mass[cells], counts.sum()
-    pooled = (counts.sum(1)[:, 1] + 0.5) / (mass.sum(1) + 1.0)
-    q = np.broadcast_to(pooled[:, None], mass.shape)[cells][:, None]
-    radius = ball_radius(len(n), 1.0 - confidence)
-    steps = np.linspace(0.0, 1.0, _GRID + 1) ** 2
-    spent = radius * steps / n[:, None]  # κ of a cell, from nothing to all of the budget
-    rate = np.broadcast_to((counts[:, :, 1][cells] / n)[:, None], spent.shape)
-    ends = _chernoff(rate, spent, steps=30)
-    reach = np.maximum(*(kl_div(p, q) + kl_div(1.0 - p, 1.0 - q) for p in ends))
-    price = np.geomspace(1e-1, 1e3, 2 * _GRID)[:, None, None]
-    most = (reach[None, :, 1:] - price * spent[None, :, :-1]).max(-1)
-    best = (price[:, 0, 0] * radius + (n * most).sum(1)).min() / total
-    return float(min(best, violation_ceiling(counts)))
-
-
-def ball_radius(freedom: int, error: float) -> float:
-    r"""The divergence Σ N D(p̂‖p) of samples of d free rates is at most this, up to the error δ.
-
-    The smaller of two bounds. The r with :math:`e^{-r} (e r / d)^d = δ`: the moment generating
-    function of N D(p̂‖p) is at most that of a gamma law of shape K − 1 for K predictions, at any N
-    (Agrawal, 2020, "Finite-sample concentration of the multinomial in relative entropy"), and
-    independent cells add up. And, for one rate per cell, d log 2 plus a gamma quantile: by
-    Chernoff's bound :math:`P(N D \ge x) \le 2 e^{-x}` each N D is at most log 2 plus an exponential
-    variable.
-
-    >>> round(ball_radius(4, 0.05), 2), round(ball_radius(20, 0.05), 2)
-    (10.53, 33.03)
-    """
-    low, high = float(freedom), freedom + 10.0 * (freedom - np.log(error))
-    for _ in range(_STEPS):
-        r = 0.5 * (low + high)
-        inside = freedom * (1.0 + np.log(r / freedom)) - r > np.log(error)
-        low, high = (r, high) if inside else (low, r)
-    return float(min(high, freedom * np.log(2.0) + gammainccinv(freedom, error)))
-
-
-def eo_gap_upper(table: CountTable, confidence: float = 0.95) -> float:
-    r"""Bound on the equalized-odds gap. It holds together with `upper_bound` (same intervals).
-
-    .. math:: \frac{1}{K_Y} \sum_y \max_{z,z'}
-              \tfrac12 \sum_u \max\bigl(h_{yzu} - l_{yz'u},\, h_{yz'u} - l_{yzu}\bigr)
-
-    Cells (y, z) without rows take no part, as in `information.eo_gap`.
-
-    >>> from separatrix.columns.counting import count_labels
-    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: 0
-    >>> t = count_labels(y, u, sensitive_features=z)
-    >>> 0.01 < eo_gap_upper(t) < 0.06
-    True
-    """
-    low, high = rate_intervals(table, confidence)
-    apart = np.maximum(high[:, :, None] - low[:, None], high[:, None] - low[:, :, None])
-    distance = np.minimum(0.5 * apart.sum(-1), 1.0)
-    same = np.eye(low.shape[1], dtype=bool)
-    per_label = np.where(np.isnan(distance) | same, 0.0, distance).max((1, 2))
-    return float(per_label.sum() / (table.counts.sum((1, 2)) > 0).sum())
 
 
 def rate_intervals(

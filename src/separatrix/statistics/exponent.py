@@ -29,6 +29,7 @@ __all__ = ["Limits", "exponent_bound", "limits", "normal_bound", "rate", "smalle
 
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
+_SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried
 _STEPS = 24  # values of ε that are tried first
 _NEAR = 1.0 + 1e-3  # closer to one the ratio of two small numbers is rounding
 _LIMITS_SHARE = 0.02  # of the error, for the limits of rates and shares (Berger and Boos, 1994)
@@ -84,6 +85,8 @@ def exponent_bound(
     left -= _REFERENCE_SHARE + _SHARES_SHARE
     reference = float(np.log(2.0 / (_REFERENCE_SHARE * error)))
     found = smallest_refuted(table, known, -np.log(left * error), reference)
+    if found < _SMALL:
+        return found
     return min(found, _carried_over(table, _SHARES_SHARE * error))
 
 
@@ -145,10 +148,11 @@ def smallest_refuted(
     def refuted(epsilon: float) -> bool:
         return n * rate(violation, epsilon, n, known, reference) > needed
 
-    start = violation + 0.1 * needed / n
+    start = 0.99 * (np.sqrt(violation) + np.sqrt(needed / n)) ** 2  # no rate is better than this
     steps: list[float] = np.geomspace(start, top, _STEPS).tolist() if start < top else []
     high = next((step for step in steps if refuted(step)), top)
-    low = max(violation, high * (start / top) ** (1.0 / (_STEPS - 1))) if high < top else high
+    low = high * (start / top) ** (1.0 / (_STEPS - 1)) if start < high < top else violation
+    low = high if high == top else max(low, violation)
     while high - low > 1e-4 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if refuted(middle) else (middle, high)

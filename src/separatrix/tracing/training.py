@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from separatrix import datasets
 from separatrix.columns.frames import column_names
+from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
@@ -63,8 +64,8 @@ def trace(
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
         blind: also what is possible without the group at decision time.
-        method: trained paths beside the base model, of `methods.names()`. None for the paper's
-            penalty in boosted trees where LightGBM is installed, in networks where only torch is;
+        method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
+            recipe, as "cmi:score". None for the paper's penalty in boosted trees where LightGBM is installed, in networks where only torch is;
             an empty list for none.
         trade_offs: λ of the trained paths; by default each method's own grid.
         cv: folds, stratified on (label, group).
@@ -102,6 +103,7 @@ def trace_data(
     """`trace` of data that are loaded already, under a name."""
     if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
+    _check_sizes(data, cv)
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
@@ -150,6 +152,20 @@ def trace_data(
     return frontier
 
 
+def _check_sizes(data: Data, cv: int) -> None:
+    """Every label and group must be in the training rows of every fold."""
+    for what, names, sizes in (
+        ("label", data.labels, data.cells.sum(1)),
+        ("group", data.groups, data.cells.sum(0)),
+    ):
+        least = int(sizes.argmin())
+        if sizes[least] < cv:
+            raise InputError(
+                f"The {what} {group_name(names[least])!r} has {sizes[least]} rows, too few for "
+                f"{cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
+            )
+
+
 def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
     """The trained paths that were asked for, or the paper's penalty where it can be trained."""
     if method is not None:
@@ -177,11 +193,15 @@ def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
 def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:
     own = None if trade_offs is None else tuple(float(t) for t in trade_offs)
     inputs = ("xz", "x") if blind else ("xz",)
-    return [Job(method, own, inputs=one, keep=True) for method in wanted for one in inputs]
+    jobs = []
+    for name in wanted:
+        method, _, recipe = name.partition(":")
+        jobs += [Job(method, own, one, recipe or "default", keep=True) for one in inputs]
+    return jobs
 
 
 def _check_methods(wanted: Sequence[str], able: set[str], data: Data) -> None:
-    missing = [m for m in wanted if m not in able]
+    missing = [m for m in wanted if m.partition(":")[0] not in able]
     if missing:
         raise InputError(
             f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
@@ -195,6 +215,6 @@ def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
     with Store(folder) as store:
         records = store.records()
     for name in wanted:
-        own = [record for record in records if record.run.method == name]
+        own = [record for record in records if record.run.method == name.partition(":")[0]]
         if own and not any(record.status == "ok" for record in own):
             raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")
