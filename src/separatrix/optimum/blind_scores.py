@@ -28,6 +28,7 @@ from separatrix.optimum.blind_rules import check_joint
 __all__ = ["BlindScore", "blind_scores"]
 
 Array = NDArray[np.float64]
+# chosen with a look at one fold of Adult, so Adult's first fold cannot report these scores
 _KNOTS = 20  # of each m_z, at quantiles of P(Y=1 | x)
 _BINS = 24
 _SOFT = 0.5  # width of an edge, in widths of its bins
