@@ -73,3 +73,38 @@ def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
     )
     with pytest.raises(InputError, match="around bare probabilities"):
         from_estimator(bare)
+
+
+def _two_columns(n=1200, seed=0):
+    rng = np.random.default_rng(seed)
+    z, y = rng.choice(["f", "m"], n), rng.choice(["no", "yes"], n)
+    X = rng.normal(size=(n, 2)) + np.stack([(y == "yes") * (1 + (z == "m")), z == "m"], 1)
+    return X, y, z
+
+
+@pytest.mark.slow
+def test_a_blind_classifier_is_saved_and_never_asks_for_the_group(tmp_path):
+    X, y, z = _two_columns()
+    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, blind=True)
+    model.fit(X, y, sensitive_features=z)
+    sx.from_estimator(model).save(tmp_path / "model")
+    loaded = sx.load(tmp_path / "model", trusted=[])
+    assert not loaded.uses_groups
+    np.testing.assert_allclose(loaded.predict_proba(X[:50]), model.predict_proba(X[:50]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_separated_scorer_is_saved(tmp_path, blind):
+    X, y, z = _two_columns()
+    model = sx.SeparatedScorer(LogisticRegression(), blind=blind).fit(X, y, sensitive_features=z)
+    sx.from_estimator(model).save(tmp_path / "model")
+    loaded = sx.load(tmp_path / "model")
+    groups = None if blind else z
+    shown = loaded.predict_proba(X, groups, random_state=0)[:, 1]
+    own = model.decision_function(X, groups, random_state=0)
+    if blind:
+        np.testing.assert_allclose(shown, own)
+    else:  # other coins, the same law
+        assert set(np.round(shown, 9)) <= set(np.round(model.score_.levels, 9))
+        assert abs(shown.mean() - own.mean()) < 0.05

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix.deploy.predictor import Component, Predictor
-from separatrix.deploy.wrapped import Wrapped
+from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
 from separatrix.errors import InputError
+from separatrix.estimators.scorer import SeparatedScorer
 from separatrix.estimators.single import SeparationClassifier
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
+from separatrix.optimum.blind_scores import BlindScore
 
 __all__ = ["from_estimator"]
 
@@ -22,13 +25,14 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
     """The predictor of a fitted estimator: it is saved without pickle and streams files.
 
     Args:
-        model: a fitted FrontierClassifier, whose classifiers are saved through skops, or a fitted
-            SeparationClassifier.
+        model: a fitted FrontierClassifier, SeparatedScorer or SeparationClassifier.
         features: names of the columns of a classifier that takes a matrix, if rows come as frames
             or files. By default rows reach the classifier as they are.
     """
     if isinstance(model, SeparationClassifier):
         return _of_single(model)
+    if isinstance(model, SeparatedScorer):
+        return _of_scorer(model, features)
     scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
     if scores is None or promise is None or not scores.members:
         bare = "" if promise is None else " around bare probabilities"
@@ -36,7 +40,12 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
             "`model` must be a FrontierClassifier around a classifier, fitted with "
             f"`sensitive_features`, got {type(model).__name__}{bare}."
         )
-    coded = Wrapped(promise.rule, len(scores.members), len(scores.members[0]))
+    if len(scores.members[0]) > 1 and model.blind:
+        raise InputError("A blind FrontierClassifier with `ensemble` above 1 cannot be saved yet.")
+    blind = bool(model.blind)
+    coded: Any = Wrapped(promise.rule, len(scores.members), len(scores.members[0]))
+    if blind:
+        coded = WrappedBlind(promise.rule, len(scores.members))
     choice: dict[str, Any] = {
         "maximize": str(model.maximize),
         **{name: value for name, value in model.budgets().items() if value is not None},
@@ -46,7 +55,9 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         sure = model.confidence
         sure = "" if sure is None else f", with probability {sure:g} at most"
         choice[f"expected in the population{sure}"] = float(promise.expected)
-    component = Component("postprocessing", float(promise.level), "randomized", coded)
+    component = Component(
+        "postprocessing", float(promise.level), "randomized", coded, uses_groups=not blind
+    )
     return Predictor(
         tuple(model.classes_.tolist()),
         tuple(model.groups_),
@@ -55,7 +66,37 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         features=tuple(features),
         grouping=model.grouping_,
         bases=tuple(one for team in scores.members for one in team),
+        reads="joint" if blind else "x",
         about={"choice": choice},
+    )
+
+
+def _of_scorer(model: SeparatedScorer, features: Sequence[str]) -> Predictor:
+    """The score of a fitted SeparatedScorer."""
+    check_is_fitted(model)
+    found, groups = model.crossfit_, tuple(model.groups_)
+    if not found.members:
+        raise InputError("A SeparatedScorer around bare probabilities has no classifier to save.")
+    policy: str
+    if isinstance(model.score_, BlindScore):
+        fitted: Any = WrappedBlindScore(model.score_, len(found.members))
+        policy = "deterministic"
+    else:
+        coded = replace(model.score_, labels=(0, 1), groups=tuple(range(len(groups))))
+        fitted, policy = WrappedScore(coded, len(found.members)), "randomized"
+    blind = policy == "deterministic"
+    component = Component(
+        "postprocessing", float(model.penalty or 0.0), policy, fitted, uses_groups=not blind
+    )
+    return Predictor(
+        tuple(model.classes_.tolist()),
+        groups,
+        (component,),
+        preprocessing=found.preprocessing,
+        features=tuple(features),
+        bases=tuple(team[0] for team in found.members),
+        reads="joint" if blind else "x",
+        about={"choice": {"maximize": "auroc", "penalty": model.penalty}},
     )
 
 

@@ -95,12 +95,14 @@ def posteriors(model: Any, X: Any, n_labels: int) -> Array:
 
 
 def joint_posteriors(model: Any, X: Any, shape: tuple[int, int]) -> Array:
-    """P(y, z | x) (n, labels × groups) of a `JointModel` that was fitted to codes."""
+    """P(y, z | x) (n, labels × groups) of a `JointModel`; fitted to codes it may lack rare ones."""
     q = model.joint_proba(X)
-    out = np.zeros((len(q), *shape))
-    labels, groups = (np.asarray(x, dtype=np.intp) for x in (model.classes_, model.groups_))
-    out[np.ix_(np.arange(len(q)), labels, groups)] = q
-    return out.reshape(len(q), -1)
+    if q.shape[1:] != shape:
+        known = q
+        labels, groups = (np.asarray(x, dtype=np.intp) for x in (model.classes_, model.groups_))
+        q = np.zeros((len(known), *shape))
+        q[np.ix_(np.arange(len(known)), labels, groups)] = known
+    return np.asarray(q.reshape(len(q), -1))
 
 
 def fit_bases(
