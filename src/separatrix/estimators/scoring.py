@@ -21,6 +21,7 @@ from separatrix.optimum.separating import separate
 __all__ = ["Scoring", "blind_score"]
 
 _DRAWS = 200
+_BLIND = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 _PENALTIES = (None, 30.0, 10.0, 5.0, 2.0, 1.0, 0.5, 0.2, 0.0)
 
 
@@ -48,16 +49,17 @@ class Scoring:
                 "instead."
             )
         path = (_BlindPath if self.blind else _Path)(scores, y, z, len(groups))
+        strictest = path.strictest
         if self.exact:
-            return path.at(0)[0]
+            return path.at(strictest)[0]
 
         def keeps(i: int) -> bool:
             return all(path.at(i)[1][name] <= most for name, most in self.budgets.items())
 
-        if self.budgets and not keeps(0):
-            used = path.at(0)[1]
+        if not keeps(strictest):
+            used = path.at(strictest)[1]
             raise too_few(self.budgets, {name: used[name] for name in self.budgets}, np.nan)
-        low, high = 0, len(path) - 1
+        low, high = strictest, len(path) - 1
         while low < high:  # what is used rises along the path
             middle = (low + high + 1) // 2
             low, high = (middle, high) if keeps(middle) else (low, middle - 1)
@@ -87,6 +89,11 @@ class _Path:
     def __len__(self) -> int:
         return len(_PENALTIES)
 
+    @property
+    def strictest(self) -> int:
+        """The place of exact separation."""
+        return 0
+
     def at(self, i: int) -> tuple[Any, dict[str, float]]:
         """The i-th score and what it is expected to use of each budget; the first is strictest."""
         if i not in self.known:
@@ -99,18 +106,40 @@ class _Path:
 
 
 class _BlindPath(_Path):
-    """The same of scores that do not see the group, from the largest penalty on."""
+    """The same of scores that do not see the group, from the largest penalty on.
+
+    A map per group fits the noise of its rows too, so what a score uses is measured on the other
+    half of the rows than it was fitted to.
+    """
 
     def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
         super().__init__(scores, y, z, groups)
-        q = scores.reshape(len(scores), 2, groups)
-        found = blind_scores(q, y, z, np.ones(len(y)))[::-1]
-        for i, score in enumerate(found):
-            table = soft_sums(_steps(blind_score(score, scores[None])), y, z, (2, groups))[0]
-            self.known[i] = score, _expected(table, self.cells)
+        half = np.random.default_rng(0).permutation(len(y)) % 2
+        tables = np.zeros((len(_BLIND), 2, groups, ordered.BINS))
+        for k in (0, 1):
+            test = half != k
+            for i, one in enumerate(self._fitted(half == k)):
+                law = _steps(blind_score(one, scores[None, test]), ordered.BINS)
+                table = soft_sums(law, y[test], z[test], (2, groups))[0]
+                tables[i, ..., : table.shape[-1]] += table
+        for i, score in enumerate(self._fitted(np.ones(len(y), dtype=bool))):
+            used = {
+                "violation": float(conditional_mutual_information(tables[i])),
+                "eo_gap": float(ordered.largest_gap(tables[i])),
+            }
+            self.known[i] = score, used
 
     def __len__(self) -> int:
         return len(self.known)
+
+    @property
+    def strictest(self) -> int:
+        """The score that used least: a large penalty on few rows may use more than a small one."""
+        return min(self.known, key=lambda i: self.known[i][1]["violation"])
+
+    def _fitted(self, rows: NDArray[np.bool_]) -> list[BlindScore]:
+        q = self.scores[rows].reshape(int(rows.sum()), 2, -1)
+        return blind_scores(q, self.y[rows], self.z[rows], np.ones(len(q)), _BLIND)[::-1]
 
 
 def blind_score(rule: BlindScore, scores: Array) -> Array:
@@ -119,9 +148,9 @@ def blind_score(rule: BlindScore, scores: Array) -> Array:
     return np.asarray(np.mean([rule.transform(s.reshape(len(s), 2, groups)) for s in scores], 0))
 
 
-def _steps(score: Array) -> Array:
-    """Rows as a law over at most 100 levels of about equal mass, in order: zeros and ones."""
-    cuts = np.unique(np.quantile(score, np.arange(1, 100) / 100))
+def _steps(score: Array, most: int = 100) -> Array:
+    """Rows as a law over at most so many levels of about equal mass, in order: zeros and ones."""
+    cuts = np.unique(np.quantile(score, np.arange(1, most) / most))
     return np.eye(len(cuts) + 1)[np.searchsorted(cuts, score, side="right")]
 
 

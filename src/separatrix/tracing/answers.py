@@ -110,12 +110,11 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
                 refused = error
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
-    if len(frontier.labels) == 2:
-        found = solved(frontier, Scoring(exact=True, blind=blind), blind)
-        name = "most separated score without the group" if blind else "separated score"
-        smallest = {"eo_gap": _up(_smallest(frontier, blind))}
+    if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
+        found = solved(frontier, Scoring(exact=True))
+        smallest = {"eo_gap": _up(_smallest(frontier))}
         answer = _answer(
-            frontier, "score", name, found, maximize="auroc", budgets=smallest,
+            frontier, "score", "separated score", found, maximize="auroc", budgets=smallest,
             area=found.promise["auroc"], roc=_roc(found.tables),
         )  # fmt: skip
         yield answer, found.tables
@@ -171,13 +170,12 @@ def _roc(tables: Array) -> list[list[list[float]]]:
     return curves
 
 
-def _smallest(frontier: Traced, blind: bool) -> float:
+def _smallest(frontier: Traced) -> float:
     """The smallest EO gap at every threshold that `select` can promise of a score."""
-    nested = frontier.joint if blind else frontier.nested
-    rows, scores = nested.training(None)
+    rows, scores = frontier.nested.training(None)
     y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
     try:
-        Scoring({"eo_gap": 0.0}, blind=blind).fit(scores, y, z, frontier.groups)
+        Scoring({"eo_gap": 0.0}).fit(scores, y, z, frontier.groups)
     except InfeasibleError as error:
         return error.smallest["eo_gap"]
     return 0.0
