@@ -111,7 +111,7 @@ def test_trace_select_and_predict(tmp_path):
     for z in FORMS.values():
         np.testing.assert_array_equal(model.predict_proba(X, sensitive_features=z), q)
     rows.to_csv(tmp_path / "rows.csv", index=False)
-    predict_file(model, tmp_path / "rows.csv", tmp_path / "out.csv")
+    predict_file(model, tmp_path / "rows.csv", tmp_path / "out.csv", random_state=0)
     written = pl.read_csv(tmp_path / "out.csv")
     np.testing.assert_allclose(written["p_yes"].to_numpy(), q[:, 1], atol=1e-6)
     page = frontier.report(tmp_path / "report.html").read_text()

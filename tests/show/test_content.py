@@ -21,6 +21,7 @@ from separatrix.show.content import content, pooled
 from separatrix.show.series import Series
 from separatrix.show.series import series as series_of
 from separatrix.statistics import bounds
+from separatrix.statistics.certificates import violation_bound
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +145,7 @@ def test_certified_bounds_are_of_the_pooled_tables(records, results):
         )
         own = select(own, inputs="x" if s["hollow"] else "xz")
         table = CountTable(sum(own["counts"]), (0, 1), (0, 1), (0, 1), 1_500)
-        assert points[i]["upper"] == pytest.approx(bounds.upper_bound(table, 0.975))
+        assert points[i]["upper"] == pytest.approx(violation_bound(table, 0.975))
 
 
 def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
