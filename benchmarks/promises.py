@@ -194,7 +194,7 @@ def main() -> None:
     if options.out.is_file():
         found = [json.loads(line) for line in options.out.read_text().splitlines()]
     done = {(one["table"], one["seed"]) for one in found}
-    seeds = range(100, 100 + options.splits)
+    seeds = range(200, 200 + options.splits)
     todo = [(n, s) for s in seeds for n in options.only if (n, s) not in done]
     work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
         delayed(split)(name, seed) for name, seed in todo

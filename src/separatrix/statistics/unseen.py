@@ -11,7 +11,8 @@ the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k
   shrunk by ρ and then disturbed by the error, show m̄ on average.
 - The error has two parts: the test rows' sampling error of m̄, and what the procedure of one fold
   differs from another's beyond that, τ, since one such procedure ships:
-  :math:`\text{error}^2 = \operatorname{Var}(\bar m^*) + τ^2 (1 + 1/F)`.
+  :math:`\text{error}^2 = \operatorname{Var}(\bar m^*) + τ^2 (1 + 1/F) (F - 1) / (F - 3)`, the last
+  factor since τ is estimated from F values.
 """
 
 from __future__ import annotations
@@ -148,4 +149,5 @@ def _error(seen: Array, again: Array) -> float:
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
     excess = max(between - float(again.var(0).mean()), 0.0)
-    return float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds)))
+    wide = (folds - 1.0) / (folds - 3.0) if folds > 3 else 2.0  # τ is known from few folds: Student
+    return float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds) * wide))
