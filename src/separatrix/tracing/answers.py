@@ -99,7 +99,7 @@ def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
 
 
 def _few(asked: Asked) -> Asked:
-    """The questions of blind decisions: one of utility, which is slow to solve without the group."""
+    """The questions of blind decisions: one of utility, slow to solve without the group."""
     slow = [one for one in asked if one[0] == "utility"]
     return [one for one in asked if one not in slow[1:]]
 
