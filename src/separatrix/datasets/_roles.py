@@ -50,8 +50,7 @@ def target_of(values: Any, column: str) -> Coded:
             raise InputError(
                 f"The target column `{column}` holds {len(distinct):,} different numbers: that "
                 "looks like regression, and this predicts classes. Make classes of it, for "
-                f'instance whether it is above {middle}; `audit(..., target="continuous")` '
-                "audits predictions of numbers."
+                f"instance whether it is above {middle}."
             )
     return _levels(as_levels(values, column), column, "target")
 

@@ -236,7 +236,7 @@ def _write_limits(frontier: Traced, store: Store) -> None:
     if store.curves(key):
         return
     y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
-    curve = limit(y, q, sensitive_features=z, points=200)
+    curve = limit(y, q, sensitive_features=z, points=80)
     name = frontier.name
     store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility), key)
     if len(frontier.labels) == 2:
