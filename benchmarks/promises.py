@@ -136,7 +136,7 @@ def _asked(frontier: Any, asked: dict[str, Any], fresh: Rows) -> dict[str, Any]:
         costs = asked["maximize"].per_group(frontier.groups)
         measures["cost"] = lambda tables: mean_cost(costs, tables)
     if point.is_score:
-        shown = unseen_score(table[None], square[None])
+        shown = unseen_score(table[None])
     else:
         shown = unseen(table[None], square[None], measures)
     rows = {name: [*point.promise[name], *shown[name]] for name in shown if name in point.promise}
@@ -194,7 +194,7 @@ def main() -> None:
     if options.out.is_file():
         found = [json.loads(line) for line in options.out.read_text().splitlines()]
     done = {(one["table"], one["seed"]) for one in found}
-    seeds = range(200, 200 + options.splits)
+    seeds = range(300, 300 + options.splits)
     todo = [(n, s) for s in seeds for n in options.only if (n, s) not in done]
     work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
         delayed(split)(name, seed) for name, seed in todo

@@ -55,7 +55,7 @@ class Measured:
     def promise(self) -> dict[str, Estimate]:
         """Estimate and standard error of each metric on unseen rows."""
         if self.is_score:
-            return unseen_score(self.tables, self.squares)
+            return unseen_score(self.tables)
         measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
         aim = getattr(self.procedure, "maximize", None)
         if isinstance(aim, Cost):
@@ -69,24 +69,17 @@ class Measured:
         return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
 
 
-def unseen_score(tables: Array, squares: Array) -> dict[str, Estimate]:
+def unseen_score(tables: Array) -> dict[str, Estimate]:
     """What unseen rows will show of a score: AUROC, and EO gap and violation in 20 bins.
 
+    The errors are those of drawn levels: the levels that one row may get are neighbours, so the
+    errors of their expected counts would not be independent.
+
     Args:
-        tables, squares: of its levels, as in `unseen`. The square of a bin is taken to be at most
-            the sum of its levels' probabilities: on the wide side.
+        tables: of its levels, as in `unseen`.
     """
     coarse = ordered.in_bins(tables)
-    wide = np.minimum(_squares_in_bins(tables, squares), coarse)
-    area = unseen(tables, squares, ordered.AREA)
-    return area | unseen(coarse, wide, ordered.IN_BINS)
-
-
-def _squares_in_bins(tables: Array, squares: Array) -> Array:
-    """Σ (Σ q)² of each bin from Σ q² of its levels, with neighbours' products as their means."""
-    mass = tables.reshape(-1, tables.shape[-1]).sum(0)
-    root = ordered.merged(np.sqrt(np.maximum(squares, 0.0)), mass, ordered.BINS)
-    return np.asarray(root**2)
+    return unseen(tables, tables, ordered.AREA) | unseen(coarse, coarse, ordered.IN_BINS)
 
 
 def measured(
