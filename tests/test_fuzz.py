@@ -30,7 +30,8 @@ from people import people
 from separatrix import datasets
 from separatrix.cli import main
 from separatrix.columns import readers
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.component import Component
+from separatrix.deploy.predictor import Predictor
 from separatrix.errors import SeparatrixError
 from separatrix.nn.networks import Networks
 

@@ -8,7 +8,8 @@ import pytest
 
 from people import people
 from separatrix import datasets, methods
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.component import Component
+from separatrix.deploy.predictor import Predictor
 from separatrix.methods import Lane, Recipe, Sample
 
 pytest.importorskip("torch")

@@ -10,7 +10,7 @@ import pytest
 
 from people import people
 from separatrix import methods
-from separatrix.deploy.predictor import Component
+from separatrix.deploy.component import Component
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 

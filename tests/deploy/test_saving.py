@@ -404,7 +404,7 @@ def test_a_scikit_learn_base_goes_through_skops(mixture, tmp_path, monkeypatch):
     matrix = mixture.matrix(rows)
     base = LogisticRegression().fit(matrix, rows["pay"])
     from separatrix import methods
-    from separatrix.deploy.predictor import Component
+    from separatrix.deploy.component import Component
     from separatrix.methods import Lane, Recipe, Sample
 
     sample = Sample(base.predict_proba(matrix), rows["pay"] == "low", rows["sex"] == "m", 2, 2)

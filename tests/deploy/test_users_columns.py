@@ -11,7 +11,8 @@ import pytest
 
 import separatrix as sx
 from separatrix import datasets, methods
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.component import Component
+from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample

@@ -19,9 +19,10 @@ from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_posteriors
 from separatrix.columns.values import Coded
 from separatrix.core.counts import CountTable
+from separatrix.deploy.component import Component
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
 from separatrix.errors import InputError
 from separatrix.estimators.measuring import Measured

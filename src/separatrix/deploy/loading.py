@@ -17,9 +17,10 @@ from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card, schema
 from separatrix.deploy.bases import BASES
+from separatrix.deploy.component import Component
 from separatrix.deploy.content import CORE, FORMAT, model_hash
 from separatrix.deploy.kinds import check_law, restored
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.saving import ARRAYS, MANIFEST, checksum, file_entry
 from separatrix.deploy.signing import SIGNATURE, Key, verify
 from separatrix.errors import DataError, MissingExtraError

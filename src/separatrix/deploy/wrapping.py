@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from separatrix.deploy.predictor import Component, Predictor
+from separatrix.deploy.component import Component
+from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
 from separatrix.errors import InputError
 from separatrix.estimators.scorer import SeparatedScorer
