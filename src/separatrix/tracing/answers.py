@@ -51,7 +51,7 @@ def write_answers(frontier: Traced) -> None:
             (decided, hard), (drawn, soft) = plain
             answers += [decided, drawn]
             store.add(_records(frontier, decided, soft, hard))
-            own = _few(asked) if blind else asked
+            own = _few(asked, len(frontier.labels)) if blind else asked
             for answer, tables in _solved(frontier, own, blind):
                 answers.append(answer)
                 store.add(_records(frontier, answer, tables))
@@ -98,8 +98,13 @@ def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
     return asked + [("utility", "violation", level) for level in levels or [1e-3]]
 
 
-def _few(asked: Asked) -> Asked:
-    """The questions of blind decisions: one of utility, slow to solve without the group."""
+def _few(asked: Asked, labels: int) -> Asked:
+    """The questions of blind decisions: one of utility, slow to solve without the group.
+
+    For more than two labels utility cannot be solved there, and accuracy is asked for instead.
+    """
+    if labels > 2:
+        return [("accuracy", budget, level) for _, budget, level in asked]
     slow = [one for one in asked if one[0] == "utility"]
     return [one for one in asked if one not in slow[1:]]
 

@@ -187,7 +187,8 @@ def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
             )
     said = [f"Left out for decisions without the group: {', '.join(map(repr, named))}."]
     found = proxies(data.columns or data.X, data.z, random_state=random_state)
-    return [*(said if named else []), str(found)]
+    known = bool(named) and named != ("sensitive_features",)  # an array has no name of its own
+    return [*(said if known else []), str(found)]
 
 
 def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:
