@@ -10,7 +10,7 @@ import pytest
 import separatrix as sx
 from separatrix.core.information import accuracy, eo_gap
 from separatrix.deploy.asking import solved
-from separatrix.deploy.constants import is_constant
+from separatrix.deploy.constants import is_constant, with_warnings
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.procedures import Decisions
 from separatrix.estimators.scoring import Scoring
@@ -135,6 +135,15 @@ def test_a_constant_is_refused_by_name_unless_it_is_asked_for():
     assert is_constant(point.tables) == 0
     assert any("always 'no'" in note for note in point.notes)
     assert "always 'no'" in str(point)
+
+
+def test_what_hardly_decides_says_so(frontier):
+    """The check is of what ships itself, not of the folds' mean."""
+    point = frontier.select(max_eo_gap=0.2)
+    assert not any("hardly decides" in note for note in point.notes)
+    nearly = np.array([[[[900.0, 4.0], [95.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]])
+    noted = with_warnings(replace(point, shipped=nearly))
+    assert any("hardly decides: 99.5% of all get 'no'" in note for note in noted.notes)
 
 
 def test_a_certified_choice_ships_what_did_not_see_the_rows_that_certify_it(frontier):

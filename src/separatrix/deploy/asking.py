@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.counting import soft_sums
 from separatrix.deploy.certifying import certified
 from separatrix.deploy.constants import is_constant, with_warnings
 from separatrix.deploy.frontiers import held_out_audit, procedure_predictor
@@ -113,8 +114,17 @@ def _solved_point(frontier: Traced, question: Question) -> OperatingPoint:
     point = OperatingPoint(
         question, name, found.promise, found.tables, frontier.labels, frontier.groups,
         lambda: procedure_predictor(frontier, point, found), tuple(notes), audit=audit,
+        shipped=None if aim == "auroc" else _shipped(frontier, found, question.blind),
     )  # fmt: skip
     return point
+
+
+def _shipped(frontier: Traced, found: Measured, blind: bool) -> NDArray[np.float64]:
+    """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
+    rows, scores = (frontier.joint if blind else frontier.nested).training(None)
+    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
+    law = found.procedure.law(found.rule, scores[None], z)
+    return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
 
 
 def _best(points: Sequence[OperatingPoint], question: Question) -> OperatingPoint:
@@ -140,8 +150,8 @@ def _ratio(error: InfeasibleError, question: Question) -> float:
 
 def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
     """Refuse a decision that is the same for everybody; say what else must be said."""
-    label = is_constant(point.tables)
-    if point.is_score or label is None:
+    label = None if point.is_score else is_constant(point.decided)
+    if label is None:
         return with_warnings(point)
     share = majority(point.tables, point.labels)[1]
     only = constant_text(point.labels[label], share)
@@ -179,4 +189,4 @@ def _constant_at(frontier: Traced, question: Question, factor: float) -> bool:
         point = _solved_point(frontier, replace(question, budgets=budgets))
     except InfeasibleError:
         return True
-    return is_constant(point.tables) is not None
+    return is_constant(point.decided) is not None

@@ -13,7 +13,7 @@ from separatrix.deploy.words import LABELS, constant_text, majority
 
 __all__ = ["is_constant", "with_warnings"]
 
-_ALL = 0.999  # of the decisions
+_ALL, _NEARLY = 0.999, 0.99  # of the decisions
 
 
 def is_constant(tables: NDArray[np.float64]) -> int | None:
@@ -29,6 +29,13 @@ def is_constant(tables: NDArray[np.float64]) -> int | None:
 def with_warnings(point: OperatingPoint) -> OperatingPoint:
     """The point with a sentence for each part of its decisions that decides nothing."""
     notes, share = list(point.notes), majority(point.tables, point.labels)[1]
+    given = point.decided.sum((0, 1, 2)) / point.decided.sum()
+    if given.max() > _NEARLY:
+        what = str(point.labels[int(given.argmax())])
+        notes.append(
+            f"It hardly decides: {given.max():.1%} of all get {what!r}, and always {what!r} is "
+            f"right for {_right(point, int(given.argmax())):.1%}."
+        )
     for name, most in point.question.budgets.items():
         told = point.promise[name]
         if told.value - told.error > most:
@@ -37,7 +44,7 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
     if point.is_score:
         return replace(point, notes=tuple(notes))
     for z, group in enumerate(point.groups):
-        own = point.tables[:, :, [z]]
+        own = point.decided[:, :, [z]]
         label = is_constant(own) if own.sum() > 0 else None
         if label is not None:
             gets = str(point.labels[label])
@@ -50,3 +57,9 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
                 only = constant_text(point.labels[label], share)
                 notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
     return replace(point, notes=tuple(notes))
+
+
+def _right(point: OperatingPoint, label: int) -> float:
+    """How often always the same label is right."""
+    rows = point.tables.sum((0, 2, 3))
+    return float(rows[label] / rows.sum())

@@ -42,6 +42,7 @@ class OperatingPoint:
         notes: what must be said: a constant, a budget that folds could not keep, …
         selection: the options among trained points, where one of them was chosen.
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
+        shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
     """
 
     question: Question
@@ -54,6 +55,7 @@ class OperatingPoint:
     notes: tuple[str, ...] = ()
     selection: Selection | None = field(default=None, repr=False)
     audit: Audit | None = field(default=None, repr=False)
+    shipped: Array | None = field(default=None, repr=False)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -76,6 +78,11 @@ class OperatingPoint:
         if "utility" not in self.promise:
             raise InputError("This point is a score; it promises AUROC, EO gap and v.")
         return self.promise["utility"].value
+
+    @property
+    def decided(self) -> Array:
+        """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
+        return self.tables if self.shipped is None else self.shipped
 
     @property
     def is_score(self) -> bool:
