@@ -17,3 +17,10 @@ def test_a_recipe_is_named_after_its_method():
     (unknown,) = benchmarking._jobs(["cmi:best"], quick=False)
     with pytest.raises(InputError, match="'cmi' has no recipe 'best'; it has default"):
         unknown.made()
+
+
+def test_blind_runs_every_method_that_can_on_x_alone():
+    jobs = benchmarking._jobs(["cmi", "erm", "threshold_optimizer"], quick=False, blind=True)
+    alone = {job.method for job in jobs if job.inputs == "x"}
+    assert alone == {"cmi", "erm"}
+    assert len({(job.method, job.inputs, job.recipe) for job in jobs}) == len(jobs)

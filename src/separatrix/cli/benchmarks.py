@@ -23,6 +23,7 @@ def benchmark(
     ablations: bool = typer.Option(
         False, "--ablations", help="Also batch sizes and gradient norms on ACS."
     ),
+    blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
@@ -44,7 +45,7 @@ def benchmark(
     where = Execution(jobs, backend, scheduler, timeout)
     for line in run(
         dataset or None, out, chosen_methods=method or None, quick=quick, ablations=ablations,
-        folds=folds, seed=seed, execution=where,
+        blind=blind, folds=folds, seed=seed, execution=where,
     ):  # fmt: skip
         typer.echo(line)
 
