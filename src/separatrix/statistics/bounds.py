@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-_GRID = 64  # shares of the budget that a cell may spend
 _STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
 
 
