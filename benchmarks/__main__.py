@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGES = {"results"}  # writes docs/results.md from a folder of records: nothing to measure
+PAGES = {"results"}  # writes docs/evidence/results.md from a folder of records: nothing to measure
 HERE = Path(__file__).parent
 found = {path.stem for path in HERE.glob("[!_]*.py")} | {
     path.parent.name for path in HERE.glob("[!_]*/__main__.py")

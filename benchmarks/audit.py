@@ -5,7 +5,7 @@
 
 Every measurement runs in a process of its own, so that peak memory is that of the measured work
 alone. The shortest of several repetitions counts, for us and for the peers. Rows in millions.
-`--write` puts the tables into docs/performance.md; parts that are not asked for keep theirs.
+`--write` puts the tables into docs/evidence/performance.md; parts not asked for keep theirs.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def main() -> None:
     parser.add_argument(
         "--parquet-rows", type=int, nargs="+", default=[10, 100], help="millions of rows on disk"
     )
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/performance.md")
     options = parser.parse_args()
     work = {
         "memory": lambda: in_memory(options.rows),
@@ -363,7 +363,7 @@ def main() -> None:
         "files": lambda: from_files(options.parquet_rows),
         "start": starting,
     }
-    stored = DOCS / "performance" / "audit.json"
+    stored = DOCS / "evidence" / "performance" / "audit.json"
     found = (
         json.loads(stored.read_text(encoding="utf-8")) if options.write and stored.exists() else {}
     )
@@ -378,7 +378,7 @@ def main() -> None:
     if options.write:
         stored.parent.mkdir(exist_ok=True)
         stored.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        write_between_markers(DOCS / "performance.md", "audit", text)
+        write_between_markers(DOCS / "evidence" / "performance.md", "audit", text)
     else:
         print(text)
 

@@ -13,7 +13,7 @@ the folds; v20 is I(S; Z | Y) in 20 quantile bins of each fold, the tables of th
 floor is v20 with groups shuffled within labels. `on-top`: the best decisions for accuracy within an
 EO gap, fitted to scores of three inner folds, behind models of several λ. `step`: a round of
 boosting with the penalty, as a ratio to a round with LightGBM's plain logistic (or softmax) loss
-written in numpy. `table` writes docs/boosting.md. FairGBM, the only peer for trees, is not in the
+written in numpy. `table` writes boosting.md. FairGBM, the only peer for trees, is not in the
 tables: its fit fails on current scikit-learn.
 
 What was chosen how: kernel, bins and the forms of the largest weight were compared on simulated
@@ -265,7 +265,7 @@ def cells(found: dict[str, Any], within: str, budget: float, *shown: str) -> str
 
 
 def table(out: Path) -> str:
-    """The tables of docs/boosting.md."""
+    """The tables of docs/howto/boosting.md."""
     parts = []
     for dataset, (label, *_) in DATA.items():
         rows, binary = [], dataset != "acs"
@@ -353,7 +353,7 @@ def main() -> None:
     if arguments.job == "confirm":
         kept(out / "confirm.json", confirm)
     if arguments.job == "table":
-        write_between_markers(DOCS / "boosting.md", "boosting", table(out))
+        write_between_markers(DOCS / "howto" / "boosting.md", "boosting", table(out))
 
 
 if __name__ == "__main__":

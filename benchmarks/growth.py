@@ -7,7 +7,7 @@ Every point is a process of its own. Time is CPU time of that process (all its t
 of two runs where one takes less than three seconds; memory is what the work adds to a process that
 has imported all and holds the input (Linux). Training is one epoch of `cmi`: time is proportional
 to the epochs. `--small` leaves out the largest sizes. `--write` puts table and pictures into
-docs/performance.md and docs/performance/, the points into growth.json beside the pictures; axes
+docs/evidence/performance.md and performance/, the points into growth.json beside the pictures; axes
 that are not asked for keep the points they have there.
 """
 
@@ -242,7 +242,7 @@ def table(found: list[dict[str, Any]]) -> str:
 def draw(found: list[dict[str, Any]]) -> list[str]:
     import matplotlib.pyplot as plt
 
-    folder, names = DOCS / "performance", []
+    folder, names = DOCS / "evidence" / "performance", []
     folder.mkdir(exist_ok=True)
     colours = dict(
         zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True)
@@ -298,11 +298,11 @@ def main() -> None:
         help="measure nothing: table and pictures of the points in growth.json",
     )
     parser.add_argument(
-        "--write", action="store_true", help="write docs/performance.md and its pictures"
+        "--write", action="store_true", help="write docs/evidence/performance.md and its pictures"
     )
     options = parser.parse_args()
     axes = [] if options.redraw else options.axes or list(AXES)
-    points = DOCS / "performance" / "growth.json"
+    points = DOCS / "evidence" / "performance" / "growth.json"
     kept = (
         json.loads(points.read_text(encoding="utf-8"))
         if points.exists() and (options.write or options.redraw)
@@ -317,7 +317,7 @@ def main() -> None:
         points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
         pictures = draw(found)
         write_between_markers(
-            DOCS / "performance.md",
+            DOCS / "evidence" / "performance.md",
             "growth",
             "\n\n".join([machine("numpy", "torch"), text, *pictures]),
         )

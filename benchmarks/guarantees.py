@@ -1,6 +1,6 @@
-"""The one table of docs/guarantees.md: promise, assumption, nominal and simulated failure, rows.
+"""The one table of docs/reference/guarantees.md: promises and their simulated failure.
 
-    python -m benchmarks.guarantees [--repetitions 400] [--out docs/guarantees.md]
+    python -m benchmarks.guarantees [--repetitions 400] [--out docs/reference/guarantees.md]
 
 Writes the table between its two marks in the page. Every failure rate is the worst over the laws
 listed in `LAWS`; rows needed are by `sample_size` with a power of one half, as medians.
@@ -29,7 +29,7 @@ from separatrix.statistics.proportions import accuracy_interval, auroc_interval
 
 Array = np.ndarray
 MARKS = "<!-- table by benchmarks/guarantees.py -->", "<!-- end of the table -->"
-PAGE = Path(__file__).parents[1] / "docs" / "guarantees.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "guarantees.md"
 
 
 def small_group() -> Array:

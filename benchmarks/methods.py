@@ -6,7 +6,7 @@ beside that of `cmi`.
 
 `table`: from the records of a benchmark, each method's own grid for the dataset, five folds, the
 paper's features, randomised policies, the recipe "paper" where a method has it; it writes the
-tables of docs/methods.md. As in the paper, a row shows the best fold-mean of a metric among the λ
+tables of methods.md. As in the paper, a row shows the best fold-mean of a metric among the λ
 whose fold-mean EO gap is within the threshold. `speed`: CPU time of 11 λ × 5 folds on Adult as a
 ratio to `cmi`'s, the smallest of interleaved repetitions.
 """
@@ -129,7 +129,7 @@ def main() -> None:
     torch.set_num_threads(1)
     match sys.argv[1:]:
         case ["table", folder]:
-            write_between_markers(DOCS / "methods.md", "methods", table(Path(folder)))
+            write_between_markers(DOCS / "evidence" / "methods.md", "methods", table(Path(folder)))
         case ["speed"]:
             speed()
         case _:

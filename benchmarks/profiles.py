@@ -6,7 +6,7 @@ per path.
 
 cProfile for Python (threads run one after the other), torch's profiler for training,
 `-X importtime` for start-up. Shares, since a profiler slows what it watches. `--write` puts the
-table into docs/performance.md.
+table into docs/evidence/performance.md.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def main() -> None:
     parser.add_argument(
         "paths", nargs="*", choices=[*PATHS, "report", []], default=[], metavar="path"
     )
-    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/performance.md")
     options = parser.parse_args()
     rows = []
     for name in options.paths or [*PATHS, "report"]:
@@ -161,7 +161,7 @@ def main() -> None:
         print(rows[-1], file=sys.stderr, flush=True)
     text = markdown(("path", "largest shares of its time"), rows)
     if options.write:
-        write_between_markers(DOCS / "performance.md", "profiles", text)
+        write_between_markers(DOCS / "evidence" / "performance.md", "profiles", text)
     else:
         print(text)
 

@@ -188,7 +188,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=[*REAL, *GENERATED])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("promises.jsonl"))
-    parser.add_argument("--write", action="store_true", help="write docs/promises.md")
+    parser.add_argument("--write", action="store_true", help="write docs/evidence/promises.md")
     options = parser.parse_args()
     found = []
     if options.out.is_file():
@@ -210,7 +210,7 @@ def main() -> None:
     text = markdown(head, body) + f"\n\nConstants without a warning: {silent}.\n"
     print(text)
     if options.write:
-        write_between_markers(DOCS / "promises.md", "promises", text)
+        write_between_markers(DOCS / "evidence" / "promises.md", "promises", text)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""docs/results.md from a folder of `separatrix benchmark`: our run beside the paper's values, with
+"""The results page from a folder of `separatrix benchmark`: our run beside the paper's values, with
 figures.
 
     separatrix benchmark --ablations --out results
     python -m benchmarks.results results
 
-It writes what stands between the two markers of docs/results.md; the reading of the results around
+It writes what stands between the two markers of results.md; the reading of the results around
 them is by hand.
 """
 
@@ -171,7 +171,7 @@ def generated(folder: Path, docs: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--docs", type=Path, default=DOCS)
+    parser.add_argument("--docs", type=Path, default=DOCS / "evidence")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.docs / "results", ignore_errors=True)
     write_between_markers(

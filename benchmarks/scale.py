@@ -5,8 +5,8 @@ on two ranks, and a plan.
 
 Wall time, workers already started and torch imported: a cluster lives longer than a job. Spark
 needs Java 17; where pyspark is not installed beside separatrix it gets an environment of its own,
-`.venv-spark`. `--write` puts the tables into docs/scale.md and the numbers behind them into
-docs/performance/scale.json; parts that are not asked for keep theirs.
+`.venv-spark`. `--write` puts the tables into docs/howto/scale.md and the numbers behind them into
+docs/evidence/performance/scale.json; parts that are not asked for keep theirs.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ def spark_environment() -> str:
 
 
 def text(m: dict[str, Any]) -> str:
-    """The measured part of docs/scale.md."""
+    """The measured part of docs/howto/scale.md."""
     s, a, r = m["sweep"], m["audit"], m["ranks"]
     seconds = {int(k): v for k, v in s["seconds"].items()}
     lines = [
@@ -403,9 +403,9 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=40, help="millions of rows of the audit")
     parser.add_argument("--spark-python", help="a Python with pyspark and separatrix")
-    parser.add_argument("--write", action="store_true", help="write docs/scale.md")
+    parser.add_argument("--write", action="store_true", help="write docs/howto/scale.md")
     options = parser.parse_args()
-    numbers = DOCS / "performance" / "scale.json"
+    numbers = DOCS / "evidence" / "performance" / "scale.json"
     measured = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
     for part in options.parts or ("sweep", "audit", "ranks"):
         before = load()
@@ -424,7 +424,7 @@ def main() -> None:
             "### The arithmetic",
             plan(measured),
         ]
-        write_between_markers(DOCS / "scale.md", "scale", "\n\n".join(parts))
+        write_between_markers(DOCS / "howto" / "scale.md", "scale", "\n\n".join(parts))
 
 
 if __name__ == "__main__":

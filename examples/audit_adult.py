@@ -1,7 +1,7 @@
 """Audit a scikit-learn model: a logistic regression on the embedded Adult data, and who it treats
 differently.
 
-python examples/audit_adult.py [docs/audit.png]
+python examples/audit_adult.py [docs/howto/audit.png]
 """
 
 import sys

@@ -239,7 +239,8 @@ def main() -> None:
         print(text[-1], flush=True)
     text.append(machine("scikit-learn", "scipy", "fairlearn"))
     if chosen.write:
-        write_between_markers(DOCS / "performance.md", "objectives/decisions", "\n\n".join(text))
+        page = DOCS / "evidence" / "performance.md"
+        write_between_markers(page, "objectives/decisions", "\n\n".join(text))
 
 
 if __name__ == "__main__":

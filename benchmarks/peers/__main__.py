@@ -4,7 +4,7 @@ and the same five folds.
     python -m benchmarks.peers [--data adult-full ...] [--peer error-parity ...] [--quick]
 
 What is there already is not traced again (`--fresh` does). It ends with the section of
-docs/performance.md, made of all that has been traced, and with all points in .bench/points.csv;
+performance.md, made of all that has been traced, and with all points in .bench/points.csv;
 `--quick` (one fold, three points) only prints.
 """
 
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=ROOT / ".bench",
         help="environments and results, default .bench",
     )
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "evidence")
     chosen = parser.parse_args(arguments)
     failed = []
     for data in () if chosen.only_page else chosen.data:

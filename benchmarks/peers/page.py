@@ -1,4 +1,4 @@
-"""The section "Tracing a frontier" of docs/performance.md: tables, the figure, and what was set."""
+"""The section "Tracing a frontier" of performance.md: tables, the figure, and what was set."""
 
 from __future__ import annotations
 

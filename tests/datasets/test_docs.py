@@ -1,11 +1,11 @@
-"""What docs/datasets.md shows is what happens."""
+"""What docs/evidence/datasets.md shows is what happens."""
 
 from __future__ import annotations
 
 import doctest
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
+PAGE = Path(__file__).parents[2] / "docs" / "evidence" / "datasets.md"
 
 
 def test_the_page_is_true() -> None:

@@ -40,7 +40,7 @@ def audit(
         sample_weight: a weight per row. Weighted rows get wider bounds.
         labels: all labels, in the order of the posterior's columns.
         confidence: of the intervals and of the certified bounds.
-        guarantee: of the certified bounds: "finite-sample" or "large-sample" (docs/guarantees.md).
+        guarantee: of the certified bounds: "finite-sample" or "large-sample" (guarantees.md).
         composition: the people that the bound on v is about: "population", the default, or
             "observed", the default for weighted rows under a finite-sample guarantee.
         random_state: seed of the Monte Carlo test, of the shuffles and of the interval of the gap.

@@ -1,7 +1,7 @@
 r"""Certified upper bounds: what is promised, under which guarantee, about which population.
 
 Two guarantees. "finite-sample" holds for any number of rows. "large-sample" rests on a normal
-approximation and needs far fewer rows; docs/guarantees.md has its simulated failure rates.
+approximation and needs far fewer rows; guarantees.md has its simulated failure rates.
 Two compositions. v weighs the cells (y, z) by their shares. "observed" takes the shares of these
 rows, "population" those of the law that the rows were drawn from.
 """

@@ -9,7 +9,7 @@ Csiszár's (1984) form of Sanov's theorem
           \exp\Bigl(-n \min_{v(p') \le a} \sum_{yz} w_{yz} D(p'_{yz} \| p_{yz})\Bigr)
 
 for every n. `rate` bounds the minimum from below over all p with v(p) ≥ ε. Near separation it is
-(√ε − √a)², so that √v ≤ √v̂ + √(log(1/δ)/n). The derivation is in docs/guarantees.md.
+(√ε − √a)², so that √v ≤ √v̂ + √(log(1/δ)/n). The derivation is in docs/reference/guarantees.md.
 """
 
 from __future__ import annotations
