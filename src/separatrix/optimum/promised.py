@@ -43,6 +43,7 @@ __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
+_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
 class PromisedRule(NamedTuple):
@@ -160,6 +161,7 @@ class Promises:
             budget=self.budget,
             levels=levels,
             groups=self.groups,
+            tolerance=_CLOSE if self.budget == "violation" else None,
         )
 
     def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
