@@ -93,7 +93,8 @@ def choose_bases(
     some = _sample(codes, groups, random_state)
     rows = _Rows(matrix[some], codes[some], fold[some], len(classes))
     whole = len(some) == len(codes)
-    loss, pieces = {}, {}
+    loss: dict[str, NDArray[np.float64]] = {}
+    pieces: dict[Fit, Piece] = {}
     for name in names:
         found = rows.pieces(name)
         loss[name] = rows.loss(found)

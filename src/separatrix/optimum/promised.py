@@ -195,8 +195,8 @@ class Promises:
         fits = np.flatnonzero(shown <= most + 1e-12)
         if not len(fits):
             raise InfeasibleError(
-                f"No channel found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
-                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the strictest "
+                f"is expected to show {smallest:.3g}. Ask for that or more, or bring more rows.",
                 {self.budget: smallest},
                 float("nan"),
             )
