@@ -20,7 +20,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chndtr, gammainc, gammaincc, gammaln, xlogy
+from scipy.special import chndtr, gammainc, gammaincc, gammaincinv, gammaln, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
@@ -37,6 +37,7 @@ __all__ = [
     "corrected",
     "interval",
     "noise",
+    "null_quantile",
     "p_value",
     "standard_error",
     "upper_limit",
@@ -206,6 +207,16 @@ def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None
     least = min(error.bias, error.null_bias)
     error = replace(error, bias=least, null_bias=least)
     return _last(lambda x: _tails(x, error)[1] > 1.0 - confidence, 0.0, top)
+
+
+def null_quantile(table: CountTable, confidence: float = 0.95) -> float:
+    """The v̂ that groups with the same rates show at most, with this probability: χ² scaled."""
+    check_confidence(confidence)
+    error = noise(table)
+    if not error.varies:
+        return 0.0
+    half = 0.5 * error.freedom
+    return error.null_bias * float(gammaincinv(half, confidence)) / half
 
 
 def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
