@@ -39,7 +39,7 @@ from separatrix.runs.traced import Traced
 from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.unseen import Estimate
 
-__all__ = ["certified"]
+__all__ = ["certified", "rules_of"]
 
 Array = NDArray[np.float64]
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1, 0.0)  # of the budget, on the rows that the rule is fitted to
@@ -56,7 +56,7 @@ def certified(
     """The best point that keeps its budgets with the asked confidence."""
     families: list[tuple[list[Candidate], dict[float, Measured]]] = []
     if question.solvable and option is None and (wanted is None or _PATH in wanted):
-        families.append(_rules(frontier, question))
+        families.append(rules_of(frontier, question))
     others = None if wanted is None else [name for name in wanted if name != _PATH]
     if others != []:
         folds: Sequence[int] = range(int(frontier.manifest["folds"]))
@@ -87,7 +87,7 @@ def certified(
     return _point(frontier, question, selection, rules)
 
 
-def _rules(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
+def rules_of(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
     """Rules at shares of the budget, with the counts of the rows that certify them."""
     nested = frontier.joint if question.blind else frontier.nested
     names = frontier.rows["y"], frontier.rows["z"], frontier.labels, frontier.groups

@@ -94,9 +94,7 @@ def candidates_of(
     return candidates
 
 
-def _held_out(
-    frontier: Traced, candidate: Candidate, rows: Sequence[int], fold: int
-) -> CountTable:
+def _held_out(frontier: Traced, candidate: Candidate, rows: Sequence[int], fold: int) -> CountTable:
     """The counts of a fold's rows under the fold's model."""
     if candidate.policy == "deterministic":
         here = next(i for i in rows if frontier.columns["fold"][i] == fold)
