@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
+from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.grouping import Grouping
@@ -197,7 +197,7 @@ class Predictor:
         q = np.stack([component.proba(matrix, z) for component in self.components])
         branch = self.branches(thrown)
         law = q[branch, np.arange(len(matrix))]
-        chosen = (np.cumsum(law, axis=1)[:, :-1] <= thrown[:, 1:]).sum(1)
+        chosen = drawn(law, thrown[:, 1])
         mean = np.einsum("b,bnk->nk", np.asarray(self.weights), q)
         return Drawn(thrown, names[chosen], branch, mean)
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import (
 )
 
 from separatrix.columns.bins import bin_labels, edges_of
+from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
@@ -74,7 +75,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
             samples.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds and of `predict`.
+        random_state: seed of the folds.
         margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
             budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
@@ -216,13 +217,18 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: int | None = None
     ) -> NDArray[Any]:
-        """A decision per row; the same `random_state` throws the same coins."""
+        """A decision per row.
+
+        Args:
+            X, sensitive_features: rows and their groups.
+            random_state: seed of the coins; None throws fresh ones at every call, so that requests
+                of one row do not all get the same coin.
+        """
         q = self.predict_proba(X, sensitive_features)
         if self.crossfit_ is None:
             return np.asarray(self.classes_[q.argmax(1)])
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        place = (np.cumsum(q, axis=1)[:, :-1] <= rng.random((len(q), 1))).sum(1)
-        return np.asarray(self.classes_[place])
+        coin = uniforms(len(q), ("label",), random_state=random_state)
+        return np.asarray(self.classes_[drawn(q, coin[:, 0])])
 
     def score(
         self,
@@ -231,9 +237,13 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The accuracy of `predict`."""
-        decided = self.predict(X, sensitive_features)
-        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        """The accuracy of `predict`; where it draws, the mean over its coins."""
+        if self.crossfit_ is None:
+            decided = self.predict(X, sensitive_features)
+            return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        right = np.asarray(y)[:, None] == self.classes_
+        q = self.predict_proba(X, sensitive_features)
+        return float(np.average((q * right).sum(1), weights=sample_weight))
 
     @property
     def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:

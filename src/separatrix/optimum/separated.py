@@ -130,7 +130,7 @@ class SeparatedScore:
         scores: ArrayLike,
         *,
         sensitive_features: Any,
-        random_state: int | None = 0,
+        random_state: int | None = None,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> Array:
@@ -138,7 +138,7 @@ class SeparatedScore:
 
         Args:
             scores, sensitive_features: as in `level_proba`.
-            random_state: seed of the coins, None for coins that nobody can repeat.
+            random_state: seed of the coins; None throws fresh ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coin.
         """
         seed = random_state if ids is None else UNSET
