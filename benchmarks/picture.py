@@ -27,8 +27,8 @@ from benchmarks.objectives.decisions import (
     ours,
     scores_of,
 )
+from separatrix.display import root_scale
 from separatrix.io import whole_file
-from separatrix.show.scales import root_scale
 
 NAME = "adult-paper"
 LOOKS = {

@@ -10,6 +10,7 @@ from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import identity
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +57,7 @@ def html(a: Audit, page: bool = False) -> str:
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
     """Rate of a prediction per label and group, with its interval; dashed: the label's own rate."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
+    ax = new_axes(7.0, 4.0) if ax is None else ax
     columns = a.cell_columns()
     drawn = [i for i, prediction in enumerate(columns["prediction"]) if _drawn(a, prediction)]
     panels = list(dict.fromkeys((columns["label"][i], columns["prediction"][i]) for i in drawn))
