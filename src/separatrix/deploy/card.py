@@ -52,8 +52,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         )
     lines += [
         "",
-        f"- labels: {_names(predictor.labels)}",
-        f"- groups: {_names([group_name(group) for group in predictor.groups])}",
+        *_axes(predictor),
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
         "- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
@@ -85,6 +84,18 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _axes(predictor: Predictor) -> list[str]:
+    """What is predicted, and for whom."""
+    groups = _names([group_name(group) for group in predictor.groups])
+    if not predictor.groups and predictor.uses_groups:
+        columns = predictor.grouping.columns if predictor.grouping else ()
+        groups = f"none: the attribute is a number {' '.join(map(_escape, columns))}".rstrip()
+    if not predictor.is_value:
+        return [f"- labels: {_names(predictor.labels)}", f"- groups: {groups}"]
+    values = ", ".join(f"{value:.5g}" for value in predictor.labels)
+    return [f"- released values: {values}", f"- groups: {groups}"]
+
+
 def _with_errors(value: Any) -> Any:
     """A promise as the terminal and the report write it: estimate ± standard error."""
     if not isinstance(value, Mapping) or "promise" not in value:
@@ -98,6 +109,8 @@ def _with_errors(value: Any) -> Any:
 
 def _decision(predictor: Predictor, branch: int) -> str:
     component = predictor.components[branch]
+    if predictor.is_value:
+        return "none: it is a number, one of the released values"
     if predictor.is_score:
         return "none: it is a score, a level that is drawn"
     if component.policy == "randomized":
