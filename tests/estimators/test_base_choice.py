@@ -93,7 +93,7 @@ def test_without_torch_the_network_is_not_tried(monkeypatch):
 @pytest.mark.slow
 def test_the_network_is_tried_on_larger_tables():
     pytest.importorskip("torch")
-    found = choose_bases(*people(1_600))
+    found = choose_bases(*people(3_000))
     assert set(found.log_loss) == {"trees", "logistic", "network"}
     assert found.log_loss["network"] < found.log_loss["trees"] + 0.05
 
