@@ -189,7 +189,7 @@ def _wrong(frontier: Any, asked: dict[str, Any], error: sx.InfeasibleError) -> b
 def summary(found: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """One row per table: how often each metric was within two errors of the promise."""
     metrics = ("accuracy", "balanced_accuracy", "utility", "violation", "eo_gap", "auroc", "cost")
-    head = ["table", "shipped", "refused", "wrongly refused", *metrics, "all"]
+    head = ["table", "splits", "shipped", "refused", "wrongly refused", *metrics, "all"]
     rows = []
     for name in [*REAL, *GENERATED, "all tables"]:
         own = [r for r in found if name in (r["table"], "all tables")]
@@ -202,7 +202,8 @@ def summary(found: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
         refused = [r for r in own if r["status"] == "infeasible"]
         cells = [f"{np.mean(v):.1%}" if v else "–" for v in (*held.values(), every)]
         wrong = sum(r["wrong"] for r in refused)
-        rows.append([name, len(shipped), len(refused), wrong, *cells])
+        splits = len({(r["table"], r["seed"]) for r in own})
+        rows.append([name, splits, len(shipped), len(refused), wrong, *cells])
     return head, rows
 
 
