@@ -185,11 +185,12 @@ def chosen(
     data: Numeric, asked: float, *, levels: int, cv: int = 5, random_state: int = 0
 ) -> float:
     """The least β whose mean violation over inner folds is within what is asked."""
-    penalties = np.array(PENALTIES)
-    rng = np.random.default_rng(random_state)
-    fold = rng.permutation(len(data.y)) % cv
+    n, rng = len(data.y), np.random.default_rng(random_state)
+    if not 2 <= cv <= n:
+        raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
     codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
-    n_codes = int(codes.max()) + 1
+    n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
+    fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
     parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
     problems = [_problem(train) for train, _, _ in parts]
     steps, found = [problem.start() for problem in problems], []
