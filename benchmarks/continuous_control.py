@@ -45,10 +45,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import separatrix as sx
 from benchmarks._measuring import DOCS, markdown, write_between_markers
-from separatrix.core.conditional_cmi import rank_violation
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.conditional_rank import conditional_rank
 from separatrix.datasets._files import data_folders
-from separatrix.optimum.rising_maps import attribute_bins
 
 Array = NDArray[np.float64]
 ASKED, SPLITS = 0.003, 5

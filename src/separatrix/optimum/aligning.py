@@ -13,11 +13,11 @@ from separatrix.columns.features import raw_values
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
-from separatrix.core.conditional_cmi import rank_violation
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.aligned import AlignedScore, attribute
-from separatrix.optimum.rising_maps import RisingMaps, attribute_bins
+from separatrix.optimum.rising_maps import RisingMaps
 
 __all__ = ["PENALTIES", "SENSITIVE", "Numeric", "align", "alignment_path", "chosen", "numeric"]
 
