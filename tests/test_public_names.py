@@ -25,6 +25,7 @@ NAMES = [
     "InputError",
     "MissingExtraError",
     "Monitor",
+    "NumericFrontier",
     "Predictor",
     "ScoreAudit",
     "SeparatedScore",

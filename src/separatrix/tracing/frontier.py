@@ -30,8 +30,10 @@ from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
 from separatrix.tracing.answers import plain_audit
+from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
+from separatrix.tracing.numeric_frontier import NumericFrontier
 
-__all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
+__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier", "load_frontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +187,7 @@ class Frontier(Traced):
         return f"<Frontier of {self.name!r}: {traced}; {size}>"
 
 
-def load_frontier(folder: str | Path) -> Frontier:
+def load_frontier(folder: str | Path) -> Frontier | NumericFrontier:
     """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    return Frontier(folder)
+    numeric = (Path(folder) / NUMERIC).is_file()
+    return NumericFrontier(folder) if numeric else Frontier(folder)
