@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -20,7 +19,7 @@ from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.errors import DataError, InputError
-from separatrix.io import whole_folder
+from separatrix.io import copy_folder
 from separatrix.optimum.objectives import Cost
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
@@ -159,14 +158,7 @@ class Frontier(Traced):
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        place = Path(folder)
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(
-                f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
-            )
-        with whole_folder(place, parents=True) as half:
-            shutil.copytree(self.folder, half, dirs_exist_ok=True)
-        return place
+        return copy_folder(self.folder, Path(folder))
 
     def summary(self, policy: str = "randomized") -> tables.Table:
         """Fold means of every point as a table."""

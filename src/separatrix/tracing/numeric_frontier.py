@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,10 +22,10 @@ from separatrix.datasets import Preprocessing
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.words import LABELS, estimate_text
 from separatrix.deploy.wrapping import aligned_predictor
-from separatrix.errors import DataError, InfeasibleError, InputError
+from separatrix.errors import DataError, InfeasibleError
 from separatrix.estimators.nested import NestedScores
 from separatrix.estimators.stored import model_from_bytes
-from separatrix.io import whole_folder
+from separatrix.io import copy_folder
 from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.aligning import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.show import numeric_page
@@ -161,14 +160,7 @@ class NumericFrontier:
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        place = Path(folder)
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(
-                f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
-            )
-        with whole_folder(place, parents=True) as half:
-            shutil.copytree(self.folder, half, dirs_exist_ok=True)
-        return place
+        return copy_folder(self.folder, Path(folder))
 
     def __str__(self) -> str:
         return "\n".join(numeric_page.lines(self.manifest, self.means))
