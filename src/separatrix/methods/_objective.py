@@ -49,7 +49,6 @@ __all__ = ["RATE", "Last", "Rows", "SeparationObjective"]
 Array = NDArray[np.float64]
 RATE = 0.1
 _SOME = 4096  # rows that decide where the bins are
-_ENDS = np.array([0.0, 1.0])
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -85,12 +84,13 @@ class Rows(NamedTuple):
 
     def violation(self, p: Array, level: str, bins: int, some: Any = slice(None)) -> Value:
         """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores."""
-        if p.ndim == 1:
-            at = _ENDS if level == "draw" else self.centres(p, bins, some)
-            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
-            return Value(value, slope * (p * (1.0 - p)))
         if level == "draw":
             return cmi_of_draws(p, self.cell, self.shape, self.weight)
+        if p.ndim == 1:
+            at = self.centres(p, bins, some)
+            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
+            slope *= p * (1.0 - p)
+            return Value(value, slope)
         found = [
             cmi_of_scores(s, self.cell, self.shape, self.centres(s, bins, some), self.weight)
             for s in np.ascontiguousarray(p.T)
@@ -101,8 +101,10 @@ class Rows(NamedTuple):
 
     def centres(self, s: Array, bins: int, some: Any = slice(None)) -> Array:
         """Where the bins of posteriors s are, by the rows `some`."""
-        inner = centres(s[some], bins, None if self.weight is None else self.weight[some])
-        at = np.unique(np.concatenate([[s.min()], inner[1:-1], [s.max()]]))
+        at = centres(s[some], bins, None if self.weight is None else self.weight[some])
+        if len(at) < 2:
+            return np.unique([s.min(), s.max()])
+        at[[0, -1]] = s.min(), s.max()
         return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
 
 
@@ -189,6 +191,7 @@ class SeparationObjective:
         self.rows, self.trade_off, self.level = rows, float(trade_off), level
         self.normalise, self.learning_rate = normalise, float(learning_rate)
         self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
+        self._second = (rows.y == 1).astype(np.float64)
         self._last: tuple[Array, float, float] | None = None
         n = len(rows.y)
         chosen = np.random.default_rng(0).choice(n, _SOME, replace=False) if n > _SOME else None
@@ -206,8 +209,9 @@ class SeparationObjective:
             )
         if n_labels == 2:
             p = expit(scores)
-            task = p - rows.y
-            hessian = p * (1.0 - p)
+            task = p - self._second
+            hessian = 1.0 - p
+            hessian *= p
         else:
             p = softmax(scores, axis=1)
             task = p.copy()
@@ -257,8 +261,10 @@ class SeparationObjective:
         slope *= weight
         if self.normalise and self.level == "score":
             step = hessian / self.learning_rate  # a posterior of almost 0 or 1 has no Hessian
-            np.clip(slope, -step, step, out=slope)
-        slope += (1.0 - self.trade_off) * task
+            np.minimum(slope, step, out=slope)
+            np.maximum(slope, np.negative(step, out=step), out=slope)
+        task *= 1.0 - self.trade_off
+        slope += task
         return slope
 
     def _norm(self, gradient: Array) -> float:
