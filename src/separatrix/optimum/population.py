@@ -101,7 +101,7 @@ def exact_frontier(
 
     Args:
         p_xyz: array (x, y, z) of probabilities (or counts).
-        n_outputs: |U|; by default the number of labels.
+        n_outputs: how many values U has; by default the number of labels.
         points: levels of the certified private curve (two labels, two outputs).
 
     >>> p = np.zeros((2, 2, 2))
