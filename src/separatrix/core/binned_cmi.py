@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "EMPTY",
+    "SoftBins",
     "Value",
     "bins_below",
     "bins_for",
@@ -59,6 +60,25 @@ class Value(NamedTuple):
 
     value: float
     gradient: Array
+
+
+class SoftBins(NamedTuple):
+    """The law of U for each score: `low` with probability 1 − share, `low + 1` with `share`.
+
+    >>> bins = SoftBins.of(np.array([0.0, 0.25, 3.0]), np.array([0.0, 1.0, 2.0]))
+    >>> bins.low.tolist(), bins.share.tolist()
+    ([0, 0, 1], [0.0, 0.25, 1.0])
+    """
+
+    low: Codes
+    share: Array
+
+    @staticmethod
+    def of(score: Array, at: Array) -> SoftBins:
+        """Soft bins of scores, for at least two rising centres `at`."""
+        low = bins_below(score, at).astype(np.intp)
+        share = (score - at.take(low)) / np.diff(at).take(low)
+        return SoftBins(low, np.clip(share, 0.0, 1.0, out=share))
 
 
 def bins_below(score: Array, at: Array) -> Codes:

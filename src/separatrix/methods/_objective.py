@@ -28,7 +28,7 @@ same u or AUROC at a smaller v, for the same number of rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,6 +127,27 @@ class Rows(NamedTuple):
         return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
 
 
+def _rows(
+    y_true: ArrayLike, groups: Any, sample_weight: ArrayLike | None, labels: Any = None
+) -> tuple[Rows, Any]:
+    """Coded rows, and their labels; held-out rows have those of training."""
+    y, seen = as_levels(y_true, "y_true")
+    z, names = as_groups(groups)
+    n = check_lengths({"y_true": y, "sensitive_features": z})
+    if labels is not None:
+        new = [label for label in seen if label not in labels]
+        if new:
+            raise InputError(
+                f"`y_true` of the held-out rows has the label {new[0]!r}, which training does not "
+                f"have: {', '.join(map(repr, labels))}."
+            )
+        y = np.array([labels.index(label) for label in seen], dtype=np.intp)[y]
+    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    shape = max(len(seen if labels is None else labels), 2), len(names)
+    y = y.astype(np.intp)
+    return Rows(y, y * shape[1] + z, shape, weight), list(seen)
+
+
 class SeparationObjective:
     """A custom objective for `lightgbm.train`: cross-entropy plus the violation of separation.
 
@@ -165,13 +186,7 @@ class SeparationObjective:
         bins: int | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> None:
-        y, labels = as_levels(y_true, "y_true")
-        z, groups = as_groups(sensitive_features)
-        n = check_lengths({"y_true": y, "sensitive_features": z})
-        weight = None if sample_weight is None else check_weight(sample_weight, n)
-        shape = (max(len(labels), 2), len(groups))
-        cell = y.astype(np.intp) * shape[1] + z
-        rows = Rows(y.astype(np.intp), cell, shape, weight)
+        rows, self._labels = _rows(y_true, sensitive_features, sample_weight)
         self._set(rows, trade_off, level, normalise, learning_rate, bins)
 
     @classmethod
@@ -185,8 +200,9 @@ class SeparationObjective:
         learning_rate: float | Sequence[float] = RATE,
         bins: int | None = None,
     ) -> SeparationObjective:
-        """The objective of coded rows."""
+        """The objective of coded rows; their labels are 0, 1, …"""
         self = cls.__new__(cls)
+        self._labels = list(range(rows.shape[0]))
         self._set(rows, trade_off, level, normalise, learning_rate, bins)
         return self
 
@@ -255,6 +271,25 @@ class SeparationObjective:
         scores, v, weight = self._last
         return Last(self.rows.cross_entropy(scores), v, weight)
 
+    def watch(
+        self, y_true: ArrayLike, *, sensitive_features: Any, sample_weight: ArrayLike | None = None
+    ) -> Callable[[Array, Any], tuple[str, float, bool]]:
+        """A `feval` for early stopping on held-out rows, which may have groups of their own.
+
+        >>> y, z = [0, 1] * 6, ["f", "f", "m"] * 4
+        >>> objective = SeparationObjective(y, sensitive_features=z, trade_off=0.3)
+        >>> feval = objective.watch([0, 1, 1], sensitive_features=["f", "x", "x"])
+        >>> name, value, larger_is_better = feval(np.zeros(3), None)
+        >>> name, round(value, 4), larger_is_better
+        ('task and penalty', 0.4852, False)
+        """
+        held, _ = _rows(y_true, sensitive_features, sample_weight, self._labels)
+
+        def watched(scores: Array, data: Any = None) -> tuple[str, float, bool]:
+            return "task and penalty", self.metric(scores, held), False
+
+        return watched
+
     def metric(self, scores: Array, held: Rows) -> float:
         r"""(1−λ) CE + (λ/η) v of raw scores of held-out rows: what early stopping watches.
 
@@ -263,7 +298,7 @@ class SeparationObjective:
         p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
         v = held.violation(p, self.level, self.bins).value
         share = self.trade_off
-        return (1.0 - share) * held.cross_entropy(scores) + share / self.rates.mean() * v
+        return (1.0 - share) * held.cross_entropy(scores) + share / float(self.rates.mean()) * v
 
     def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array, rate: float) -> Array:
         """(1−λ) g_CE + ω n ∂v, per unit of weight of a row."""
