@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, listed
+from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.numbers import one_number
 from separatrix.display import new_axes, root_scale
@@ -118,7 +119,8 @@ class DecisionLimit:
         columns[objective.label] = [f"{x:.4f}" for x in self.values[rows]]
         for name, label in (("accuracy", "accuracy"), ("utility", "u")):
             columns.setdefault(label, [f"{x:.4f}" for x in Value.of(name, self.mass, ())(at)])
-        for name in ("eo_gap", "violation"):
+        own = CRITERIA[budget.criterion].gap_name
+        for name in dict.fromkeys((own, "eo_gap", "violation")):
             if name != self.budget:
                 used = BUDGETS[name].measure(at, self.mass)
                 columns[BUDGETS[name].label] = [f"{x:.4g}" for x in used]
