@@ -50,6 +50,7 @@ def test_the_promise_is_what_unseen_rows_show(frontier):
     assert abs(r2 - point.promise["r2"].value) < 3 * point.promise["r2"].error + 0.02
     assert v < 0.025
     assert "on unseen rows R²" in str(point)
+    assert point.to_dict()["promise"]["r2"] == list(point.promise["r2"])
     loose = frontier.select()
     assert loose.penalty == 0.0
     assert loose.promise["r2"].value >= point.promise["r2"].value

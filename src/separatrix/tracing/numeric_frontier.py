@@ -62,6 +62,12 @@ class NumericPoint:
         """The procedure that was measured, on all rows: what to ship."""
         return self.make()
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        promise = {name: list(found) for name, found in self.promise.items()}
+        asked = {"max_violation": self.max_violation, "penalty": self.penalty}
+        return {**asked, "promise": promise, "eased": self.eased}
+
     def __str__(self) -> str:
         asked = "best R²" if self.max_violation is None else f"v ≤ {self.max_violation:g}"
         said = [f"{LABELS[name]} {estimate_text(name, x)}" for name, x in self.promise.items()]
