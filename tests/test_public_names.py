@@ -14,6 +14,7 @@ import separatrix as sx
 NAMES = [
     "Audit",
     "Comparison",
+    "ContinuousAudit",
     "Cost",
     "CountTable",
     "DataError",

@@ -23,6 +23,7 @@ __all__ = [
     "named_rows",
     "nats",
     "render",
+    "wrapped",
 ]
 
 _WIDTH = 110  # characters of a line of text
@@ -50,12 +51,13 @@ def lines_of(
         for row in rows:
             parts = zip(row.values(), widths, strict=True)
             lines.append("  " + "  ".join(f"{part:<{w}}" for part, w in parts).rstrip())
-    lines += ["", *(line for part in scope.splitlines() for line in _wrapped(part))]
-    lines += ["", *(line for note in notes for line in _wrapped(f"! {note}"))] if notes else []
+    lines += ["", *(line for part in scope.splitlines() for line in wrapped(part))]
+    lines += ["", *(line for note in notes for line in wrapped(f"! {note}"))] if notes else []
     return "\n".join(lines)
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of a length that a terminal shows."""
     return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

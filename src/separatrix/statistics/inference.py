@@ -36,6 +36,7 @@ __all__ = [
     "ceiling",
     "corrected",
     "interval",
+    "lower_limit",
     "noise",
     "p_value",
     "standard_error",
@@ -206,6 +207,20 @@ def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None
     least = min(error.bias, error.null_bias)
     error = replace(error, bias=least, null_bias=least)
     return _last(lambda x: _tails(x, error)[1] > 1.0 - confidence, 0.0, top)
+
+
+def lower_limit(table: CountTable, confidence: float = 0.95, error: Noise | None = None) -> float:
+    """Large-sample lower limit of v, one-sided; for well-filled cells (`Noise.estimable`).
+
+    The smallest v under which a v̂ as high as the observed one has probability 1 − confidence.
+    """
+    check_confidence(confidence)
+    error = error or noise(table)
+
+    def below(x: float) -> bool:
+        return _tails(x, error)[0] < 1.0 - confidence
+
+    return _last(below, 0.0, error.violation) if error.varies and below(0.0) else 0.0
 
 
 def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
