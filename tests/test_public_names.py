@@ -12,6 +12,7 @@ import pytest
 import separatrix as sx
 
 NAMES = [
+    "AlignedScore",
     "Audit",
     "Comparison",
     "ContinuousAudit",
@@ -30,6 +31,8 @@ NAMES = [
     "SeparatedScorer",
     "SeparationClassifier",
     "SeparatrixError",
+    "align",
+    "alignment_path",
     "audit",
     "audit_files",
     "audit_frame",

@@ -9,6 +9,7 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import identity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +25,10 @@ _MOST_GROUPS = 24
 def text(a: ScoreAudit) -> str:
     """The audit as a table that a person understands."""
     title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
-    return layout.lines_of(headline(a), measures(a), title, groups(a), a.notes, layout.certified(a))
+    others = layout.criteria(a, "S"), identity(a.table.counts)
+    return layout.lines_of(
+        headline(a), measures(a), title, groups(a), others, a.notes, layout.certified(a)
+    )
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
@@ -41,7 +45,8 @@ def html(a: ScoreAudit, page: bool = False) -> str:
     ]
     values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
     values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
-    more = {"page": page, "scope": layout.certified(a)}
+    more = {"page": page, "scope": layout.certified(a), "others": layout.OTHERS}
+    more |= {"criteria": layout.criteria(a, "S"), "identity": identity(a.table.counts)}
     return layout.render("score.html.jinja", {**values, **more})
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import identity
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +29,13 @@ def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
     return layout.lines_of(
-        headline(a), measures(a), title, cells(a), a.notes, f"{layout.certified(a)}\n{SCOPE}"
+        headline(a),
+        measures(a),
+        title,
+        cells(a),
+        (layout.criteria(a), identity(a.table.counts)),
+        a.notes,
+        f"{layout.certified(a)}\n{SCOPE}",
     )
 
 
@@ -42,6 +49,8 @@ def html(a: Audit, page: bool = False) -> str:
     bars = [{name: column[i] for name, column in shown.items()} for i in drawn[:200]]
     values = {"headline": headline(a), "measures": measures(a), "cells": cells(a), "bars": bars}
     more = {"page": page, "notes": a.notes, "scope": f"{layout.certified(a)}\n{SCOPE}"}
+    more |= {"others": layout.OTHERS, "criteria": layout.criteria(a)}
+    more |= {"identity": identity(a.table.counts)}
     return layout.render("audit.html.jinja", values | more)
 
 
