@@ -50,14 +50,16 @@ def resolution_of(rows: int, groups: NDArray[np.intp] | None = None) -> Resoluti
         groups: rows of each group; None for a continuous attribute.
 
     >>> resolution_of(20_000, np.array([10_000, 10_000])), resolution_of(20_000)
-    (Resolution(bands=7, groups=2, ranks=14), Resolution(bands=4, groups=13, ranks=13))
+    (Resolution(bands=16, groups=2, ranks=22), Resolution(bands=6, groups=13, ranks=13))
     """
     if groups is None:
         side = int(np.clip(round(rows**0.3 / 1.5), 2, _MOST_BINS))
-        return Resolution(max(round(rows**0.2 / 2.0), 1), side, side)
-    counted = groups[groups >= max(_SMALL, rows / 400)]
-    n = min(float(rows), 20.0 * float(counted.min(initial=rows)))
-    return Resolution(max(round(0.6 * n**0.25), 1), len(groups), max(round(n ** (1 / 3) / 2), 2))
+        return Resolution(max(round(rows**0.25 / 2.0), 1), side, side)
+    large = groups[groups >= max(_SMALL, rows / 400)]
+    smallest = float(large.min() if large.size > 1 else np.sort(groups)[-2])
+    # the n at which the smallest group would have ten rows in a cell: 10 · 0.42 n^0.683 = smallest
+    n = min(float(rows), (smallest / 4.2) ** (1.0 / 0.683))
+    return Resolution(max(round(0.6 * n ** (1 / 3)), 1), len(groups), max(round(0.7 * n**0.35), 2))
 
 
 @dataclass(frozen=True, eq=False)
