@@ -22,7 +22,7 @@ from benchmarks._continuous_laws import LAWS, CopulaLaw, GroupLaw
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 
 ROWS, MANY, TIMED = 5_000, 100_000, 1_000_000
-MANY_REPETITIONS = 20
+MANY_REPETITIONS = 10
 CROSS_CHECKED = ("separated, R² .997", "shift", "wider group", "continuous Z, heavy tails")
 
 
