@@ -19,7 +19,7 @@ __all__ = ["LAWS", "CopulaLaw", "GroupLaw"]
 
 Array = NDArray[np.float64]
 Rows = tuple[NDArray, Array, NDArray]
-_OUTCOMES, _NOISES = 1_000, 2_000  # midpoints of the quadrature
+_OUTCOMES, _NOISES = 500, 1_000  # midpoints of the quadrature
 
 
 def _middles(k: int) -> Array:

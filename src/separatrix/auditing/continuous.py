@@ -104,7 +104,7 @@ class ContinuousAudit:
         rng = np.random.default_rng(seed_of(random_state))
         ranks = _rank_table(rows, rng)
         distinct = len(np.unique(rows.u))
-        error = inference.noise(ranks.table)
+        error = ranks.error
         known = error.estimable and distinct > 1
         interval = 0.0, inference.ceiling(ranks.table)
         curves, quartiles = _curves(rows, ranks, confidence)
@@ -184,12 +184,11 @@ class ContinuousAudit:
 def _rank_table(rows: Quantities, rng: np.random.Generator) -> RankTable:
     n = len(rows.y)
     shape = resolution_of(n, rows.group.counts() if rows.z is None else None)
-    block = rows.y.astype(np.intp)
     if rows.labels is None:
         block = outcome_blocks(rows.y)
     else:
+        block = rows.y.astype(np.intp)
         shape = Resolution(len(rows.labels), shape.groups, shape.ranks)
-        block = np.unique(block, return_inverse=True)[1]
     how: dict[str, Any] = {"weight": rows.weight, "block": block, "random_state": rng}
     rank = conditional_rank(rows.u, rows.y, **how)
     attribute: NDArray[Any] = rows.group.codes.astype(np.intp)
@@ -212,11 +211,11 @@ def _curves(
         counts if rows.weight is None else crosstab([band, group, fine], shape, rows.weight**2)
     )
     mass = np.bincount(band, rows.weight)
-    outcome: list[Any] = (
-        (np.bincount(band, rows.y if rows.weight is None else rows.y * rows.weight) / mass).tolist()
-        if rows.labels is None
-        else list(rows.labels)
-    )
+    outcome: list[Any] = list(rows.labels or ())
+    if rows.labels is None:
+        scale = float(np.abs(rows.y).max())  # sums stay finite
+        y = rows.y / scale if rows.weight is None else rows.y / scale * rows.weight
+        outcome = (np.bincount(band, y) / mass * scale).tolist()
     curves, whole = {}, {}
     for z, name in enumerate(rows.group.levels):
         found = [_medians(counts[b, z], squares[b, z], confidence) for b in range(shape[0])]

@@ -82,6 +82,9 @@ def quantities(
     if weight is not None and not weight.all():
         kept = weight > 0
         y, u, weight = y[kept], u[kept], weight[kept]
+        if labels is not None:
+            labels = labels[kept].compact()
+            y = labels.codes.astype(np.float64)
         z, group = None if z is None else z[kept], None if group is None else group[kept].compact()
     if y.min() == y.max():
         value = y[0] if labels is None else labels.levels[int(y[0])]

@@ -33,6 +33,7 @@ from separatrix.core.information import (
 
 __all__ = [
     "Noise",
+    "bias_of",
     "ceiling",
     "corrected",
     "interval",
@@ -96,12 +97,12 @@ def noise(table: CountTable) -> Noise:
     counts, total = table.counts, table.counts.sum()
     p = law(counts)
     v = float(conditional_mutual_information(p))
-    null_bias, fitted = _bias(table, 0.0)
+    null_bias, fitted = bias_of(table, 0.0)
     bias = null_bias
     # the cell means are shrunk towards separation by the share of v̂ that is bias
     for _ in range(3):
         signal = max(v - bias, 0.0) / v if v > 0 else 0.0
-        bias, _ = _bias(table, signal)
+        bias, _ = bias_of(table, signal)
     g = violation_gradient(p) - v  # centred before it is squared
     if table.moments is None:
         squares = (p * g**2).sum()
@@ -299,7 +300,7 @@ def _lower_share(x: float, error: Noise, level: float) -> float:
     return float(0.5 * level * -np.expm1(-0.5 * clear))
 
 
-def _bias(table: CountTable, signal: float) -> tuple[float, float]:
+def bias_of(table: CountTable, signal: float) -> tuple[float, float]:
     """Bias of v̂ and the smallest fitted cell; `signal` 0 is separation, 1 the data."""
     counts, total = table.counts, table.counts.sum()
     squares = counts  # Σ w² q_u²

@@ -21,6 +21,7 @@ from scipy.special import chdtrc
 from separatrix.core.conditional_rank import block_parts
 from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
+from separatrix.core.information import conditional_mutual_information
 from separatrix.statistics import inference
 
 __all__ = ["RankTable", "Resolution", "resolution_of"]
@@ -126,11 +127,15 @@ class RankTable:
 
         The one-sided lower limit of I(V̂; Z | B), less the smaller of the two estimated terms.
         """
-        error = inference.noise(self.table)
-        if not error.estimable:
+        if not self.error.estimable:
             return 0.0
-        excess = min(self.rank_dependence, self.outcome_dependence)
-        return max(inference.lower_limit(self.table, confidence, error) - max(excess, 0.0), 0.0)
+        excess = max(min(self.rank_dependence, self.outcome_dependence), 0.0)
+        return max(inference.lower_limit(self.table, confidence, self.error) - excess, 0.0)
+
+    @cached_property
+    def error(self) -> inference.Noise:
+        """The sampling error of the table."""
+        return inference.noise(self.table)
 
     @cached_property
     def outcome_dependence(self) -> float:
@@ -191,8 +196,9 @@ class RankTable:
 
     def _inside(self, group: Codes, groups: int, value: Codes) -> float:
         table = self._count(self.block, group, groups, value)
-        error = inference.noise(table)
-        return error.violation - error.bias
+        found = float(conditional_mutual_information(table.counts))
+        found -= inference.bias_of(table, 0.0)[0]  # as if the term were 0, near which it is
+        return found if abs(found) > 1e-15 else 0.0
 
     def _count(self, label: Codes, group: Codes, groups: int, value: Codes) -> CountTable:
         shape = _levels(label), groups, _levels(value)
