@@ -12,6 +12,7 @@ import pytest
 import separatrix as sx
 
 NAMES = [
+    "AlignedRegressor",
     "AlignedScore",
     "Audit",
     "Comparison",

@@ -29,6 +29,7 @@ from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import SeparatrixError as SeparatrixError
+from .estimators.aligned import AlignedRegressor as AlignedRegressor
 from .estimators.frontier import FrontierClassifier as FrontierClassifier
 from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier

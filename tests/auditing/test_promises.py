@@ -97,7 +97,7 @@ def test_an_interval_always_has_two_ends(spread):
     """Roots were searched where the function had one sign."""
     table = CountTable(np.full((2, 2, 2), 10.0), (0, 1), (0, 1), (0, 1), 80)
     for freedom, least in ((0.01, 1e-12), (1.0, 1e-6), (50.0, 1e-3)):
-        error = Noise(1e-12, 0.0, least, freedom, spread, 80.0, 10.0)
+        error = Noise(1e-12, 0.0, least, least, freedom, spread, 80.0, 10.0)
         low, high = inference.interval(table, 0.95, error)
         assert 0.0 <= low <= high <= np.log(2)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +17,6 @@ from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
     check_is_fitted,
-    validate_data,
 )
 
 from separatrix.columns.bins import bin_labels, edges_of
@@ -30,9 +28,9 @@ from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
     base_model,
+    checked_rows,
     cross_fit,
     fit_one,
-    has_text,
     posteriors_of,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
@@ -243,7 +241,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             return float(accuracy_score(y, decided, sample_weight=sample_weight))
         right = np.asarray(y)[:, None] == self.classes_
         q = self.predict_proba(X, sensitive_features)
-        return float(np.average((q * right).sum(1), weights=sample_weight))
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average((q * right).sum(1), weights=weight))
 
     @property
     def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
@@ -284,16 +283,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
-        if isinstance(self.estimator, str) or isinstance(X, Mapping):
-            return X
-        if self.estimator is None and not has_text(X):
-            return validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
-        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return X
+        return checked_rows(self, X, reset)
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(

@@ -82,6 +82,7 @@ def align(
             f"Pass `penalty` or `max_violation`, not both; got {penalty} and {max_violation}."
         )
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
+    levels = _whole(levels)
     last = PENALTIES[-1] if penalty is None else _positive(penalty, "penalty")
     if max_violation is not None:
         asked = _positive(max_violation, "max_violation")
@@ -112,7 +113,7 @@ def alignment_path(
     if not betas or betas != sorted(betas):
         raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
-    return _path(data, betas, levels)
+    return _path(data, betas, _whole(levels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,16 +190,19 @@ def chosen(
     fold = rng.permutation(len(data.y)) % cv
     codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
     n_codes = int(codes.max()) + 1
-    found = np.zeros((cv, len(penalties)))
-    for k in range(cv):
-        train, test = data[np.flatnonzero(fold != k)], data[np.flatnonzero(fold == k)]
-        for b, one in enumerate(_path(train, PENALTIES, levels)):
-            out = one.coded(test.s, test.z).astype(np.float64)
-            found[k, b] = rank_violation(test.y, out, codes[fold == k], n_codes, test.weight)
-    mean = found.mean(0)
-    if (mean <= asked).any():
-        return float(penalties[np.argmax(mean <= asked)])
-    least = float(mean.min())
+    parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
+    problems = [_problem(train) for train, _, _ in parts]
+    steps, found = [problem.start() for problem in problems], []
+    for penalty in PENALTIES:
+        steps = [one.descend(at, penalty) for one, at in zip(problems, steps, strict=True)]
+        v = []
+        for problem, at, (_, test, z) in zip(problems, steps, parts, strict=True):
+            out = problem.released(at, penalty, levels).coded(test.s, test.z)
+            v.append(rank_violation(test.y, out.astype(np.float64), z, n_codes, test.weight))
+        found.append(float(np.mean(v)))
+        if found[-1] <= asked:
+            return penalty
+    least = min(found)
     raise InfeasibleError(
         f"With these rows no rising map is expected to keep v ≤ {asked:g} on unseen rows: the "
         f"least is {least:.2g}. Ask for that or more, pass fewer `levels`, or bring more rows.",
@@ -208,19 +212,27 @@ def chosen(
 
 
 def _path(data: Numeric, penalties: Sequence[float], levels: int) -> list[AlignedScore]:
-    if int(levels) != levels or levels < 2:
-        raise InputError(f"`levels` must be a whole number of values, at least 2, got {levels}.")
-    problem = RisingMaps(data.y, data.s, data.z, data.groups, data.weight)
+    problem = _problem(data)
     steps, found = problem.start(), []
     for penalty in penalties:
         steps = problem.descend(steps, penalty)
-        found.append(problem.released(steps, penalty, int(levels)))
+        found.append(problem.released(steps, penalty, levels))
     return found
+
+
+def _problem(data: Numeric) -> RisingMaps:
+    return RisingMaps(data.y, data.s, data.z, data.groups, data.weight)
 
 
 def _up_to(last: float) -> list[float]:
     """The β of the path below one, and it: it is approached from the best R²."""
     return [*(beta for beta in PENALTIES if beta < last), last]
+
+
+def _whole(levels: int) -> int:
+    if int(levels) != levels or levels < 2:
+        raise InputError(f"`levels` must be a whole number of values, at least 2, got {levels}.")
+    return int(levels)
 
 
 def _positive(value: Any, name: str) -> float:

@@ -23,6 +23,7 @@ from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
 from separatrix.statistics import inference
+from separatrix.statistics.bias import null_bias
 
 __all__ = ["RankTable", "Resolution", "resolution_of"]
 
@@ -197,7 +198,7 @@ class RankTable:
     def _inside(self, group: Codes, groups: int, value: Codes) -> float:
         table = self._count(self.block, group, groups, value)
         found = float(conditional_mutual_information(table.counts))
-        found -= inference.bias_of(table, 0.0)[0]  # as if the term were 0, near which it is
+        found -= null_bias(table)  # the term is near 0
         return found if abs(found) > 1e-15 else 0.0
 
     def _count(self, label: Codes, group: Codes, groups: int, value: Codes) -> CountTable:
