@@ -192,11 +192,6 @@ LAWS = (
         "four groups", _T, _four, shift=_constant(0.0, 0.4, -0.4, 0.2),
         scale=_constant(1.0, 1.0, 1.0, 1.0),
     ),
-    GroupLaw(
-        "lognormal Y and U", lambda t: np.exp(0.8 * stats.norm.ppf(t)), _steep(0.6, 1.0),
-        shift=_constant(0.0, 0.6), curve=np.log, finish=np.exp,
-    ),
-    GroupLaw("skewed noise", _T, _steep(0.4), noise=stats.gumbel_r(), shift=_constant(0.0, 0.7)),
     CopulaLaw(
         "continuous Z, heavy tails", _GUMBEL, lambda y: np.full_like(y, 0.3),
         u=lambda y, e: y + np.sinh(1.8 * e), z=lambda y, e: np.exp(0.4 * y + 1.2 * e),

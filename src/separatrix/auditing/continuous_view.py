@@ -9,6 +9,7 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,10 +46,7 @@ def html(a: ContinuousAudit, page: bool = False) -> str:
 
 def plot(a: ContinuousAudit, ax: Axes | None = None) -> Axes:
     """Each group's median rank along the outcome; under separation all lie on the dashed line."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
+    ax = new_axes(7.0, 4.0) if ax is None else ax
     ax.axhline(0.5, ls="--", color="0.6", lw=1, zorder=1)
     labelled = a.target == "labels"
     for i, (group, curve) in enumerate(a.curves.items()):
