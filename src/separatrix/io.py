@@ -25,7 +25,7 @@ from typing import BinaryIO, TypeVar
 from separatrix.errors import DataError, InputError, SeparatrixError
 
 __all__ = [
-    "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
+    "OpenFolder", "Stages", "appending", "as_path", "read_whole", "remove_stale", "whole_file",
     "whole_folder", "workers", "working", "write_whole",
 ]  # fmt: skip
 
@@ -33,6 +33,17 @@ _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
 _TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads
 T = TypeVar("T")
+
+
+def as_path(place: str | Path, name: str) -> Path:
+    """The path that a caller named.
+
+    >>> as_path("model", "folder").name
+    'model'
+    """
+    if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
+        raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
+    return Path(place)
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
