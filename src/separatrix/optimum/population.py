@@ -217,7 +217,8 @@ def blind_limit(
         p_xyz: array (x, y, z) of probabilities (or counts).
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`; linear for more than two
             labels.
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap", "fpr_gap", "independence" or
+            "parity_gap".
         levels: budgets, none negative; by default 0 and 20 more up to 0.1 (EO) or 0.01 nats.
 
     >>> p = np.zeros((3, 2, 2))

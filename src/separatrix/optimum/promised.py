@@ -30,11 +30,11 @@ from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.geometry import Regions
 from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
-from separatrix.optimum.margin import BudgetKeeper, rate_errors
+from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.softmax import softmax_path
@@ -44,6 +44,7 @@ __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
+_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
 class PromisedRule(NamedTuple):
@@ -142,9 +143,11 @@ class Promises:
     @cached_property
     def _keeper(self) -> BudgetKeeper:
         known, kind = self._pulled, budget_named(self.budget)
+        mass = known.mass if kind.criterion in RATES_ONLY else drawn_mass(known.rows, known.mass)
+        least = least_level(known.curves, known.mass, self.budget)
         return BudgetKeeper(
-            lambda level: self._rates(known, level),
-            lambda x: kind.measure(x, known.mass),
+            lambda level: self._rates(known, max(level, least)),
+            lambda x: kind.measure(x, mass),
             lambda x: rate_errors(known, self._rule(known, x)),
             self.budget,
         )
@@ -161,6 +164,7 @@ class Promises:
             budget=self.budget,
             levels=levels,
             groups=self.groups,
+            tolerance=_CLOSE if self.budget == "violation" else None,
         )
 
     def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
@@ -194,8 +198,8 @@ class Promises:
         fits = np.flatnonzero(shown <= most + 1e-12)
         if not len(fits):
             raise InfeasibleError(
-                f"No channel found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
-                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the strictest "
+                f"is expected to show {smallest:.3g}. Ask for that or more, or bring more rows.",
                 {self.budget: smallest},
                 float("nan"),
             )
