@@ -11,9 +11,9 @@ import separatrix as sx
 from separatrix.cli.app import app
 
 HERE = Path(__file__).parent
-MADE = {"Audit", "Comparison", "Frontier", "Predictor", "ScoreAudit", "SeparatedScore",
-        "AlignedScore"}  # fmt: skip
-# results of other names, which a caller does not make
+# results of other names, which a caller does not make, and tools that only take such results
+MADE = {"AlignedScore", "Audit", "Comparison", "Frontier", "Predictor", "ScoreAudit",
+        "SeparatedScore", "integrations"}  # fmt: skip
 ERRORS = {name for name in sx.__all__ if name.endswith("Error")}
 
 
