@@ -302,13 +302,15 @@ def interactive() -> bool:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner with the elapsed time on stderr, if somebody watches."""
+    LOG.info("%s", what)
+    if not interactive():
+        yield
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console, hidden = Console(stderr=True), not interactive()
-    LOG.info("%s", what)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
 
