@@ -19,7 +19,7 @@ from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.errors import DataError, InputError
-from separatrix.io import copy_folder
+from separatrix.io import as_path, copy_folder
 from separatrix.optimum.objectives import Cost
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
@@ -158,7 +158,7 @@ class Frontier(Traced):
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        return copy_folder(self.folder, Path(folder))
+        return copy_folder(self.folder, as_path(folder, "folder"))
 
     def summary(self, policy: str = "randomized") -> tables.Table:
         """Fold means of every point as a table."""

@@ -25,7 +25,7 @@ from separatrix.deploy.wrapping import aligned_predictor
 from separatrix.errors import DataError, InfeasibleError
 from separatrix.estimators.nested import NestedScores
 from separatrix.estimators.stored import model_from_bytes
-from separatrix.io import copy_folder
+from separatrix.io import as_path, copy_folder
 from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.aligning import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.show import numeric_page
@@ -166,7 +166,7 @@ class NumericFrontier:
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        return copy_folder(self.folder, Path(folder))
+        return copy_folder(self.folder, as_path(folder, "folder"))
 
     def __str__(self) -> str:
         return "\n".join(numeric_page.lines(self.manifest, self.means))
