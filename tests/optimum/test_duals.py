@@ -11,8 +11,9 @@ import separatrix as sx
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.optimum.decisions import solve
-from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.duals import LabelDual
 from separatrix.optimum.geometry import roc_curve
+from separatrix.optimum.label_law import LabelLaw
 from separatrix.optimum.objectives import Cost
 
 
@@ -34,7 +35,7 @@ def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
     p, z, w = random_law(seed, 3, 2, 10)
     gains = np.random.default_rng(seed).random((3, 3)) + np.eye(3)
     level = 0.01
-    best = LinearDual(p, z, w, 2, gains).solve(level)
+    best = LabelDual(LabelLaw(p, z, w, 2), gains).solve(level)
     assert best.violation <= level + 1e-12
     assert best.value <= best.upper
 
@@ -56,7 +57,7 @@ def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
 def test_the_gap_between_bound_and_rule_is_small():
     for seed in range(2):
         p, z, w = random_law(seed, 4, 3, 40)
-        dual = LinearDual(p, z, w, 3, np.eye(4))
+        dual = LabelDual(LabelLaw(p, z, w, 3), np.eye(4))
         for level in (0.05, 0.001):
             found = dual.solve(level)
             assert found.violation <= level + 1e-12
@@ -65,7 +66,7 @@ def test_the_gap_between_bound_and_rule_is_small():
 
 def test_two_labels_agree_with_the_exact_limit():
     p, z, w = random_law(3, 2, 2, 16)
-    dual = LinearDual(p, z, w, 2, np.eye(2))
+    dual = LabelDual(LabelLaw(p, z, w, 2), np.eye(2))
     curves = tuple(
         roc_curve(p[z == g, 1], (w * p[:, 1])[z == g], (w * p[:, 0])[z == g]) for g in (0, 1)
     )

@@ -4,8 +4,8 @@ Two labels: exact, certified, any number of groups, any objective and budget (`d
 is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
 binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-More labels: accuracy, balanced accuracy and matrices of gains under a violation by the convex dual,
-certified on the law of the posteriors (`duals`); the utility by softmax channels, not certified.
+More labels: a convex dual on the law of the posteriors (`duals`), certified for accuracy, balanced
+accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
@@ -23,17 +23,16 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import ScoreHistogram, score_histogram
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.envelope import pareto
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
 from separatrix.optimum.decisions import group_curves, solve
-from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.duals import LabelDual
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_eo import EoColumns
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
+from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.label_limit import LabelLimit, gains_of, label_limit
 from separatrix.optimum.objectives import Cost, budget_named, objective_of
-from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["limit", "limit_frame"]
 
@@ -52,8 +51,7 @@ def limit(
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
-    random_state: int = 0,
-) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+) -> DecisionLimit | LabelLimit:
     """The best decisions from a score, for every level of a budget.
 
     Args:
@@ -69,11 +67,10 @@ def limit(
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
-        random_state: seed of the softmax channels.
 
     Returns:
-        `DecisionLimit` for two labels; `LabelLimit` (linear objectives) or `SoftmaxLimit` (u) for
-        more. All have `levels`, `values` and `rule(level)`; all but the last `upper` and `gap`.
+        `DecisionLimit` for two labels, `LabelLimit` for more. Both have `levels`, `values`,
+        `upper`, `gap` and `rule(level)`; for u of more labels `upper` and `gap` are NaN.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
@@ -116,19 +113,17 @@ def limit(
             "pass one per label."
         )
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    if isinstance(maximize, str) and maximize == "utility":
-        if budget != "violation":
+    if budget == "violation":
+        law = LabelLaw(p, z_codes, weight, len(groups))
+        dual: LabelDual | EoColumns = LabelDual(law, gains_of(maximize, law.prior))
+    else:
+        gains = gains_of(maximize, weight @ p / weight.sum())
+        if gains is None:
             raise InputError(
                 f"For {len(labels)} labels 'utility' goes with 'violation'; under {budget!r} "
                 "maximise 'accuracy', 'balanced_accuracy' or a matrix of gains."
             )
-        given = None if sample_weight is None else weight
-        path = softmax_path(p, y_codes, z_codes, sample_weight=given, random_state=random_state)
-        order = pareto(path.violation, path.utility)
-        return SoftmaxLimit(path.violation[order], path.utility[order], labels, groups, path, order)
-    gains = gains_of(maximize, weight @ p / weight.sum())
-    law = (p, z_codes, weight, len(groups), gains)
-    dual = LinearDual(*law) if budget == "violation" else EoColumns(*law, budget == "eo_max")
+        dual = EoColumns(p, z_codes, weight, len(groups), gains, budget == "eo_max")
     return label_limit(dual, wanted, min(points, 9), labels, groups, budget)
 
 
