@@ -12,6 +12,8 @@ import pytest
 import separatrix as sx
 
 NAMES = [
+    "AlignedRegressor",
+    "AlignedScore",
     "Audit",
     "Comparison",
     "Cost",
@@ -29,6 +31,8 @@ NAMES = [
     "SeparatedScorer",
     "SeparationClassifier",
     "SeparatrixError",
+    "align",
+    "alignment_path",
     "audit",
     "audit_files",
     "audit_frame",

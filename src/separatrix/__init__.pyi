@@ -28,10 +28,14 @@ from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import SeparatrixError as SeparatrixError
+from .estimators.aligned import AlignedRegressor as AlignedRegressor
 from .estimators.frontier import FrontierClassifier as FrontierClassifier
 from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier
 from .optimum import population as population
+from .optimum.aligned import AlignedScore as AlignedScore
+from .optimum.aligning import align as align
+from .optimum.aligning import alignment_path as alignment_path
 from .optimum.limits import limit as limit
 from .optimum.limits import limit_frame as limit_frame
 from .optimum.objectives import Cost as Cost

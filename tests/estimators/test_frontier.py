@@ -156,6 +156,9 @@ def test_a_prediction_is_that_of_one_of_the_members_drawn_at_random():
     np.testing.assert_allclose(model.predict_proba(X[:50], z[:50]), mean)
     drawn = model.predict(X, sensitive_features=z, random_state=3)
     np.testing.assert_array_equal(drawn, model.predict(X, sensitive_features=z, random_state=3))
+    assert (model.predict(X, z) != model.predict(X, z)).any()  # fresh coins at every call
+    q = model.predict_proba(X, z)
+    assert model.score(X, y, z) == pytest.approx(q[np.arange(len(y)), y].mean())
     assert (drawn == 1).mean() == pytest.approx(model.predict_proba(X, z)[:, 1].mean(), abs=0.03)
 
 

@@ -10,11 +10,13 @@ from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.errors import InputError
 
-__all__ = ["DECISION_NAMES", "SCORE_NAMES", "exceeded", "parse_ceilings"]
+__all__ = ["DECISION_NAMES", "SCORE_NAMES", "exceeded", "parse_ceilings", "value_of"]
 
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
-DECISION_NAMES = (*_VIOLATION, "eo_gap_upper", "eo_gap", "auditor_bound")
-SCORE_NAMES = (*_VIOLATION, "gap", "gap_upper")
+_OTHERS = "independence", "sufficiency"
+_GAPS = "parity_gap", "ppv_gap", "npv_gap", "tpr_gap"
+DECISION_NAMES = (*_VIOLATION, *_OTHERS, *_GAPS, "eo_gap_upper", "eo_gap", "auditor_bound")
+SCORE_NAMES = (*_VIOLATION, *_OTHERS, "parity_gap", "calibration_gap", "gap", "gap_upper")
 
 
 def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
@@ -53,8 +55,20 @@ def exceeded(audit: Audit | ScoreAudit, ceilings: dict[str, float]) -> str:
     ''
     """
     above = [
-        f"{name} is {getattr(audit, name):.6g}, above {value:g}"
+        f"{name} is {found:.6g}, above {value:g}"
         for name, value in ceilings.items()
-        if getattr(audit, name) > value
+        if (found := value_of(audit, name)) > value
     ]
     return "; ".join(above) + "." if above else ""
+
+
+def value_of(audit: Audit | ScoreAudit, name: str) -> float:
+    """A value of the audit, or of one of its criteria."""
+    if name in _OTHERS:
+        return audit.criteria[name].value
+    gaps = {gap: x.value for found in audit.criteria.values() for gap, x in found.gaps.items()}
+    if name in gaps:
+        return gaps[name]
+    if not hasattr(audit, name):
+        raise InputError(f"This audit has no {name}: it needs two labels and two predictions.")
+    return float(getattr(audit, name))

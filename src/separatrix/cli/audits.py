@@ -91,7 +91,14 @@ def limit_command(
     ),
     maximize: str = typer.Option("utility", help="utility, accuracy or balanced_accuracy."),
     cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
-    budget: str = typer.Option("violation", help="violation, eo_gap, eo_max, tpr_gap or fpr_gap."),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
+    budget: str | None = typer.Option(
+        None,
+        help="violation, eo_gap, eo_max or fpr_gap; independence or parity_gap; predictive_gap; "
+        "tpr_gap. By default the first of the criterion.",
+    ),
     level: list[float] = typer.Option(
         [], help="A budget to solve for; repeat it for several. By default a curve."
     ),
@@ -108,6 +115,7 @@ def limit_command(
 
     objective = parse_cost(cost) if cost else maximize
     how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
+    how["criterion"] = criterion
     with working(f"Computing the limit of {file}"):
         files = find_files(file)
         if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):

@@ -33,7 +33,9 @@ class Candidate:
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
-        hold_out: counts of rows that did not train the shipped model; a confidence needs them.
+        held_out: counts of rows that certify it; a confidence needs them. One table of rows that
+            did not train the shipped model, or one for each fold, of rows that did not train the
+            fold's model.
         strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 
@@ -42,7 +44,7 @@ class Candidate:
     policy: str
     tables: Array
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    hold_out: CountTable | None = None
+    held_out: tuple[CountTable, ...] = ()
     strict: str = "high"
 
     @property

@@ -93,6 +93,11 @@ class Question:
         """Whether a rule can be solved for it, rather than chosen among trained points."""
         return isinstance(self.maximize, str | Cost)
 
+    @property
+    def one_fold(self) -> bool:
+        """Whether one fold certifies its own rule, rather than all folds the procedure."""
+        return self.guarantee == "finite-sample"
+
     def better(self, a: float, b: float) -> float:
         """How much better the first value is."""
         return b - a if isinstance(self.maximize, Cost) else a - b

@@ -29,6 +29,8 @@ LABELS = {
     "fpr_gap": "FPR gap",
     "violation": "v",
     "utility": "u",
+    "r2": "R²",
+    "rmse": "RMSE",
 }
 
 

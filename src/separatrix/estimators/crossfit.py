@@ -18,10 +18,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from separatrix import datasets
 from separatrix.columns.scores import check_posteriors
@@ -35,6 +36,7 @@ __all__ = [
     "CrossFit",
     "base_model",
     "check_sizes",
+    "checked_rows",
     "cross_fit",
     "deals",
     "fit_one",
@@ -226,10 +228,26 @@ def check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: in
         )
 
 
+def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
+    """X as it goes on to `model.estimator`; sets or compares `n_features_in_`.
+
+    Only the default trees' matrix is checked; other estimators check their own.
+    """
+    if isinstance(model.estimator, str) or (isinstance(X, Mapping) and not issparse(X)):
+        return X
+    if model.estimator is None and not has_text(X):
+        return validate_data(
+            model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    return X
+
+
 def has_text(X: Any) -> bool:
     """Whether rows are columns by name, and not all of them numbers."""
     if isinstance(X, Mapping):
-        return True
+        return not issparse(X)  # one kind of sparse matrix is a mapping
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):
         return False

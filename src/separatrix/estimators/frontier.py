@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +17,10 @@ from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
     check_is_fitted,
-    validate_data,
 )
 
 from separatrix.columns.bins import bin_labels, edges_of
+from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
@@ -29,9 +28,9 @@ from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
     base_model,
+    checked_rows,
     cross_fit,
     fit_one,
-    has_text,
     posteriors_of,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
@@ -74,7 +73,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
             samples.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds and of `predict`.
+        random_state: seed of the folds.
         margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
             budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
@@ -216,13 +215,18 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: int | None = None
     ) -> NDArray[Any]:
-        """A decision per row; the same `random_state` throws the same coins."""
+        """A decision per row.
+
+        Args:
+            X, sensitive_features: rows and their groups.
+            random_state: seed of the coins; None throws fresh ones at every call, so that requests
+                of one row do not all get the same coin.
+        """
         q = self.predict_proba(X, sensitive_features)
         if self.crossfit_ is None:
             return np.asarray(self.classes_[q.argmax(1)])
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        place = (np.cumsum(q, axis=1)[:, :-1] <= rng.random((len(q), 1))).sum(1)
-        return np.asarray(self.classes_[place])
+        coin = uniforms(len(q), ("label",), random_state=random_state)
+        return np.asarray(self.classes_[drawn(q, coin[:, 0])])
 
     def score(
         self,
@@ -231,9 +235,14 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The accuracy of `predict`."""
-        decided = self.predict(X, sensitive_features)
-        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        """The accuracy of `predict`; where it draws, the mean over its coins."""
+        if self.crossfit_ is None:
+            decided = self.predict(X, sensitive_features)
+            return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        right = np.asarray(y)[:, None] == self.classes_
+        q = self.predict_proba(X, sensitive_features)
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average((q * right).sum(1), weights=weight))
 
     @property
     def limit_(self) -> DecisionLimit | LabelLimit:
@@ -274,16 +283,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
-        if isinstance(self.estimator, str) or isinstance(X, Mapping):
-            return X
-        if self.estimator is None and not has_text(X):
-            return validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
-        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return X
+        return checked_rows(self, X, reset)
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(

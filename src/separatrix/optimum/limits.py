@@ -26,17 +26,18 @@ from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
-from separatrix.optimum.decisions import group_curves, solve
+from separatrix.optimum.decisions import group_curves, least_level, solve
 from separatrix.optimum.duals import LabelDual
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_eo import EoColumns
 from separatrix.optimum.label_law import LabelLaw
 from separatrix.optimum.label_limit import LabelLimit, gains_of, label_limit
-from separatrix.optimum.objectives import Cost, budget_named, objective_of
+from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
 
 __all__ = ["limit", "limit_frame"]
 
 Array = NDArray[np.float64]
+_SLOW = 11  # points of a curve where each takes a third of a second
 _FEWEST = 1e-12  # a budget that the free optimum does not use is no budget
 
 
@@ -47,7 +48,8 @@ def limit(
     sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
     maximize: str | Cost | ArrayLike = "utility",
-    budget: str = "violation",
+    budget: str | None = None,
+    criterion: str = "separation",
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
@@ -62,8 +64,11 @@ def limit(
         sample_weight: weights of the rows.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap"; the last two need two
-            labels.
+        budget: what is kept small; None for the first of its criterion below. All but "violation",
+            "eo_gap" and "eo_max" need two labels.
+        criterion: "separation" ("violation", "eo_gap", "eo_max", "fpr_gap"), "independence"
+            ("independence", "parity_gap"), "sufficiency" ("predictive_gap") or "equal_opportunity"
+            ("tpr_gap").
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
@@ -87,7 +92,8 @@ def limit(
     )
     if len(labels) < 2:
         raise InputError(f"`y_true` holds a single label, {labels[0]!r}: nothing to predict.")
-    budget_named(budget)
+    kind = budget_for(criterion, budget)
+    budget = kind.name
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}.")
     wanted = None if levels is None else _levels(levels, budget)
@@ -100,7 +106,7 @@ def limit(
         return decision_limit(
             curves, mass, labels, groups, _named(maximize), budget, wanted, points, tolerance
         )
-    if budget in ("tpr_gap", "fpr_gap"):
+    if budget not in ("violation", "eo_gap", "eo_max"):
         raise InputError(
             f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation', 'eo_gap' or "
             "'eo_max'."
@@ -135,7 +141,8 @@ def limit_frame(
     score: str,
     weight: str | None = None,
     maximize: str | Cost = "utility",
-    budget: str = "violation",
+    budget: str | None = None,
+    criterion: str = "separation",
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
@@ -168,6 +175,7 @@ def limit_frame(
             "score needs two. For more, pass posteriors to `limit`."
         )
     curves, mass = histogram_curves(histogram)
+    budget = budget_for(criterion, budget).name
     wanted = None if levels is None else _levels(levels, budget)
     return decision_limit(
         curves, mass, histogram.labels, histogram.groups, _named(maximize), budget, wanted, points,
@@ -207,7 +215,13 @@ def decision_limit(
         )  # fmt: skip
         # no rate differs by more than one, and v of two labels and decisions is at most log 2
         top = float(budget_named(budget).measure(free.rates[0], mass))
-        levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > _FEWEST else np.zeros(1)
+        least = least_level(curves, mass, budget)
+        if maximize == "utility" and budget in ("independence", "predictive_gap"):
+            points = min(points, _SLOW)
+        wide = max(top - least, 0.0)
+        levels = least + (
+            wide * np.linspace(0.0, 1.0, points) ** 2 if wide > _FEWEST else np.zeros(1)
+        )
     found = solve(
         curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
         tolerance=tolerance,

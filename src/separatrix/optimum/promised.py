@@ -25,10 +25,10 @@ from separatrix.core.information import (
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.geometry import Regions
 from separatrix.optimum.label_rules import LabelRules
-from separatrix.optimum.margin import BudgetKeeper, rate_errors
+from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
@@ -137,9 +137,11 @@ class Promises:
     @cached_property
     def _keeper(self) -> BudgetKeeper:
         known, kind = self._pulled, budget_named(self.budget)
+        mass = known.mass if kind.criterion in RATES_ONLY else drawn_mass(known.rows, known.mass)
+        least = least_level(known.curves, known.mass, self.budget)
         return BudgetKeeper(
-            lambda level: self._rates(known, level),
-            lambda x: kind.measure(x, known.mass),
+            lambda level: self._rates(known, max(level, least)),
+            lambda x: kind.measure(x, mass),
             lambda x: rate_errors(known, self._rule(known, x)),
             self.budget,
         )
