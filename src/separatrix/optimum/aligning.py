@@ -185,7 +185,6 @@ def chosen(
     data: Numeric, asked: float, *, levels: int, cv: int = 5, random_state: int = 0
 ) -> float:
     """The least β whose mean violation over inner folds is within what is asked."""
-    penalties = np.array(PENALTIES)
     rng = np.random.default_rng(random_state)
     fold = rng.permutation(len(data.y)) % cv
     codes = np.asarray(data.z if data.groups else attribute_bins(data.z))

@@ -13,7 +13,7 @@ rare and common cells is alike, and L-BFGS needs tens of steps instead of thousa
 
 The utility is convex in N, so that its tangent g = log P(u|y)/P(u) at a rule is below it: the best
 rule for the tangent's gains has at least the same u. Repeated, u rises; its end is a local optimum
-without a bound.
+without a bound (`free_alphabet` has one for few labels).
 
 The law is that of the posteriors: P(y|x,z) = p. Posteriors that are not calibrated give a bound for
 a law that is not the data's.
@@ -109,6 +109,9 @@ class LabelDual:
 
         The temperature is lowered until value and bound meet.
         """
+        if np.isinf(level):  # the rule of the largest gain
+            best = self._free(level)
+            return self._measured(best, best.value)
         state = self._last.get(_TEMPERATURES[0], self._first)
         best, upper = self._free(level), np.inf
         if not self.utility:
@@ -123,10 +126,21 @@ class LabelDual:
                 upper = min(upper, self._bound(state, level))
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
-        upper = np.nan if self.utility else max(upper, best.value)
-        return best._replace(
-            value=self.offset + self.scale * best.value, upper=self.offset + self.scale * upper
+        return self._measured(best, max(upper, best.value))
+
+    def _measured(self, point: DualPoint, upper: float) -> DualPoint:
+        """The point in the units of the gains; nothing is proven for the utility."""
+        upper = np.nan if self.utility else upper
+        return point._replace(
+            value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper
         )
+
+    def tightest(self, level: float) -> tuple[Array, Array, float]:
+        """W, ν/β and β behind the best bound of the last `solve(level)`, in units of the gains."""
+        state = min(self._last.values(), key=lambda own: self._bound(own, level))
+        prices, _, _, beta = self._prices(state)
+        ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
+        return self.offset + self.scale * prices, ratio, self.scale * beta
 
     def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
         """The rule behind a level."""

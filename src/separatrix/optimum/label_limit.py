@@ -14,13 +14,15 @@ from separatrix.display import preformatted
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import checked_level
 from separatrix.optimum.duals import LabelDual
+from separatrix.optimum.free_alphabet import FreeAlphabet
 from separatrix.optimum.label_eo import EoColumns
 from separatrix.optimum.objectives import BUDGETS
 from separatrix.optimum.rules import HardMixture, SoftmaxChannel
 
-__all__ = ["LabelLimit", "gains_of", "label_limit"]
+__all__ = ["LabelLimit", "Solver", "gains_of", "label_limit"]
 
 Array = NDArray[np.float64]
+Solver = LabelDual | EoColumns | FreeAlphabet
 _STRICTEST = 1e-6  # nats: below, rounding decides
 
 
@@ -32,7 +34,7 @@ class LabelLimit:
         levels: the budgets, rising.
         values: the objective of the best rule found, on the law of the posteriors.
         upper: a proven upper bound on the objective of any rule within the budget, on that law;
-            NaN for the utility, whose best rule is found but not proven best.
+            NaN for the utility of decisions, whose best rule is found but not proven best.
         violation, utility: v and u of the rules, on that law.
         labels, groups: names of the axes.
     """
@@ -44,7 +46,7 @@ class LabelLimit:
     utility: Array
     labels: Levels
     groups: Levels
-    dual: LabelDual | EoColumns = field(repr=False)
+    dual: Solver = field(repr=False)
     budget: str = "violation"
 
     @property
@@ -68,8 +70,9 @@ class LabelLimit:
             f"{e:>15.4g} {x:>12.4f} {'not known' if np.isnan(u) else format(u, '.4f'):>12}"
             for e, x, u in zip(self.levels, self.values, self.upper, strict=True)
         ]
+        what = "predictions of any values" if isinstance(self.dual, FreeAlphabet) else "decisions"
         head = (
-            f"Best decisions among {len(self.labels)} labels, {len(self.groups)} groups "
+            f"Best {what} for {len(self.labels)} labels, {len(self.groups)} groups "
             f"({listed(self.groups)}), on the law of the posteriors"
         )
         return "\n".join(
@@ -82,7 +85,7 @@ class LabelLimit:
 
 
 def label_limit(
-    dual: LabelDual | EoColumns,
+    dual: Solver,
     levels: Array | None,
     points: int,
     labels: Levels,

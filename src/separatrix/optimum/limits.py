@@ -28,10 +28,11 @@ from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
 from separatrix.optimum.decisions import group_curves, least_level, solve
 from separatrix.optimum.duals import LabelDual
+from separatrix.optimum.free_alphabet import MOST_LABELS, FreeAlphabet
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_eo import EoColumns
 from separatrix.optimum.label_law import LabelLaw
-from separatrix.optimum.label_limit import LabelLimit, gains_of, label_limit
+from separatrix.optimum.label_limit import LabelLimit, Solver, gains_of, label_limit
 from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
 
 __all__ = ["limit", "limit_frame"]
@@ -53,6 +54,7 @@ def limit(
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
+    alphabet: str = "labels",
 ) -> DecisionLimit | LabelLimit:
     """The best decisions from a score, for every level of a budget.
 
@@ -72,10 +74,13 @@ def limit(
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
+        alphabet: "labels": decisions, one of the labels. "free": predictions with any values, for
+            "utility" under "violation", posteriors and at most three labels; certified.
 
     Returns:
-        `DecisionLimit` for two labels, `LabelLimit` for more. Both have `levels`, `values`,
-        `upper`, `gap` and `rule(level)`; for u of more labels `upper` and `gap` are NaN.
+        `DecisionLimit` for two labels, `LabelLimit` for more and for a free alphabet. Both have
+        `levels`, `values`, `upper`, `gap` and `rule(level)`; `upper` and `gap` are NaN for u of
+        decisions among more than two labels.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
@@ -97,7 +102,18 @@ def limit(
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}.")
     wanted = None if levels is None else _levels(levels, budget)
-    if len(labels) == 2:
+    if alphabet not in ("labels", "free"):
+        raise InputError(f"`alphabet` must be 'labels' or 'free', got {alphabet!r}.")
+    free = alphabet == "free"
+    informative = isinstance(maximize, str) and maximize == "utility" and budget == "violation"
+    if free and not informative:
+        raise InputError("`alphabet='free'` is for maximize='utility' and budget='violation'.")
+    if free and len(labels) > MOST_LABELS:
+        raise InputError(
+            f"There is no bound on u for {len(labels)} labels: `alphabet='free'` takes at most "
+            f"{MOST_LABELS}."
+        )
+    if len(labels) == 2 and not free:
         s = binary_score(scores)
         n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
         w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
@@ -121,7 +137,8 @@ def limit(
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
     if budget == "violation":
         law = LabelLaw(p, z_codes, weight, len(groups))
-        dual: LabelDual | EoColumns = LabelDual(law, gains_of(maximize, law.prior))
+        gains = gains_of(maximize, law.prior)
+        dual: Solver = FreeAlphabet(law) if free else LabelDual(law, gains)
     else:
         gains = gains_of(maximize, weight @ p / weight.sum())
         if gains is None:
