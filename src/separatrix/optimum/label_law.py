@@ -48,7 +48,7 @@ class LabelLaw:
         if borrow:
             rows = _borrowed(rows, p, weight, borrow)
         kind = np.float32 if p.size >= _SINGLE else np.float64
-        self.rows = [
+        self.rows: list[tuple[NDArray[Any], NDArray[Any], Array]] = [
             (np.ascontiguousarray(q, kind), np.ascontiguousarray(w[:, None] * q, kind), w)
             for q, w in rows
         ]
