@@ -22,8 +22,11 @@ from separatrix.estimators.crossfit import cross_fit
 from separatrix.optimum.label_rules import LabelRules
 
 Arrays = dict[str, np.ndarray]
-UTILITY = (0.3, 1.0, 3.0, 10.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0)  # prices of v
-ACCURACY = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+PRICES = {  # of v
+    "utility": (0.3, 1.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0),
+    "accuracy": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
+}
+MIDDLE = {"utility": 3.0, "accuracy": 0.1}  # where factor and pseudo-rows are chosen
 
 
 def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
@@ -46,21 +49,21 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
     return found
 
 
-def points(rows: Arrays, maximize: str, prices: tuple[float, ...]) -> np.ndarray:
+def points(rows: Arrays, maximize: str) -> np.ndarray:
     """v, u, accuracy and CPU seconds of the rule of each price, on the test rows."""
     groups = int(max(rows["z"].max(), rows["zt"].max())) + 1
     p, y, z = rows["p"].astype(np.float64), rows["y"], rows["z"]
     p /= p.sum(1, keepdims=True)
     rules = LabelRules(p, y, z, np.ones(len(p)), groups, maximize)
     start = time.process_time()
-    choice = rules.choice(3.0 if maximize == "utility" else 0.1)
+    choice = rules.choice(MIDDLE[maximize])
     print(
         f"  {maximize}: factor {choice[0]:g}, {choice[1]:g} pseudo-rows, chosen in "
         f"{time.process_time() - start:.1f} s of CPU",
         flush=True,
     )
     out = []
-    for price in prices:
+    for price in PRICES[maximize]:
         start = time.process_time()
         rule = rules.point(price, choice).rule(tuple(range(groups)))
         took = time.process_time() - start
@@ -83,14 +86,15 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--only", type=int, help="one fold")
+    parser.add_argument("--maximize", choices=list(PRICES), nargs="+", default=list(PRICES))
     asked = parser.parse_args()
     chosen = range(asked.folds) if asked.only is None else [asked.only]
-    found: dict[str, list[np.ndarray]] = {"utility": [], "accuracy": []}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in asked.maximize}
     for fold in chosen:
         rows = posteriors(asked.dataset, fold, asked.folds, asked.keep)
         print(f"{asked.dataset}, fold {fold}: {len(rows['y']):,} rows, {len(rows['yt']):,} unseen")
-        found["utility"].append(points(rows, "utility", UTILITY))
-        found["accuracy"].append(points(rows, "accuracy", ACCURACY))
+        for name, own in found.items():
+            own.append(points(rows, name))
     for name, own in found.items():
         print(f"{name}: mean over {len(own)} folds")
         for v, u, right, _ in np.mean(own, axis=0):

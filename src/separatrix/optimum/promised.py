@@ -39,6 +39,7 @@ Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
 _PRICES = (1e-3, 1e3)  # of v for more than two labels, for gains with a range of one
 _STEPS = 9  # of the bisection between them
+_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
 class PromisedRule(NamedTuple):
@@ -158,6 +159,7 @@ class Promises:
             budget=self.budget,
             levels=levels,
             groups=self.groups,
+            tolerance=_CLOSE if self.budget == "violation" else None,
         )
 
     def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
@@ -195,8 +197,9 @@ class Promises:
             price, smallest = dear, shows(dear)
             if smallest > most + 1e-12:
                 raise InfeasibleError(
-                    f"No rule found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
-                    f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                    f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the "
+                    f"strictest is expected to show {smallest:.3g}. Ask for that or more, or bring "
+                    "more rows.",
                     {self.budget: smallest},
                     float("nan"),
                 )
