@@ -186,9 +186,12 @@ class Promises:
         computed = asked is not None and margin is None
         most = np.inf if asked is None else asked - (margin or 0.0)
 
+        fitted: dict[float, SoftmaxChannel] = {}
+
         def shows(price: float) -> float:
             if not computed:
-                return self._used(rules.point(price, choice).rule(self.groups))
+                fitted[price] = rules.point(price, choice).rule(self.groups)
+                return self._used(fitted[price])
             return _expected(rules.tables(price, choice), self.budget, self.weight, confidence)
 
         smallest = np.nan
@@ -213,7 +216,7 @@ class Promises:
                     low = middle
         elif computed:
             smallest = shows(dear)
-        rule = rules.point(price, choice).rule(self.groups)
+        rule = fitted.get(price) or rules.point(price, choice).rule(self.groups)
         promise = (shown, smallest) if computed else (np.nan, np.nan)
         k = self.scores.shape[1]
         borrowed = np.full((len(self.groups), k), choice[1] / k)
