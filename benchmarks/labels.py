@@ -23,7 +23,7 @@ from separatrix.optimum.label_rules import LabelRules
 
 Arrays = dict[str, np.ndarray]
 PRICES = {  # of v
-    "utility": (0.3, 1.0, 3.0, 5.0, 7.0, 10.0, 14.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0),
+    "utility": (0.3, 1.0, 3.0, 5.0, 7.0, 10.0, 12.0, 15.0, 20.0, 30.0, 45.0, 70.0, 100.0, 150.0),
     "accuracy": (0.003, 0.01, 0.03, 0.1, 0.3, 1.0),
 }
 MIDDLE = {"utility": 3.0, "accuracy": 0.1}  # where factor and pseudo-rows are chosen
