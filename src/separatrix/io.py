@@ -31,6 +31,7 @@ __all__ = [
     "OpenFolder",
     "Stages",
     "appending",
+    "as_path",
     "interactive",
     "read_whole",
     "remove_stale",
@@ -48,6 +49,17 @@ T = TypeVar("T")
 
 # At INFO it tells what is being done; at ERROR (`separatrix --quiet`) bars are hidden, too.
 LOG = logging.getLogger("separatrix")
+
+
+def as_path(place: str | Path, name: str) -> Path:
+    """The path that a caller named.
+
+    >>> as_path("model", "folder").name
+    'model'
+    """
+    if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
+        raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
+    return Path(place)
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
@@ -290,13 +302,15 @@ def interactive() -> bool:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner with the elapsed time on stderr, if somebody watches."""
+    LOG.info("%s", what)
+    if not interactive():
+        yield
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console, hidden = Console(stderr=True), not interactive()
-    LOG.info("%s", what)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
 

@@ -12,7 +12,7 @@ where it is least, the rule softmax(p W_z / τ) has v = ε. In the variable ν �
 rare and common cells is alike, and L-BFGS needs tens of steps instead of thousands.
 
 The utility is convex in N, so that its tangent g = log P(u|y)/P(u) at a rule is below it: the best
-rule for the tangent's gains has at least the same u. Repeated, u rises; its end is a local optimum
+rule for the tangent's gains has at least the same u. Repeated, u rises to a local optimum
 without a bound (`free_alphabet` has one for few labels).
 
 The law is that of the posteriors: P(y|x,z) = p. Posteriors that are not calibrated give a bound for
@@ -43,6 +43,7 @@ _STEP, _ROUNDS = 25, 12  # evaluations between two tangents, and how many tangen
 _STILL = 1e-3  # a tangent that moves the utility by less than this share of it is the last
 _STUCK = -4.0  # a start with a lower log price stays there, since its slope in log β vanishes
 _LOG_PRICE = (-14.0, 14.0)  # of the violation, for gains with a range of one
+_FEW, _RANDOM = 3_000, 5  # numbers of a law that is small, and its random starts
 _RAREST = 1e-9  # mass of a cell, for the scale of its variable, and of a value, for its logarithm
 
 
@@ -91,16 +92,22 @@ class LabelDual:
         self.law, self.utility = law, gains is None
         self.offset, self.scale = 0.0, 1.0
         if gains is None:
-            scaled = _informative(law)
+            scaled, *others = _informative(law)
         else:
             self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
-            scaled = (gains - self.offset) / self.scale
+            scaled, others = (gains - self.offset) / self.scale, []
         self._shape = (*law.mass.shape, scaled.shape[1])
         self._metric = np.sqrt(np.maximum(law.mass, _RAREST))[..., None]
         within = law.mass / np.maximum(law.mass.sum(0), 1e-300)  # P(y | z)
         lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
-        x = (scaled[:, None] * lift[..., None] * self._metric).ravel()
-        self._first = _State(np.r_[x, 0.0], scaled, np.zeros(scaled.shape[1]))
+        self._first, *self._others = (
+            _State(
+                np.r_[(own[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
+                own,
+                np.zeros(own.shape[1]),
+            )
+            for own in (scaled, *others)
+        )
         self._last: dict[float, _State] = {}
         self.evaluations = 0
 
@@ -112,7 +119,14 @@ class LabelDual:
         if np.isinf(level):  # the rule of the largest gain
             best = self._free(level)
             return self._measured(best, best.value)
-        state = self._last.get(_TEMPERATURES[0], self._first)
+        start = self._last.get(_TEMPERATURES[0], self._first)
+        best, upper = self._cooled(start, level)
+        for other in self._others:
+            best = max(best, self._cooled(other, level)[0], key=lambda point: point.value)
+        return self._measured(best, max(upper, best.value))
+
+    def _cooled(self, state: _State, level: float) -> tuple[DualPoint, float]:
+        """The best rule of a search at falling temperatures, and the best bound on its way."""
         best, upper = self._free(level), np.inf
         if not self.utility:
             upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
@@ -126,7 +140,7 @@ class LabelDual:
                 upper = min(upper, self._bound(state, level))
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
-        return self._measured(best, max(upper, best.value))
+        return best, upper
 
     def _measured(self, point: DualPoint, upper: float) -> DualPoint:
         """The point in the units of the gains; nothing is proven for the utility."""
@@ -277,15 +291,25 @@ def _log(law: Array) -> Array:
     return np.asarray(np.log(np.maximum(law, _RAREST)))
 
 
-def _informative(law: LabelLaw) -> Array:
-    """Gains of the most informative rule: from the best of three plain ones, tangent by tangent."""
+def _informative(law: LabelLaw) -> list[Array]:
+    """Gains of informative rules, the best first: each from a start, tangent by tangent.
+
+    The starts are three plain rules; for small laws, where others may end higher under a
+    violation, also random ones.
+    """
     k, groups = law.mass.shape
-    best: tuple[float, Array] = (-1.0, np.eye(k))
-    for power in (0.0, 0.5, 1.0):
-        gains = np.diag(1.0 / np.maximum(law.prior, _RAREST) ** power)
+    starts = [np.diag(1.0 / np.maximum(law.prior, _RAREST) ** power) for power in (0.0, 0.5, 1.0)]
+    few = sum(len(w) for _, _, w in law.rows) * k <= _FEW
+    if few:
+        rng = np.random.default_rng(0)
+        starts += [np.log(rng.dirichlet(np.ones(k), k)).T for _ in range(_RANDOM)]
+    found: list[tuple[float, Array]] = []
+    for gains in starts:
         for _ in range(10):
             prices = np.broadcast_to(gains[:, None], (k, groups, k))
             table = law.table(prices / np.ptp(gains) * 1e3)
             u, gains = float(mutual_information(table)), tangent(table)
-            best = max(best, (u, gains), key=lambda found: found[0])
-    return best[1]
+        if all(abs(u - other) > 1e-6 for other, _ in found):
+            found.append((u, gains))
+    found.sort(key=lambda one: -one[0])
+    return [gains for _, gains in found[: None if few else 1]]
