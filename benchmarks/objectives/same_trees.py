@@ -179,7 +179,7 @@ def main() -> None:
     text = f"{markdown(head, lines)}\n\n{chosen.folds} outer folds of seed {SEED}. "
     text += machine("scikit-learn", "fairlearn")
     if chosen.write:
-        page = DOCS / "evidence" / "performance.md"
+        page = DOCS / "evidence" / "peers.md"
         write_between_markers(page, "objectives/same_trees", text)
 
 
