@@ -39,8 +39,8 @@ autodoc_type_aliases = {"ArrayLike": "ArrayLike", "NDArray": "NDArray", "Array":
 python_maximum_signature_line_length = 88
 autodoc_preserve_defaults = True
 napoleon_use_ivar = True
-# the gallery's settings hold a function; a room's list may take in pages that come later
-suppress_warnings = ["config.cache", "toc.empty_glob"]
+# the gallery's settings hold a function
+suppress_warnings = ["config.cache"]
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
