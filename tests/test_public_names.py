@@ -16,6 +16,7 @@ NAMES = [
     "AlignedScore",
     "Audit",
     "Comparison",
+    "ContinuousAudit",
     "Cost",
     "CountTable",
     "DataError",

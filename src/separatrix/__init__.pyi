@@ -5,6 +5,7 @@ from . import nn as nn
 from .auditing.arrays import audit as audit
 from .auditing.arrays import utility_score as utility_score
 from .auditing.arrays import violation_score as violation_score
+from .auditing.continuous import ContinuousAudit as ContinuousAudit
 from .auditing.files import audit_files as audit_files
 from .auditing.frames import audit_frame as audit_frame
 from .auditing.paired import compare_paired as compare_paired

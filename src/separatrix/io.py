@@ -31,6 +31,7 @@ __all__ = [
     "OpenFolder",
     "Stages",
     "appending",
+    "as_path",
     "interactive",
     "read_whole",
     "remove_stale",
@@ -48,6 +49,17 @@ T = TypeVar("T")
 
 # At INFO it tells what is being done; at ERROR (`separatrix --quiet`) bars are hidden, too.
 LOG = logging.getLogger("separatrix")
+
+
+def as_path(place: str | Path, name: str) -> Path:
+    """The path that a caller named.
+
+    >>> as_path("model", "folder").name
+    'model'
+    """
+    if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
+        raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
+    return Path(place)
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:

@@ -24,6 +24,7 @@ from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
@@ -343,7 +344,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
         for name, value in given.items():
-            return _BUDGETS[name], float(value)
+            return _BUDGETS[name], one_number(value, name)
         return "eo_gap", None
 
     def __sklearn_tags__(self) -> Any:

@@ -26,6 +26,7 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
@@ -277,7 +278,8 @@ def check_question(asked: float | None, margin: float | None, confidence: float 
     """An error where a budget, a margin or a confidence cannot be meant."""
     if asked is not None and not asked >= 0.0:
         raise InputError(f"A budget is a number of at least 0, got {asked}.")
-    if margin is not None and not (margin >= 0.0 and (asked is None or margin <= asked)):
+    taken = 0.0 if margin is None else one_number(margin, "margin")
+    if not (taken >= 0.0 and (asked is None or taken <= asked)):
         raise InputError(
             f"`margin` is taken off the budget of {asked} and must be between 0 and that, got "
             f"{margin}."

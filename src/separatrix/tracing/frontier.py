@@ -20,7 +20,7 @@ from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.errors import DataError, InputError
-from separatrix.io import whole_folder
+from separatrix.io import as_path, whole_folder
 from separatrix.optimum.objectives import Cost
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
@@ -157,7 +157,7 @@ class Frontier(Traced):
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        place = Path(folder)
+        place = as_path(folder, "folder")
         if place.exists() and (not place.is_dir() or any(place.iterdir())):
             raise InputError(
                 f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."

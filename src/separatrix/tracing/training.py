@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 from separatrix import datasets
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import group_name
+from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
-from separatrix.io import Stages
+from separatrix.io import Stages, as_path
 from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
@@ -101,6 +102,7 @@ def trace_data(
     execution: Execution = HERE,
 ) -> Frontier:
     """`trace` of data that are loaded already, under a name."""
+    cv = whole_number(cv, "cv")
     if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     _check_sizes(data, cv)
@@ -111,7 +113,7 @@ def trace_data(
     stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
+    folder = as_path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
