@@ -99,10 +99,9 @@ def headline(a: Audit) -> str:
 
 def sentence(a: Audit) -> str:
     """The finding in words."""
-    found = f"Given the true outcome the groups' rates are {a.eo_gap:.3f} apart on average"
-    chance = f"chance alone shows {a.eo_gap_floor:.3f}"
     verdict = "more than chance explains" if a.p_value < 0.05 else "no more than chance explains"
-    return f"{found}; {chance}. That is {verdict}."
+    gap, chance = f"{a.eo_gap:.3f}", f"{a.eo_gap_floor:.3f}"
+    return f"Given the true outcome groups differ by {gap} (by chance: {chance}): {verdict}."
 
 
 def measures(a: Audit) -> list[dict[str, str]]:
