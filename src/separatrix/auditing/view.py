@@ -116,19 +116,12 @@ def measures(a: Audit) -> list[dict[str, str]]:
     drawn = "" if a.table.moments is None else "; expected, when drawn"
     floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
     return layout.named_rows(
-<<<<<<< HEAD
-=======
-        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
-        *([floor] if len(a.table.labels) > 2 else []),
-        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
-        test,
-        ("utility u = I(U;Y)", nats(a.utility), "nats"),
->>>>>>> main
         ("equalized-odds gap", f"{a.eo_gap:.4f}", f"mean over labels of the largest; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
         ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        *([floor] if len(a.table.labels) > 2 else []),
         ("certified v", f"≤ {nats(a.violation_upper)}", bound),
         test,
         ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
