@@ -26,6 +26,7 @@ NAMES = [
     "InputError",
     "MissingExtraError",
     "Monitor",
+    "NumericFrontier",
     "Predictor",
     "ScoreAudit",
     "SeparatedScore",

@@ -46,6 +46,7 @@ from .optimum.separating import separate as separate
 from .statistics.planning import sample_size as sample_size
 from .tracing.frontier import Frontier as Frontier
 from .tracing.frontier import load_frontier as load_frontier
+from .tracing.numeric_frontier import NumericFrontier as NumericFrontier
 from .tracing.training import trace as trace
 
 __version__: str
