@@ -249,6 +249,8 @@ def along(out: Path, dataset: str, binary: bool) -> str:
     lines = []
     for path, inputs, name in shown:
         cell = Cell(out, dataset, path, inputs)
+        if not cell.folds:
+            continue
         at = range(len(cell.settings))
         values = [merged([views[i] for views in cell.views], name) for i in at]
         pairs = ", ".join(f"{cell.settings[i]:g}: {v:.1e}" for i, v in enumerate(values))
