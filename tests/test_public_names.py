@@ -16,6 +16,7 @@ NAMES = [
     "AlignedScore",
     "Audit",
     "Comparison",
+    "ContinuousAudit",
     "Cost",
     "CountTable",
     "DataError",
@@ -25,6 +26,7 @@ NAMES = [
     "InputError",
     "MissingExtraError",
     "Monitor",
+    "NumericFrontier",
     "Predictor",
     "ScoreAudit",
     "SeparatedScore",
@@ -56,7 +58,7 @@ NAMES = [
     "utility_score",
     "violation_score",
 ]
-ROOMS = ["datasets", "methods", "nn", "population"]
+ROOMS = ["datasets", "integrations", "methods", "nn", "population"]
 
 
 def test_public_names_are_pinned():

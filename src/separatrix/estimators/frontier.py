@@ -24,6 +24,7 @@ from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
@@ -37,7 +38,7 @@ from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import Promises
@@ -245,7 +246,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    def limit_(self) -> DecisionLimit | LabelLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
         if isinstance(self.best_, BlindPromises):
@@ -343,7 +344,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
         for name, value in given.items():
-            return _BUDGETS[name], float(value)
+            return _BUDGETS[name], one_number(value, name)
         return "eo_gap", None
 
     def __sklearn_tags__(self) -> Any:
