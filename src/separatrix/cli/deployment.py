@@ -21,6 +21,12 @@ def select(
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
     max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
+    max_gap: float | None = typer.Option(
+        None, help="Budget on the criterion's own gap: EO, parity, predictive or TPR gap."
+    ),
     maximize: str = typer.Option(
         "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
     ),
@@ -60,7 +66,8 @@ def select(
 
     with working(f"Choosing from {folder}"):
         point = load_frontier(folder).select(
-            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
+            max_violation=max_violation, max_eo_gap=max_eo_gap, max_gap=max_gap,
+            criterion=criterion, confidence=confidence, blind=blind,
             maximize=maximize if cost is None else parse_cost(cost), method=method or None,
             option=option, rule=rule, allow_constant=allow_constant, guarantee=guarantee,
         )  # fmt: skip
