@@ -1,10 +1,10 @@
 """Accuracy within a parity gap: our rules and fairlearn's around the same trees, and what each
 criterion costs in the others.
 
-    python -m benchmarks.objectives.parity [--data compas ...] [--rounds 10] [--write]
+    python -m benchmarks.objectives.parity [--data compas ...] [--rounds 8] [--write]
 
-Five outer folds that nothing else in this folder uses. The trees are scikit-learn's boosted trees
-as they come, with the group among the features. Ours: cross-fitted in five folds, `Promises` as in
+Five outer folds that nothing else in this folder uses. The trees are LightGBM's (60 of 15 leaves),
+with the group among the features. Ours: cross-fitted in five folds, `Promises` as in
 `FrontierClassifier(criterion="independence", max_gap=)`. ThresholdOptimizer (demographic parity):
 the same cross-fitted scores, and as it comes (trees and rule on all training rows).
 ExponentiatedGradient: DemographicParity(difference_bound), `--rounds` fits of the trees. Nothing is
@@ -23,8 +23,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
@@ -43,14 +43,15 @@ Codes = NDArray[np.int64]
 Rule = Callable[[Array, Array, Codes], Array]  # score, X, group -> P(U=1)
 SEED = 1911  # of the outer folds
 ASKED = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08)
+RELAXED = (0.01, 0.05)  # of ThresholdOptimizer
 BOUNDS = (0.01, 0.05)  # of ExponentiatedGradient
 AT = (0.01, 0.05)
 NAMES = ("adult-full", "bank", "compas")
 
 
-def trees() -> HistGradientBoostingClassifier:
-    """The same for all."""
-    return HistGradientBoostingClassifier(random_state=0)
+def trees() -> LGBMClassifier:
+    """The same for all: small, since ExponentiatedGradient fits them many times."""
+    return LGBMClassifier(num_leaves=15, n_estimators=60, n_jobs=1, random_state=0, verbose=-1)
 
 
 def ours(score: Array, y: Codes, z: Codes) -> Iterator[Rule]:
@@ -69,7 +70,7 @@ def optimizer(score: Array, y: Codes, z: Codes) -> Iterator[Rule]:
     """ThresholdOptimizer on given scores, exact and relaxed."""
     from fairlearn.postprocessing import ThresholdOptimizer
 
-    for tol in (None, *ASKED[1:]):
+    for tol in (None, *RELAXED):
         more = {} if tol is None else {"tol": tol}
         rule = ThresholdOptimizer(
             estimator=_Scores(), constraints="demographic_parity", objective="accuracy_score",
@@ -207,7 +208,7 @@ def main() -> None:
     """All series on all data sets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", choices=DATA, default=list(NAMES))
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args()
     peers, criteria = [], []
@@ -222,7 +223,7 @@ def main() -> None:
     if chosen.write:
         page = DOCS / "concepts" / "criteria.md"
         write_between_markers(page, "objectives/parity", "\n\n".join(peers))
-        write_between_markers(page, "objectives/parity costs", "\n\n".join(criteria))
+        write_between_markers(page, "objectives/parity.py, costs", "\n\n".join(criteria))
 
 
 if __name__ == "__main__":

@@ -170,17 +170,17 @@ class Shippable:
     def table(self) -> Table:
         """The short table: decisions, accuracy, AUROC, EO gap with its noise, v and u."""
         two = len(self.labels) == 2
-        own = [] if self.gap == "eo_gap" else [METRICS[self.gap].label]
-        head = ["", *(["recognised"] if two else []), "accuracy", *own, "AUROC", "EO gap", "noise"]
+        apart = ["EO gap", "noise"] if self.gap == "eo_gap" else [METRICS[self.gap].label]
+        head = ["", *(["recognised"] if two else []), "accuracy", "AUROC", *apart]
         rows = []
         for a in self.rows():
             shares = [self.recognised(a)] if two else []
-            accuracy, gap = (_with_error(a, name) for name in ("accuracy", "eo_gap"))
+            accuracy, gap = (_with_error(a, name) for name in ("accuracy", self.gap))
             noise = None if np.isnan(a.floor) else f"{a.floor:.3f}"
             nats = (_nats(a, name) for name in ("violation", "utility"))
             name = self.short(a)
-            more = [_with_error(a, self.gap)] if own else []
-            rows.append((name, *shares, accuracy, *more, _three(a, "auroc"), gap, noise, *nats))
+            own = (gap, noise)[: len(apart)]
+            rows.append((name, *shares, accuracy, _three(a, "auroc"), *own, *nats))
         return Table(
             "What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows)
         )
@@ -195,7 +195,8 @@ class Shippable:
             first = [f"recognised: of people with {self.labels[1]!r}, the share {who} that gets it"]
         if self.blind:
             first.append("blind: without the group at decision time")
-        return [*first, "noise: the EO gap that pure chance shows; v and u in nats"]
+        noise = "noise: the EO gap that pure chance shows; " if self.gap == "eo_gap" else ""
+        return [*first, f"{noise}v and u in nats"]
 
     def command(self, folder: str, answer: Answer | None = None) -> str | None:
         """The command that ships an answer; without one, the next command, which succeeds.
