@@ -27,10 +27,10 @@ from benchmarks.objectives.decisions import (
     ours,
     scores_of,
 )
+from separatrix.display import root_scale
 from separatrix.io import whole_file
-from separatrix.show.scales import root_scale
 
-NAME = "adult-full"
+NAME = "adult-paper"
 LOOKS = {
     "light": {"ink": "#1f2328", "faint": "#59636e", "ours": "#0072b2", "peer": "#b35900"},
     "dark": {"ink": "#f0f6fc", "faint": "#9198a1", "ours": "#56b4e9", "peer": "#ffa657"},
@@ -66,7 +66,7 @@ def _series(file: Path, folder: Path) -> dict[str, tuple[Array, Array]]:
     series = {name: measured(file, q)[:2] for name, q in found.items()}
     order = np.concatenate([np.flatnonzero(fold == k) for k in range(5)])
     pooled = np.concatenate([scores.mean(0) for scores in own])
-    levels = np.linspace(0.0, 0.35, 60) ** 2
+    levels = np.linspace(0.0, 0.6, 60) ** 2
     best = sx.limit(
         y[order], pooled, sensitive_features=z[order], maximize="accuracy", budget="eo_gap",
         levels=levels,
@@ -79,7 +79,7 @@ def _draw(series: dict[str, tuple[Array, Array]], colours: dict[str, str]) -> An
     text = {"text.color": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink}
     with mpl.rc_context({**text, "axes.edgecolor": faint, "font.size": 12}):
         figure, ax = plt.subplots(figsize=(8.2, 4.3), layout="constrained")
-        root_scale(ax, (0.0, 0.11))
+        root_scale(ax, (0.0, 0.38))
         ax.plot(*series["limit"], "--", color=faint, lw=1.6)
         gap, accuracy = _rising(series["error-parity"])
         ax.plot(gap, accuracy, "o-", color=peer, ms=4, lw=1.4)
@@ -89,7 +89,7 @@ def _draw(series: dict[str, tuple[Array, Array]], colours: dict[str, str]) -> An
         ax.plot(*series["plain"], "*", color=ink, ms=18)
         _label(ax, "your model as it is", series["plain"], (-6, 14), ink, "right")
         _label(ax, "fairlearn: one point", series["fairlearn"], (12, -5), peer, "left")
-        ax.set(ylim=(0.852, 0.8785), ylabel="accuracy")
+        ax.set(ylim=(0.772, 0.8095), ylabel="accuracy")
         ax.set_xlabel("equalized-odds gap: how far apart the groups' error rates are")
         names = {"limit no rule can pass": faint, "separatrix": own, "error-parity": peer}
         for i, (name, colour) in enumerate(names.items()):

@@ -63,7 +63,7 @@ def test_three_offers_with_their_prices():
     assert mixture.means["violation"] == pytest.approx(0.004)
     assert sum(mixture.weights) == pytest.approx(1.0)
     text = str(found)
-    assert "Best utility with violation ≤ 0.004, by fold mean" in text
+    assert "best u with v ≤ 0.004, by fold mean" in text
     assert all(kind in text for kind in KINDS)
     json.dumps(found.to_dict())
 
@@ -117,7 +117,7 @@ def test_any_metric_can_be_maximised():
 def test_infeasible_says_the_smallest_budget_and_its_cost():
     points = path()[:6]
     with pytest.raises(
-        InfeasibleError, match=r"No candidate keeps violation ≤ 1e-05\. The smallest .*λ=0.5"
+        InfeasibleError, match=r"No candidate keeps v ≤ 1e-05\. The smallest .*λ=0.5"
     ) as error:
         select(points, max_violation=1e-5)
     assert error.value.smallest["max_violation"] == pytest.approx(points[5].means["violation"])

@@ -234,7 +234,7 @@ def test_where_q_is_the_law_the_rows_differ_from_the_certificate_by_sampling_err
 
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds():
     best = BlindPromises(*draw(600, 0), maximize="balanced_accuracy")
-    with pytest.raises(InfeasibleError, match=r"no rule can promise eo_gap ≤ 0\.001") as refused:
+    with pytest.raises(InfeasibleError, match=r"no rule can promise EO gap ≤ 0\.001") as refused:
         best.rule(0.001)
     smallest = refused.value.smallest["eo_gap"]
     found = best.rule(smallest)

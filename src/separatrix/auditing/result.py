@@ -17,6 +17,7 @@ from separatrix.columns.groups import group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, identity
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 from separatrix.statistics import bounds, certificates, gaps, inference
 from separatrix.statistics.dependence import Dependence, dependences
@@ -291,6 +292,9 @@ class Comparison:
     change: float
     interval: tuple[float, float]
     confidence: float
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         low, high = self.interval

@@ -10,6 +10,7 @@ from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import identity
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,10 +53,7 @@ def html(a: ScoreAudit, page: bool = False) -> str:
 
 def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
     """Each group's ROC curve; the dots are the groups at the threshold of the largest gap."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(5.0, 4.6), layout="constrained")
+    ax = new_axes(5.0, 4.6) if ax is None else ax
     ax.plot([0, 1], [0, 1], "--", color="0.7", lw=1, zorder=1)
     for i, (group, curve) in enumerate(a.curves.items()):
         if np.isnan([*curve.fpr, *curve.tpr]).any():

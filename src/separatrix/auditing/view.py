@@ -10,6 +10,7 @@ from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import identity
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,10 +57,7 @@ def html(a: Audit, page: bool = False) -> str:
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
     """Rate of a prediction per label and group, with its interval; dashed: the label's own rate."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
+    ax = new_axes(7.0, 4.0) if ax is None else ax
     columns = a.cell_columns()
     drawn = [i for i, prediction in enumerate(columns["prediction"]) if _drawn(a, prediction)]
     panels = list(dict.fromkeys((columns["label"][i], columns["prediction"][i]) for i in drawn))
@@ -77,12 +75,13 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
         name, colour = group_name(groups[z]) if first else None, PALETTE[z % len(PALETTE)]
         x = at + spread[z]
         ax.errorbar(x, rate, errors, fmt="o", ms=5, capsize=3, color=colour, label=name)
-    names = [f"Y = {label}\nP(U = {prediction})" for label, prediction in panels]
+    names = [f"of those with {label}:\npredicted {prediction}" for label, prediction in panels]
     ax.set_xticks(range(len(panels)), names)
-    ax.set_ylabel("rate of the prediction, given the label")
+    ax.set_ylabel("share of the group")
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(-0.5, len(panels) - 0.5)
-    ax.set_title(f"v = {nats(a.violation)} nats, EO gap = {a.eo_gap:.3f}", loc="left", fontsize=10)
+    title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
+    ax.set_title(title, loc="left", fontsize=10)
     ax.legend(frameon=False, fontsize=8, ncols=2 if len(groups) > 6 else 1)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
 from separatrix.columns.groups import group_name
 from separatrix.deploy.words import LABELS, estimate_text
+from separatrix.display import root_scale
 from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ _TITLES |= {"options": "Other options", "card": "Data"}
 def write(predictor: Predictor, folder: Path) -> None:
     """Write the card, and the plot where the points of the frontier are known."""
     points = predictor.about.get("points")
-    if points:
+    drawn = bool(points) and find_spec("matplotlib") is not None  # [figures]; the card says it all
+    if drawn:
         _plot(points, predictor.about.get("point"), folder / PLOT)
-    (folder / CARD).write_text(text(predictor, plot=bool(points)), encoding="utf-8")
+    (folder / CARD).write_text(text(predictor, plot=drawn), encoding="utf-8")
 
 
 def text(predictor: Predictor, plot: bool = False) -> str:
@@ -164,6 +167,7 @@ def _plot(points: Any, chosen: Any, path: Path) -> None:
     if chosen is not None:
         axes.plot([chosen[0]], [chosen[1]], "*", color="#d55e00", ms=14, label="this model")
     x, y = "violation v = I(U;Z|Y), nats", "utility u = I(U;Y), nats"
-    axes.set(xlabel=x, ylabel=y, xlim=(0, None))
+    root_scale(axes)
+    axes.set(xlabel=x, ylabel=y)
     axes.legend()
     figure.savefig(path, metadata={"Date": None})

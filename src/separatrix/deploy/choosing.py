@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from separatrix.core import information
 from separatrix.deploy.points import BUDGETS, KINDS, Candidate, Metric, Option, Selection
+from separatrix.deploy.words import LABELS, budget_text
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import mean_cost
 from separatrix.optimum.objectives import Cost
@@ -290,13 +291,16 @@ def _infeasible(
         ratio = limits.max(1)
     i = int(np.nanargmin(np.where(np.isnan(values), np.nan, ratio)))
     smallest = {name: float(limit) for name, limit in zip(budgets, limits[i], strict=True)}
-    asked = " and ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in budgets.items())
-    needed = " and ".join(f"{BUDGETS[name]} ≤ {limit:.4g}" for name, limit in smallest.items())
+    asked, needed = (
+        budget_text({BUDGETS[name]: most for name, most in some.items()})
+        for some in (budgets, {name: float(f"{most:.4g}") for name, most in smallest.items()})
+    )
     sure = "" if confidence is None else f" with confidence {confidence:g}"
     advice = "" if confidence is None else " More hold-out rows would lower that."
     return InfeasibleError(
         f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
-        f"({candidates[i]}), at {_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below "
+        f"({candidates[i]}), at {LABELS.get(_name(maximize), _name(maximize))} {values[i]:.4f}, "
+        f"{best - values[i]:.4f} below "
         f"the best.{advice}",
         smallest,
         float(values[i]),

@@ -44,6 +44,7 @@ class OperatingPoint:
         selection: the options among trained points, where one of them was chosen.
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
         shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
+        squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
     """
 
     question: Question
@@ -57,6 +58,7 @@ class OperatingPoint:
     selection: Selection | None = field(default=None, repr=False)
     audit: Audit | None = field(default=None, repr=False)
     shipped: Array | None = field(default=None, repr=False)
+    squares: Array | None = field(default=None, repr=False)
 
     @cached_property
     def predictor(self) -> Predictor:

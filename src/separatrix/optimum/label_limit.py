@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import checked_level
 from separatrix.optimum.duals import LinearDual
@@ -54,6 +55,9 @@ class LabelLimit:
     def rule(self, level: float) -> SoftmaxChannel | HardMixture:
         """The best rule found within the budget, solved for exactly that level."""
         return self.dual.rule(label_level(level, self.budget), self.groups)
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         rows = [
@@ -122,6 +126,9 @@ class SoftmaxLimit:
     def _at(self, point: int) -> SoftmaxChannel:
         step, path = self.order[point], self.path
         return SoftmaxChannel(self.groups, path.weight[step], path.bias[step], path.mix[step])
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         rows = [f"{v:>10.2g} {u:>10.4f}" for v, u in zip(self.violation, self.utility, strict=True)]

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves
+from separatrix.optimum.objectives import budget_named
 
 __all__ = ["RATES_ONLY", "BudgetKeeper", "Kept", "drawn_mass", "rate_errors"]
 
@@ -123,8 +124,8 @@ class BudgetKeeper:
     def _refusal(self, asked: float, smallest: float, confidence: float | None) -> InfeasibleError:
         sure = "" if confidence is None else f" with probability {confidence:g}"
         return InfeasibleError(
-            f"With these rows no rule can promise {self.name} ≤ {asked:g} in the population{sure}:"
-            " even a rule that is exactly equal on the rows is expected to show "
+            f"With these rows no rule can promise {budget_named(self.name).label} ≤ {asked:g} in "
+            f"the population{sure}: even a rule that is equal on the rows is expected to show "
             f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, join "
             "them, or pass margin=0 to keep the budget on these rows only.",
             {self.name: smallest},

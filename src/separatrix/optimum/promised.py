@@ -43,6 +43,7 @@ __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
+_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
 class PromisedRule(NamedTuple):
@@ -162,6 +163,7 @@ class Promises:
             budget=self.budget,
             levels=levels,
             groups=self.groups,
+            tolerance=_CLOSE if self.budget == "violation" else None,
         )
 
     def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
@@ -195,8 +197,8 @@ class Promises:
         fits = np.flatnonzero(shown <= most + 1e-12)
         if not len(fits):
             raise InfeasibleError(
-                f"No channel found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
-                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
+                f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the strictest "
+                f"is expected to show {smallest:.3g}. Ask for that or more, or bring more rows.",
                 {self.budget: smallest},
                 float("nan"),
             )

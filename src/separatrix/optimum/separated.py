@@ -29,6 +29,7 @@ from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 
 __all__ = ["SeparatedDecision", "SeparatedScore"]
@@ -211,6 +212,9 @@ class SeparatedScore:
             bins[here] = np.searchsorted(-cut, -s[here], side="left")
             rows.append(here)
         return rows, bins
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         return (

@@ -6,13 +6,13 @@ import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
-from separatrix.errors import InputError
+from separatrix.errors import InputError, require
 from separatrix.io import write_whole
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
@@ -310,10 +310,9 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
 
 def blank_figure(width: float, height: float) -> Figure:
     """A figure of its own."""
-    from matplotlib.figure import Figure as Made
-
+    made = require("matplotlib.figure", "figures", "A figure").Figure
     # a figure of its own, not pyplot's: nothing to close, no window
-    return Made(figsize=(width, height), layout="constrained", dpi=150)
+    return cast("Figure", made(figsize=(width, height), layout="constrained", dpi=150))
 
 
 def _bytes(figure: Figure, ending: str) -> bytes:

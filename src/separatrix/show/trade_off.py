@@ -9,10 +9,10 @@ import numpy as np
 
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
+from separatrix.display import root_scale
 from separatrix.runs.answers import Answer
 from separatrix.runs.results import Results
 from separatrix.show.figures import blank_figure, finish, shared_legend, write_figure
-from separatrix.show.scales import root_scale
 from separatrix.show.shippable import Shippable
 
 if TYPE_CHECKING:

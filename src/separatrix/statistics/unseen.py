@@ -148,6 +148,7 @@ def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> 
 def _error(seen: Array, again: Array) -> float:
     """Sampling error of the mean over folds, and the spread of the procedures."""
     folds = len(seen)
+    again = again[np.isfinite(again).all(1)]  # a draw without a label has no AUROC
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
     excess = max(between - float(again.var(0).mean()), 0.0)

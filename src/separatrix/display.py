@@ -1,19 +1,30 @@
-"""One scale for everything that is small: square roots, on which v = 0.005 can be seen beside 0."""
+"""What rooms share to show themselves: axes, one scale for small values, text in a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+
+from separatrix.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["root_scale"]
+__all__ = ["new_axes", "preformatted", "root_scale"]
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Axes of a figure of pyplot, so that a notebook shows it."""
+    pyplot = require("matplotlib.pyplot", "figures", "A figure")
+    return cast("Axes", pyplot.subplots(figsize=(width, height), layout="constrained")[1])
 
 
 def root_scale(ax: Axes, limits: tuple[float, float] | None = None) -> None:
-    """Show x on a scale of square roots, with marks at round values that do not touch.
+    """Show x on a scale of square roots, where v = 0.005 can be told from 0.
+
+    Marks are at round values that do not touch.
 
     Args:
         ax: the axes; with its points drawn already, or with `limits`.
@@ -27,6 +38,15 @@ def root_scale(ax: Axes, limits: tuple[float, float] | None = None) -> None:
         if level <= right and np.sqrt(level) - np.sqrt(marks[-1]) > 0.09 * np.sqrt(right):
             marks.append(level)
     ax.set_xticks(marks, [f"{level:g}" for level in marks])
+
+
+def preformatted(thing: object) -> str:
+    """What it prints, as HTML for a notebook.
+
+    >>> preformatted("v < 0.01")
+    '<pre>v &lt; 0.01</pre>'
+    """
+    return f"<pre>{escape(str(thing))}</pre>"
 
 
 def _root(x: Any) -> Any:
