@@ -81,33 +81,48 @@ def _draw(series: dict[str, tuple[Array, Array]], colours: dict[str, str]) -> An
         figure, ax = plt.subplots(figsize=(8.2, 4.3), layout="constrained")
         root_scale(ax, (0.0, 0.38))
         ax.plot(*series["limit"], "--", color=faint, lw=1.6)
-        gap, accuracy = _rising(series["error-parity"])
-        ax.plot(gap, accuracy, "o-", color=peer, ms=4, lw=1.4)
-        gap, accuracy = _rising(series["separatrix"])
-        ax.plot(gap, accuracy, "D-", color=own, ms=6, lw=2.4)
+        ax.plot(*_best(series["error-parity"]), "o-", color=peer, ms=4, lw=1.4)
+        ax.plot(*_best(series["separatrix"]), "D-", color=own, ms=6, lw=2.4)
         ax.plot(*series["fairlearn"], "s", color=peer, ms=9)
-        ax.plot(*series["plain"], "*", color=ink, ms=18)
-        _label(ax, "your model as it is", series["plain"], (-6, 14), ink, "right")
-        _label(ax, "fairlearn: one point", series["fairlearn"], (12, -5), peer, "left")
-        ax.set(ylim=(0.772, 0.8095), ylabel="accuracy")
+        ax.plot(*series["plain"], "*", color=ink, ms=20)
+        at = {name: (gap[k], accuracy[k]) for name, k, (gap, accuracy) in _marked(series)}
+        _label(ax, "your model as it is", at["plain"], (-14, 16), ink, "right")
+        _label(ax, "fairlearn: one point", at["fairlearn"], (0, -20), peer, "center")
+        _label(ax, "error-parity", at["error-parity"], (4, -16), peer, "left")
+        _label(ax, "separatrix, for any budget", at["separatrix"], (-10, 22), own, "right")
+        _label(ax, "limit: no rule is above", at["limit"], (4, 42), faint, "left")
+        ax.set_title(_headline(series), loc="left", fontsize=13, weight="bold")
+        ax.set(ylim=(0.7795, 0.8075), yticks=(0.78, 0.79, 0.80), ylabel="accuracy")
         ax.set_xlabel("equalized-odds gap: how far apart the groups' error rates are")
-        names = {"limit no rule can pass": faint, "separatrix": own, "error-parity": peer}
-        for i, (name, colour) in enumerate(names.items()):
-            ax.text(0.02, 0.95 - 0.075 * i, name, transform=ax.transAxes, color=colour)
         ax.spines[["top", "right"]].set_visible(False)
         ax.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
     return figure
 
 
-def _rising(points: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Points in the order of their gaps."""
-    order = np.argsort(points[0])
-    return points[0][order], points[1][order]
+def _headline(series: dict[str, tuple[Array, Array]]) -> str:
+    """What the smallest gap that we reach costs."""
+    gap, accuracy = (float(x[0]) for x in series["plain"])
+    least, reached = (float(x[0]) for x in _best(series["separatrix"]))
+    points = 100 * (accuracy - reached)
+    return f"A gap of {gap:.2f} down to {least:.2f} for {points:.1f} points of accuracy"
+
+
+def _marked(series: dict[str, tuple[Array, Array]]) -> list[tuple[str, int, Any]]:
+    """Where the names stand: a point of each series."""
+    places = {"plain": 0, "fairlearn": 0, "error-parity": -4, "separatrix": -5, "limit": 0}
+    return [(name, k, _best(series[name])) for name, k in places.items()]
+
+
+def _best(points: tuple[Array, Array]) -> tuple[Array, Array]:
+    """The points that no other of the series beats, by their gaps."""
+    order = np.lexsort((-points[1], points[0]))
+    gap, accuracy = points[0][order], points[1][order]
+    kept = accuracy > np.r_[-np.inf, np.maximum.accumulate(accuracy)[:-1]]
+    return gap[kept], accuracy[kept]
 
 
 def _label(ax: Any, text: str, at: Any, offset: tuple[int, int], colour: str, ha: str) -> None:
-    place = float(at[0][0]), float(at[1][0])
-    ax.annotate(text, place, offset, textcoords="offset points", color=colour, ha=ha, va="center")
+    ax.annotate(text, at, offset, textcoords="offset points", color=colour, ha=ha, va="center")
 
 
 if __name__ == "__main__":

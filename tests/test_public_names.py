@@ -56,7 +56,7 @@ NAMES = [
     "utility_score",
     "violation_score",
 ]
-ROOMS = ["datasets", "methods", "nn", "population"]
+ROOMS = ["datasets", "integrations", "methods", "nn", "population"]
 
 
 def test_public_names_are_pinned():

@@ -1,4 +1,5 @@
 from . import datasets as datasets
+from . import integrations as integrations
 from . import methods as methods
 from . import nn as nn
 from .auditing.arrays import audit as audit

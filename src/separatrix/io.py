@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import platform
 import secrets
@@ -19,20 +20,34 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from separatrix.errors import DataError, InputError, SeparatrixError
 
 __all__ = [
-    "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
-    "whole_folder", "workers", "working", "write_whole",
+    "LOG",
+    "OpenFolder",
+    "Stages",
+    "appending",
+    "interactive",
+    "read_whole",
+    "remove_stale",
+    "whole_file",
+    "whole_folder",
+    "workers",
+    "working",
+    "write_whole",
 ]  # fmt: skip
 
 _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
 _TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads
 T = TypeVar("T")
+
+# At INFO it tells what is being done; at ERROR (`separatrix --quiet`) bars are hidden, too.
+LOG = logging.getLogger("separatrix")
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
@@ -266,14 +281,21 @@ def _sentence(path: Path) -> Iterator[None]:
         ) from error
 
 
+def interactive() -> bool:
+    """Whether somebody watches: a terminal, or a notebook that can show bars; not if quiet."""
+    notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    return LOG.isEnabledFor(logging.WARNING) and (notebook or sys.stderr.isatty())
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A spinner with the elapsed time on stderr, if that is a terminal."""
+    """A spinner with the elapsed time on stderr, if somebody watches."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console, hidden = Console(stderr=True), not sys.stderr.isatty()
+    console, hidden = Console(stderr=True), not interactive()
+    LOG.info("%s", what)
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         progress.add_task(what, total=None)
         yield
@@ -290,8 +312,8 @@ class Stages:
     """
 
     def __init__(self, show: bool | None = None) -> None:
-        self.live = sys.stderr.isatty() and show is not False
-        self.lines = show is True and not self.live
+        self.live = interactive() and show is not False
+        self.lines = show is True and not self.live and LOG.isEnabledFor(logging.WARNING)
 
     @contextmanager
     def stage(
@@ -305,6 +327,7 @@ class Stages:
             live: the stage shows its own progress on a terminal.
         """
         started = time.perf_counter()
+        LOG.info("%s", what)
         if not self.live or live:
             yield lambda: None
         else:

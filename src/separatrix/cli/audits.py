@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
@@ -22,7 +22,7 @@ __all__ = ["audit", "limit_command"]
 @app.command()
 def audit(
     file: str = typer.Argument(
-        ..., help="CSV or Parquet file, or a quoted pattern such as 'part-*.parquet'."
+        ..., help="CSV or Parquet file, a quoted pattern such as 'part-*.parquet', or - for stdin."
     ),
     y: str = typer.Option(..., help="Column of true labels."),
     z: list[str] = typer.Option(
@@ -45,7 +45,7 @@ def audit(
         None, help="People that the bound on v is about: population or observed."
     ),
     seed: int = typer.Option(0, help="Of the Monte Carlo test."),
-    json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
     fail_above: list[str] = typer.Option(
         [], help="NAME=VALUE, such as eo_gap=0.05: exit 3 if it is larger; repeat it."
@@ -66,14 +66,14 @@ def audit(
     how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
     how |= {"guarantee": guarantee, "composition": composition}
     result: Audit | ScoreAudit
-    with working(f"Counting {file}"):
+    with working(f"Counting {file}"), readable(file) as path:
         if score:
-            result = audit_score_files(file, y=y, z=z, score=pred[0], **how)
+            result = audit_score_files(path, y=y, z=z, score=pred[0], **how)
         else:
-            result = audit_files(file, y=y, z=z, pred=pred, **how)
+            result = audit_files(path, y=y, z=z, pred=pred, **how)
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
-    typer.echo(result.to_json() if json else str(result))
+    answer(str(result), result.to_dict(), json)
     if above := ceilings.exceeded(result, highest):
         typer.echo(f"separatrix: {above}", err=True)
         raise typer.Exit(3)
@@ -81,7 +81,7 @@ def audit(
 
 @app.command("limit")
 def limit_command(
-    file: str = typer.Argument(..., help="CSV or Parquet file with scores, labels and groups."),
+    file: str = typer.Argument(..., help="CSV or Parquet file, or - for stdin."),
     y: str = typer.Option(..., help="Column of true labels."),
     z: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
@@ -102,6 +102,7 @@ def limit_command(
     level: list[float] = typer.Option(
         [], help="A budget to solve for; repeat it for several. By default a curve."
     ),
+    json: bool = JSON,
 ) -> None:
     """The best that any binary decision from a score can do, for every budget.
 
@@ -116,15 +117,18 @@ def limit_command(
     objective = parse_cost(cost) if cost else maximize
     how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
     how["criterion"] = criterion
-    with working(f"Computing the limit of {file}"):
-        files = find_files(file)
+    with working(f"Computing the limit of {file}"), readable(file) as path:
+        files = find_files(path)
         if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
-            found: object = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
+            found: Any = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
         else:
-            columns = read_table(file, [y, *z, *score])
+            columns = read_table(path, [y, *z, *score])
             groups = {name: columns[name] for name in z}
             found = limit(columns[y], _scores(columns, score), sensitive_features=groups, **how)
-    typer.echo(str(found))
+    values = {"maximize": str(objective), "budget": getattr(found, "budget", budget)}
+    values |= {"levels": found.levels, "criterion": criterion}
+    values |= {"values": found.values, "upper": getattr(found, "upper", None)}
+    answer(str(found), values, json)
 
 
 def _scores(columns: Mapping[str, Any], score: Sequence[str]) -> Any:

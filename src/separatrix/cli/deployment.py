@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable, say
 from separatrix.core.metrics import objectives
 from separatrix.errors import InputError
 from separatrix.io import working
@@ -56,6 +56,7 @@ def select(
     sign_key: Path | None = typer.Option(
         None, help="Private key (Ed25519, PEM) that signs the model."
     ),
+    json: bool = JSON,
 ) -> None:
     """Which point do I ship? Solves for the budget, says what to expect, saves the model.
 
@@ -72,16 +73,16 @@ def select(
             option=option, rule=rule, allow_constant=allow_constant, guarantee=guarantee,
         )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)
-    typer.echo(str(point))
-    typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
-    typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
+    next_ = f"Next: separatrix predict {out} FILE --out predictions.csv"
+    text = f"{point}\nThe model is in {out}; read {out / 'MODEL_CARD.md'}\n{next_}"
+    answer(text, {"folder": out, **point.to_dict()}, json)
 
 
 @app.command()
 def predict(
     model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
-    file: Path = typer.Argument(
-        ..., help="CSV (plain or .gz) or Parquet file with the columns of training."
+    file: str = typer.Argument(
+        ..., help="CSV (plain or .gz) or Parquet file with the columns of training; - for stdin."
     ),
     out: Path = typer.Option(..., help="Predictions, .csv or .parquet."),
     id_column: str | None = typer.Option(
@@ -99,6 +100,7 @@ def predict(
     log: Path | None = typer.Option(
         None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."
     ),
+    json: bool = JSON,
 ) -> None:
     """Predict a file of any size, in constant memory.
 
@@ -116,15 +118,17 @@ def predict(
     state: int | Unset | None = check_seed(seed) if salt is None else UNSET
     if predictor.randomized and state is None:
         state = secrets.randbits(63)
-        typer.echo(
+        say(
             f"The model draws its answers: --seed {state} repeats these; with --id and --salt-file "
             "a person always gets the same draw.",
             err=True,
         )
-    rows = predict_file(
-        predictor, file, out, id_column=id_column, salt=salt, random_state=state, log=log
-    )
-    typer.echo(f"{rows:,} predictions are in {out}")
+    with readable(file) as path:
+        rows = predict_file(
+            predictor, path, out, id_column=id_column, salt=salt, random_state=state, log=log
+        )
+    seed = state if isinstance(state, int) else None
+    answer(f"{rows:,} predictions are in {out}", {"rows": rows, "out": out, "seed": seed}, json)
 
 
 @app.command()
@@ -137,6 +141,7 @@ def replay(
     verify_key: Path | None = typer.Option(
         None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
     ),
+    json: bool = JSON,
 ) -> None:
     """Does this model give the decisions of a log? The first difference is named, status 2.
 
@@ -149,7 +154,9 @@ def replay(
     predictor = load(model, verify_key=verify_key)
     rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
     what = "branches" if file is None else "decisions"
-    typer.echo(f"{rows:,} {what} in {log} are those of the model")
+    answer(
+        f"{rows:,} {what} in {log} are those of the model", {"rows": rows, "compared": what}, json
+    )
 
 
 def _secret(path: Path) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable, say
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ __all__ = ["trace"]
 @app.command()
 def trace(
     data: str = typer.Argument(
-        ..., help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
+        ..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."
     ),
     out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
     target: str | None = typer.Option(None, help="Column to predict; of a file."),
@@ -57,6 +57,7 @@ def trace(
     scheduler: str | None = typer.Option(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
+    json: bool = JSON,
 ) -> None:
     """What is possible on my data? Says it in words, and writes models and a report.
 
@@ -66,17 +67,19 @@ def trace(
     from separatrix.tracing.tables import describe, write_tables
     from separatrix.tracing.training import trace_data
 
-    rows = _open(data, target, sensitive, drop, keep, categorical, missing_groups)
-    for line in describe(rows, data):
-        typer.echo(line)
+    with readable(data) as path:
+        rows = _open(path, target, sensitive, drop, keep, categorical, missing_groups)
+    for line in () if json else describe(rows, data):
+        say(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
         rows, name=name, estimator=estimator, blind=blind, criterion=criterion,
         method=_paths(method), cv=folds,
         random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
-    for line in write_tables(frontier):
-        typer.echo(line)
+    lines = list(write_tables(frontier))
+    found = [one.to_dict() for one in frontier.answers]
+    answer("\n".join(lines), {"folder": out, "answers": found}, json)
 
 
 def _paths(method: list[str]) -> list[str] | None:

@@ -34,12 +34,22 @@ from separatrix.core.conditional_rank import conditional_rank, outcome_blocks
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information, miller_madow_observed
 
-__all__ = ["ConditionalCMI", "rank_violation"]
+__all__ = ["ConditionalCMI", "attribute_bins", "rank_violation"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 _TINY = 1e-12  # a spread below this share of the output's own is none
 _BLOCKS, _BANDS, _ROWS = 32, 8, 8  # at most; rows of an average cell at least
+
+
+def attribute_bins(z: Array, bins: int = 8) -> NDArray[np.intp]:
+    """Bins of a numeric attribute with about as many rows each, as codes.
+
+    >>> attribute_bins(np.array([18.0, 70.0, 33.0, 45.0]), 2)
+    array([0, 1, 0, 1])
+    """
+    cuts = np.quantile(z, np.arange(1, bins) / bins)
+    return np.unique(np.searchsorted(np.unique(cuts), z, "right"), return_inverse=True)[1]
 
 
 @dataclass(frozen=True, eq=False)

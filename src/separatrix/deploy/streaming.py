@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from separatrix.deploy import decision_log
 from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.io import whole_file
+from separatrix.io import interactive, whole_file
 
 __all__ = ["predict_file", "replay_file"]
 
@@ -79,7 +78,7 @@ def predict_file(
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
-    show = sys.stderr.isatty() if progress is None else progress
+    show = interactive() if progress is None else progress
     draw = _keyed(predictor, salt) if salt is not None else _placed(predictor, random_state)
     done = 0
     with (

@@ -13,12 +13,12 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import listed
+from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import checked_rows
 from separatrix.estimators.numeric_fit import cross_fit_numbers
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import align
-from separatrix.optimum.rising_maps import attribute_bins
 
 __all__ = ["EVERYONE", "AlignedRegressor"]
 

@@ -13,11 +13,11 @@ from separatrix.columns.features import raw_values
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
-from separatrix.core.conditional_cmi import rank_violation
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.aligned import AlignedScore, attribute
-from separatrix.optimum.rising_maps import RisingMaps, attribute_bins
+from separatrix.optimum.rising_maps import RisingMaps
 
 __all__ = ["PENALTIES", "SENSITIVE", "Numeric", "align", "alignment_path", "chosen", "numeric"]
 
@@ -185,11 +185,12 @@ def chosen(
     data: Numeric, asked: float, *, levels: int, cv: int = 5, random_state: int = 0
 ) -> float:
     """The least β whose mean violation over inner folds is within what is asked."""
-    penalties = np.array(PENALTIES)
-    rng = np.random.default_rng(random_state)
-    fold = rng.permutation(len(data.y)) % cv
+    n, rng = len(data.y), np.random.default_rng(random_state)
+    if not 2 <= cv <= n:
+        raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
     codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
-    n_codes = int(codes.max()) + 1
+    n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
+    fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
     parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
     problems = [_problem(train) for train, _, _ in parts]
     steps, found = [problem.start() for problem in problems], []

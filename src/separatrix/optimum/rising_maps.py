@@ -23,23 +23,17 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression, minimize
 
 from separatrix.core.binned_cmi import Value, centres, spread_out
-from separatrix.core.conditional_cmi import ConditionalCMI, rank_violation
+from separatrix.core.conditional_cmi import ConditionalCMI, attribute_bins, rank_violation
 from separatrix.core.levels import Levels
 from separatrix.optimum.aligned import AlignedScore, hats
 
-__all__ = ["RisingMaps", "attribute_bins"]
+__all__ = ["RisingMaps"]
 
 Array = NDArray[np.float64]
 _KNOTS, _BINS = 8, 8  # of a map; of the output in the penalty
-_ATTRIBUTE_KNOTS, _ATTRIBUTE_BINS = 12, 8
+_ATTRIBUTE_KNOTS = 12
 _ROUNDS, _STEPS = 2, 100
 _CELLS, _PSEUDO = 200, 10.0
-
-
-def attribute_bins(z: Array, bins: int = _ATTRIBUTE_BINS) -> NDArray[np.intp]:
-    """Bins of a numeric attribute with about as many rows each, as codes."""
-    cuts = np.quantile(z, np.arange(1, bins) / bins)
-    return np.unique(np.searchsorted(np.unique(cuts), z, "right"), return_inverse=True)[1]
 
 
 class RisingMaps:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +12,7 @@ import numpy as np
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InputError, require
-from separatrix.io import write_whole
+from separatrix.io import interactive, write_whole
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import Columns
@@ -60,7 +59,7 @@ def draw(
     from rich.progress import track
 
     results = records if isinstance(records, Results) else Results.read(records)
-    show = sys.stderr.isatty() if progress is None else progress
+    show = interactive() if progress is None else progress
     written, console = [], Console(stderr=True)
     for dataset in track(
         results.datasets, "Drawing", console=console, transient=True, disable=not show
