@@ -46,6 +46,7 @@ ASKED = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08)
 RELAXED = (0.01, 0.05)  # of ThresholdOptimizer
 BOUNDS = (0.01, 0.05)  # of ExponentiatedGradient
 AT = (0.01, 0.05)
+DEALS = 3
 NAMES = ("adult-full", "bank", "compas")
 
 
@@ -134,6 +135,10 @@ def measured(name: str, rounds: int) -> tuple[str, dict[str, Array]]:
         own = whole.predict_proba(X[train])[:, 1]
         alone = whole.predict_proba(X[test])[None, :, 1]
         add("`FrontierClassifier`", ours(score, y[train], z[train]), test, members)
+        deals = cross_fit(trees(), X[train], y[train], z[train], random_state=SEED, ensemble=DEALS)
+        mean = np.array([q[:, 1] for q in deals.posteriors(X[test])])
+        best = ours(deals.scores[:, 1], y[train], z[train])
+        add(f"`FrontierClassifier(ensemble={DEALS})`", best, test, mean)
         given = optimizer(score, y[train], z[train])
         add("ThresholdOptimizer, cross-fitted scores", given, test, members)
         add("ThresholdOptimizer as it comes", optimizer(own, y[train], z[train]), test, alone)
