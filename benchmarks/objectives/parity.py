@@ -182,6 +182,13 @@ def costs(kept: dict[str, Array]) -> str:
     return markdown([*head, *(kind.gap_label for kind in CRITERIA.values())], lines)
 
 
+def _ranks(score: Array, new: Array, seed: int) -> Array:
+    """Ranks of new scores among those of a group; equal scores are ranked by lot."""
+    order = np.sort(score)
+    low, high = (np.searchsorted(order, new, side=side) for side in ("left", "right"))
+    return (low + np.random.default_rng(seed).random(len(new)) * (high - low)) / len(score)
+
+
 def scores(kept: dict[str, Array]) -> str:
     """Three scores of test rows: separated, ranks within groups, calibrated within groups."""
     y, z, fold = kept["y"], kept["z"], kept["fold"]
@@ -193,8 +200,7 @@ def scores(kept: dict[str, Array]) -> str:
         made["separated"][test] = found.transform(own, sensitive_features=z[test], random_state=k)
         for g in np.unique(z):
             here, there = z[train] == g, test[z[test] == g]
-            ranks = np.searchsorted(np.sort(score[here]), kept["score"][there]) / here.sum()
-            made["independent"][there] = ranks
+            made["independent"][there] = _ranks(score[here], kept["score"][there], k)
             line = IsotonicRegression(out_of_bounds="clip").fit(score[here], y[train][here])
             made["sufficient"][there] = line.predict(kept["score"][there])
     lines = []
