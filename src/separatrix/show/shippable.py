@@ -86,12 +86,14 @@ class Shippable:
         nats = ("utility", "violation", "independence", "sufficiency")
         gaps = [kind.gap_name for kind in CRITERIA.values()]
         rows = [
-            (a.name, _with_error(a, "accuracy"), *(_nats(a, m) for m in nats),
+            (a.name, _three(a, "accuracy"), *(_nats(a, m) for m in nats),
              *(_three(a, m) for m in gaps))
             for a in (self.first("plain"), *compared)
         ]  # fmt: skip
         head = ("", "accuracy", *(METRICS[m].label for m in (*nats, *gaps)))
-        return Table("The criteria side by side, on unseen rows", head, tuple(rows))
+        error = max(a.promise["accuracy"][1] for a in compared)
+        title = f"The criteria side by side, on unseen rows (accuracy ± {error:.2g} or less)"
+        return Table(title, head, tuple(rows))
 
     def usual(self, blind: bool = False) -> Answer | None:
         """Decisions that one would ship: the tightest usual budget at which they decide."""
