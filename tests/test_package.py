@@ -30,6 +30,7 @@ def test_the_lowest_versions_are_those_of_the_requirements():
 def test_every_requirement_is_pinned_for_the_checkout():
     """But MLflow, whose own pins contradict ours: its tests run where it is installed."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines[1:] if not re.fullmatch(r"[\w.-]+==[\w.+]+", line)] == []
     pinned = {_name(line) for line in lines if "==" in line}
     asked = {_name(one) for extra in EXTRAS.values() for one in extra} | set(map(_name, CORE))
     assert asked - pinned - {"mlflow-skinny"} == set()

@@ -31,6 +31,8 @@ __all__ = [
     "OpenFolder",
     "Stages",
     "appending",
+    "as_path",
+    "copy_folder",
     "interactive",
     "read_whole",
     "remove_stale",
@@ -48,6 +50,17 @@ T = TypeVar("T")
 
 # At INFO it tells what is being done; at ERROR (`separatrix --quiet`) bars are hidden, too.
 LOG = logging.getLogger("separatrix")
+
+
+def as_path(place: str | Path, name: str) -> Path:
+    """The path that a caller named.
+
+    >>> as_path("model", "folder").name
+    'model'
+    """
+    if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
+        raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
+    return Path(place)
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
@@ -91,6 +104,17 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
             if one.is_file():
                 _flush(one)
         _replace(temporary, path)  # what then has the temporary name, if anything, is the old one
+
+
+def copy_folder(folder: Path, place: Path) -> Path:
+    """Copy a folder to one that does not exist yet, or is empty; whole or not at all."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(
+            f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
+        )
+    with whole_folder(place, parents=True) as half:
+        shutil.copytree(folder, half, dirs_exist_ok=True)
+    return place
 
 
 def remove_stale(folder: Path) -> None:
@@ -290,13 +314,15 @@ def interactive() -> bool:
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """A spinner with the elapsed time on stderr, if somebody watches."""
+    LOG.info("%s", what)
+    if not interactive():
+        yield
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console, hidden = Console(stderr=True), not interactive()
-    LOG.info("%s", what)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
 

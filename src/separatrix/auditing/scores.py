@@ -24,7 +24,7 @@ from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
 from separatrix.statistics import certificates, inference
-from separatrix.statistics.dependence import Dependence, Gap, dependences
+from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
@@ -178,7 +178,7 @@ class ScoreAudit:
         """
         found = dependences(self.table, self.confidence, self.random_state)
         del found["equal_opportunity"]  # `gap` and `rates` speak of true-positive rates
-        (calibration,) = found["sufficiency"].gaps.values()
+        calibration = mean_gap([*found["sufficiency"].gaps.values()])
         return found | {
             "independence": replace(found["independence"], gaps={"parity_gap": self._parity()}),
             "sufficiency": replace(found["sufficiency"], gaps={"calibration_gap": calibration}),

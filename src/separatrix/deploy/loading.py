@@ -24,7 +24,7 @@ from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.saving import ARRAYS, MANIFEST, checksum, file_entry
 from separatrix.deploy.signing import SIGNATURE, Key, verify
 from separatrix.errors import DataError, MissingExtraError
-from separatrix.io import OpenFolder, read_whole
+from separatrix.io import OpenFolder, as_path, read_whole
 
 __all__ = ["load"]
 
@@ -41,7 +41,7 @@ def load(
         trusted: full names of further types, which you have checked, in a scikit-learn base.
         verify_key: Ed25519 public key in PEM, a file or its bytes: only what its owner signed.
     """
-    place = Path(folder)
+    place = as_path(folder, "folder")
     manifest, files = read_whole(place, lambda opened: _read(opened, verify_key))
     try:
         return _predictor(place, manifest, files, trusted)

@@ -35,6 +35,7 @@ from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
 from separatrix.estimators.numeric_fit import predictions
+from separatrix.io import as_path
 from separatrix.optimum.aligned import attribute
 from separatrix.runs.bases import joint_posteriors, posteriors
 
@@ -371,7 +372,7 @@ class Predictor:
         """
         from separatrix.deploy.saving import save
 
-        return save(self, Path(folder), sign_key)
+        return save(self, as_path(folder, "folder"), sign_key)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""

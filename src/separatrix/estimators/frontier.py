@@ -25,6 +25,7 @@ from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
 from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
@@ -38,7 +39,7 @@ from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.optimum.promised import Promises
@@ -247,7 +248,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    def limit_(self) -> DecisionLimit | LabelLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
         if isinstance(self.best_, BlindPromises):
@@ -350,7 +351,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         for name, value in given.items():
             if self.criterion != "separation":
                 raise InputError(f"`{name}` belongs to separation; pass `max_gap` instead.")
-            return name.removeprefix("max_"), float(value)
+            return name.removeprefix("max_"), one_number(value, name)
         return criterion_named(self.criterion).gap_name, None
 
     def __sklearn_tags__(self) -> Any:

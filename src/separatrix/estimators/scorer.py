@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from separatrix.columns.draws import UNSET, uniforms
@@ -102,6 +103,7 @@ class SeparatedScorer(BaseEstimator):
         if not isinstance(X, dict) and np.ndim(X) != 1:
             validate_data(self, X, skip_check_array=True)
         labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
         groups = as_groups(sensitive_features)
         check_consistent_length(labels, groups.codes)
         weight = None

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from separatrix.core.binned_cmi import bins_for
+from separatrix.core.numbers import one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.nn.balance import EPSILON, head_norm
 from separatrix.nn.binned import Ranks, check_bins, running_term
@@ -106,12 +107,10 @@ class SeparationLoss(nn.Module):
             )
         if criterion == "independence" and utility == "mi":
             raise InputError('utility="mi" needs the labels\' counts: pass utility="ce".')
-        if not 0.0 <= trade_off <= 1.0:
+        if not 0.0 <= one_number(trade_off, "trade_off") <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
-        if n_labels < 2 or n_groups < 1:
-            raise InputError(
-                f"`n_labels` must be ≥ 2 and `n_groups` ≥ 1, got {n_labels} and {n_groups}."
-            )
+        n_labels = whole_number(n_labels, "n_labels", least=2)
+        n_groups = whole_number(n_groups, "n_groups", least=1)
         if utility not in ("ce", "mi"):
             raise InputError(f'`utility` must be "ce" or "mi", got {utility!r}.')
         if level not in ("draw", "score"):

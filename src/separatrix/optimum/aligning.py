@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.draws import seed_of
 from separatrix.columns.features import raw_values
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
-from separatrix.core.numbers import one_number
+from separatrix.core.numbers import one_number, whole_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.aligned import AlignedScore, attribute
 from separatrix.optimum.rising_maps import RisingMaps
 
-__all__ = ["PENALTIES", "SENSITIVE", "Numeric", "align", "alignment_path", "chosen", "numeric"]
+__all__ = [
+    "PENALTIES", "SENSITIVE", "Numeric", "align", "aligned_path", "alignment_path", "chosen",
+    "numeric", "outcome",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 PENALTIES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -82,12 +86,13 @@ def align(
             f"Pass `penalty` or `max_violation`, not both; got {penalty} and {max_violation}."
         )
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
-    levels = _whole(levels)
+    levels = whole_number(levels, "levels", least=2)
     last = PENALTIES[-1] if penalty is None else _positive(penalty, "penalty")
     if max_violation is not None:
         asked = _positive(max_violation, "max_violation")
-        last = chosen(data, asked, levels=levels, cv=cv, random_state=random_state)
-    return _path(data, _up_to(last), levels)[-1]
+        folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
+        last = chosen(data, asked, levels=levels, cv=folds, random_state=seed)
+    return aligned_path(data, _up_to(last), levels)[-1]
 
 
 def alignment_path(
@@ -113,7 +118,7 @@ def alignment_path(
     if not betas or betas != sorted(betas):
         raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
-    return _path(data, betas, _whole(levels))
+    return aligned_path(data, betas, whole_number(levels, "levels", least=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +217,8 @@ def chosen(
     )
 
 
-def _path(data: Numeric, penalties: Sequence[float], levels: int) -> list[AlignedScore]:
+def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) -> list[AlignedScore]:
+    """The scores of rising β, of checked rows."""
     problem = _problem(data)
     steps, found = problem.start(), []
     for penalty in penalties:
@@ -228,12 +234,6 @@ def _problem(data: Numeric) -> RisingMaps:
 def _up_to(last: float) -> list[float]:
     """The β of the path below one, and it: it is approached from the best R²."""
     return [*(beta for beta in PENALTIES if beta < last), last]
-
-
-def _whole(levels: int) -> int:
-    if int(levels) != levels or levels < 2:
-        raise InputError(f"`levels` must be a whole number of values, at least 2, got {levels}.")
-    return int(levels)
 
 
 def _positive(value: Any, name: str) -> float:

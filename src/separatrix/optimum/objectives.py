@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
 from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.optimum.geometry import rates_utility, rates_violation, selection_rates
 
@@ -276,16 +277,16 @@ def budgets_of(
             )
         if max_gap is not None:
             raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
-        found["eo_gap"] = float(max_eo_gap)
+        found["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
     if max_gap is not None:
-        found[kind.gap_name] = float(max_gap)
+        found[kind.gap_name] = one_number(max_gap, "max_gap")
     if max_violation is not None:
         nats = [name for name in kind.budgets if BUDGETS[name].nats]
         if not nats:
             raise InputError(
                 f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label})."
             )
-        found[nats[0]] = float(max_violation)
+        found[nats[0]] = one_number(max_violation, "max_violation")
     return found
 
 

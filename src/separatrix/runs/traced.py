@@ -20,7 +20,7 @@ from separatrix.columns.groups import from_plain, to_plain
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import NestedScores
-from separatrix.io import write_whole
+from separatrix.io import as_path, write_whole
 from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_members
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
@@ -43,7 +43,7 @@ class Traced:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "folder")
         self.manifest = read_manifest(self.folder)
 
     @cached_property

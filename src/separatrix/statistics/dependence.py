@@ -12,6 +12,7 @@ conservative. Intervals of gaps take variances K times as large, for the same re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,7 @@ from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, Criterion
 from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
 from separatrix.statistics import gaps, inference
 
-__all__ = ["Dependence", "Gap", "dependence", "dependences"]
+__all__ = ["Dependence", "Gap", "dependence", "dependences", "mean_gap"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,17 @@ def dependences(
         others = [c for c in others if c.name != "equal_opportunity"]
     return {c.name: dependence(table, c, confidence, random_state)
             for c in (*others, BASE_DEPENDENCE)}  # fmt: skip
+
+
+def mean_gap(several: Sequence[Gap]) -> Gap:
+    """The mean of gaps of different rows; the means of the ends are on the wide side."""
+    ends = [gap.interval for gap in several if gap.interval is not None]
+    interval = None
+    if len(ends) == len(several):
+        low, high = np.mean(ends, axis=0).tolist()
+        interval = low, high
+    value, floor = np.mean([(gap.value, gap.floor) for gap in several], axis=0).tolist()
+    return Gap(value, floor, interval)
 
 
 def _parts(
