@@ -1,6 +1,6 @@
 """Control of a numeric outcome, and of a numeric attribute: R² beside v, five splits.
 
-    python -m benchmarks.continuous_control [law=FILE] [acs_sex | acs_age | adult_age ...] [--write]
+    python -m benchmarks.continuous_control [law=FILE] [acs_sex | acs_age | adult_age ...]
 
 - law: first-year grades (ZFYA) given LSAT, UGPA and race (white, black, other); linear regression.
   `python -m benchmarks._law_school FOLDER` fetches the file.
@@ -44,7 +44,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import markdown
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.conditional_rank import conditional_rank
 from separatrix.datasets._files import data_folders
@@ -244,17 +244,13 @@ def main(asked: list[str]) -> None:
     known: dict[str, Callable[[], Table]] = {
         "acs_sex": lambda: acs("sex"), "acs_age": lambda: acs("age"), "adult_age": adult_age,
     }  # fmt: skip
-    wanted = [one for one in asked if not one.startswith("--")] or list(known)
-    for name in wanted:
+    for name in asked or list(known):
         own, _, path = name.partition("=")
         if own == "law" and not Path(path).is_file():
             sys.exit("law needs its file: python -m benchmarks._law_school FOLDER, then law=FILE.")
         rows = measure(law(path) if own == "law" else known[own]())
         table = markdown(HEADER, rows)
         print(f"\n{own}\n{table}\n", flush=True)
-        if "--write" in asked:
-            page = DOCS / "howto" / "continuous.md"
-            write_between_markers(page, f"control {own}", table)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from . import nn as nn
 from .auditing.arrays import audit as audit
 from .auditing.arrays import utility_score as utility_score
 from .auditing.arrays import violation_score as violation_score
+from .auditing.continuous import ContinuousAudit as ContinuousAudit
 from .auditing.files import audit_files as audit_files
 from .auditing.frames import audit_frame as audit_frame
 from .auditing.paired import compare_paired as compare_paired
@@ -45,6 +46,7 @@ from .optimum.separating import separate as separate
 from .statistics.planning import sample_size as sample_size
 from .tracing.frontier import Frontier as Frontier
 from .tracing.frontier import load_frontier as load_frontier
+from .tracing.numeric_frontier import NumericFrontier as NumericFrontier
 from .tracing.training import trace as trace
 
 __version__: str

@@ -32,6 +32,7 @@ __all__ = [
     "Stages",
     "appending",
     "as_path",
+    "copy_folder",
     "interactive",
     "read_whole",
     "remove_stale",
@@ -103,6 +104,17 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
             if one.is_file():
                 _flush(one)
         _replace(temporary, path)  # what then has the temporary name, if anything, is the old one
+
+
+def copy_folder(folder: Path, place: Path) -> Path:
+    """Copy a folder to one that does not exist yet, or is empty; whole or not at all."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(
+            f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
+        )
+    with whole_folder(place, parents=True) as half:
+        shutil.copytree(folder, half, dirs_exist_ok=True)
+    return place
 
 
 def remove_stale(folder: Path) -> None:

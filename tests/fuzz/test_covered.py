@@ -12,8 +12,8 @@ from separatrix.cli.app import app
 
 HERE = Path(__file__).parent
 # results of other names, which a caller does not make, and tools that only take such results
-MADE = {"AlignedScore", "Audit", "Comparison", "Frontier", "Predictor", "ScoreAudit",
-        "SeparatedScore", "integrations"}  # fmt: skip
+MADE = {"AlignedScore", "Audit", "Comparison", "ContinuousAudit", "Frontier", "NumericFrontier",
+        "Predictor", "ScoreAudit", "SeparatedScore", "integrations"}  # fmt: skip
 ERRORS = {name for name in sx.__all__ if name.endswith("Error")}
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "named_rows",
     "nats",
     "render",
+    "wrapped",
 ]
 
 OTHERS = "Other criteria, in nats, and their gaps"
@@ -57,9 +58,9 @@ def lines_of(
     ]
     lines += _aligned(title, rows)
     others, identity = criteria
-    lines += [*_aligned(OTHERS, others), *_wrapped(identity)]
-    lines += ["", *(line for part in scope.splitlines() for line in _wrapped(part))]
-    lines += ["", *(line for note in notes for line in _wrapped(f"! {note}"))] if notes else []
+    lines += [*_aligned(OTHERS, others), *wrapped(identity)]
+    lines += ["", *(line for part in scope.splitlines() for line in wrapped(part))]
+    lines += ["", *(line for note in notes for line in wrapped(f"! {note}"))] if notes else []
     return "\n".join(lines)
 
 
@@ -73,7 +74,8 @@ def _aligned(title: str, rows: Sequence[dict[str, str]]) -> list[str]:
     ]
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of a length that a terminal shows."""
     return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

@@ -22,6 +22,7 @@ from separatrix.errors import InputError
 from separatrix.statistics import bounds, certificates, gaps, inference
 from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
+from separatrix.statistics.shuffling import violation_floor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,6 +137,11 @@ class Audit:
             notes=sparse_notes(table, noise),
             random_state=random_state,
         )
+
+    @cached_property
+    def violation_floor(self) -> float:
+        """The v that groups shuffled within labels show on average: a smaller one is noise."""
+        return violation_floor(self.table)
 
     @property
     def independence(self) -> float:

@@ -107,8 +107,10 @@ def measures(a: Audit) -> list[dict[str, str]]:
         for low, high in (a.eo_gap_interval, a.accuracy_interval)
     )
     drawn = "" if a.table.moments is None else "; expected, when drawn"
+    floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
     return layout.named_rows(
         ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        *([floor] if len(a.table.labels) > 2 else []),
         ("certified v", f"≤ {nats(a.violation_upper)}", bound),
         test,
         ("utility u = I(U;Y)", nats(a.utility), "nats"),

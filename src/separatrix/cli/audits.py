@@ -13,6 +13,7 @@ from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
 if TYPE_CHECKING:
+    from separatrix.auditing.continuous import ContinuousAudit
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
@@ -24,7 +25,7 @@ def audit(
     file: str = typer.Argument(
         ..., help="CSV or Parquet file, a quoted pattern such as 'part-*.parquet', or - for stdin."
     ),
-    y: str = typer.Option(..., help="Column of true labels."),
+    y: str = typer.Option(..., help="Column of true labels, or of a numeric outcome."),
     z: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
     ),
@@ -36,6 +37,12 @@ def audit(
     weight: str | None = typer.Option(None, help="Column of row weights."),
     score: bool = typer.Option(
         False, "--score", help="Audit --pred as a score, at every threshold; two labels."
+    ),
+    continuous: bool = typer.Option(
+        False, "--continuous", help="The outcome is a number: --pred is its prediction."
+    ),
+    continuous_sensitive: bool = typer.Option(
+        False, "--continuous-sensitive", help="The attribute --z is a number, such as age."
     ),
     confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
     guarantee: str = typer.Option(
@@ -59,17 +66,27 @@ def audit(
     from separatrix.auditing.files import audit_files
     from separatrix.auditing.score_frames import audit_score_files
 
-    names = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    numbers = continuous or continuous_sensitive
+    if score and numbers:
+        raise InputError(
+            "--score ranks two labels for groups; --continuous and --continuous-sensitive audit "
+            "numbers. Leave one of them out."
+        )
+    names: Sequence[str] = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    if numbers:
+        names = ceilings.CONTINUOUS_NAMES
     highest = ceilings.parse_ceilings(fail_above, names)
     if score and len(pred) != 1:
         raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
     how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
     how |= {"guarantee": guarantee, "composition": composition}
-    result: Audit | ScoreAudit
+    result: Audit | ScoreAudit | ContinuousAudit
     with working(f"Counting {file}"), readable(file) as path:
         if score:
             result = audit_score_files(path, y=y, z=z, score=pred[0], **how)
         else:
+            how["target"] = "continuous" if continuous else "labels"
+            how["sensitive"] = "continuous" if continuous_sensitive else "groups"
             result = audit_files(path, y=y, z=z, pred=pred, **how)
     if html is not None:
         write_whole(html, result.to_html(), parents=False)

@@ -70,11 +70,12 @@ def report(
     """
     from separatrix.runs.traced import MANIFEST
     from separatrix.show import report as page
-    from separatrix.tracing.frontier import load_frontier
+    from separatrix.tracing.frontier import NUMERIC, load_frontier
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"
-        if (folder / MANIFEST).is_file():  # a frontier: its held-out posteriors say more
+        frontier = (folder / MANIFEST).is_file() or (folder / NUMERIC).is_file()
+        if frontier:  # its held-out posteriors say more
             load_frontier(folder).report(place)
         else:
             page.write(folder, place)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -57,14 +58,25 @@ def select(
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
     from separatrix.optimum.objectives import parse_cost
-    from separatrix.tracing.frontier import load_frontier
+    from separatrix.tracing.frontier import NumericFrontier, load_frontier
 
     with working(f"Choosing from {folder}"):
-        point = load_frontier(folder).select(
-            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
-            maximize=maximize if cost is None else parse_cost(cost), method=method or None,
-            option=option, rule=rule, allow_constant=allow_constant, guarantee=guarantee,
-        )  # fmt: skip
+        frontier = load_frontier(folder)
+        point: Any
+        if isinstance(frontier, NumericFrontier):
+            if max_eo_gap is not None or confidence is not None or blind or cost or method:
+                raise InputError(
+                    f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
+                    "--max-violation."
+                )
+            point = frontier.select(max_violation=max_violation)
+        else:
+            point = frontier.select(
+                max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence,
+                blind=blind, maximize=maximize if cost is None else parse_cost(cost),
+                method=method or None, option=option, rule=rule, allow_constant=allow_constant,
+                guarantee=guarantee,
+            )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)
     next_ = f"Next: separatrix predict {out} FILE --out predictions.csv"
     text = f"{point}\nThe model is in {out}; read {out / 'MODEL_CARD.md'}\n{next_}"

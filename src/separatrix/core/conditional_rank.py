@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-__all__ = ["block_parts", "conditional_rank", "outcome_blocks"]
+__all__ = ["block_parts", "conditional_rank", "is_tied", "outcome_blocks"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -71,7 +71,7 @@ def conditional_rank(
     *,
     weight: Array | None = None,
     block: Codes | None = None,
-    random_state: int = 0,
+    random_state: int | np.random.Generator = 0,
 ) -> Array:
     r"""V̂ = F̂(U | Y): each row's place among the rows with about the same y, in (0, 1).
 
@@ -95,7 +95,7 @@ def conditional_rank(
     block = outcome_blocks(y) if block is None else block
     w = np.ones(len(u)) if weight is None else weight
     # of a column with many ties no multiple of y is taken: it would break the ties in y's order
-    residual = u if _is_tied(u) else _residual(_scores(u), _scores(y), w, block)
+    residual = u if is_tied(u) else _residual(_scores(u), _scores(y), w, block)
     order = np.lexsort((rng.random(len(u)), residual, block))
     mass = np.bincount(block, w)
     heavy = np.where(mass > 0, mass, 1.0)
@@ -136,7 +136,8 @@ def _starts(ordered: Array) -> Codes:
     return np.flatnonzero(np.append(True, np.diff(ordered) > 0))
 
 
-def _is_tied(x: Array) -> bool:
+def is_tied(x: Array) -> bool:
+    """Whether more than one row in twenty has a value that another row has too."""
     ordered = np.sort(x)
     same = ordered[1:] == ordered[:-1]
     tied = np.append(False, same) | np.append(same, False)

@@ -38,7 +38,7 @@ from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import Promises
@@ -246,7 +246,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    def limit_(self) -> DecisionLimit | LabelLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
         if isinstance(self.best_, BlindPromises):

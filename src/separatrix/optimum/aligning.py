@@ -20,7 +20,10 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.aligned import AlignedScore, attribute
 from separatrix.optimum.rising_maps import RisingMaps
 
-__all__ = ["PENALTIES", "SENSITIVE", "Numeric", "align", "alignment_path", "chosen", "numeric"]
+__all__ = [
+    "PENALTIES", "SENSITIVE", "Numeric", "align", "aligned_path", "alignment_path", "chosen",
+    "numeric", "outcome",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 PENALTIES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
@@ -89,7 +92,7 @@ def align(
         asked = _positive(max_violation, "max_violation")
         folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
         last = chosen(data, asked, levels=levels, cv=folds, random_state=seed)
-    return _path(data, _up_to(last), levels)[-1]
+    return aligned_path(data, _up_to(last), levels)[-1]
 
 
 def alignment_path(
@@ -115,7 +118,7 @@ def alignment_path(
     if not betas or betas != sorted(betas):
         raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
-    return _path(data, betas, whole_number(levels, "levels", least=2))
+    return aligned_path(data, betas, whole_number(levels, "levels", least=2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +217,8 @@ def chosen(
     )
 
 
-def _path(data: Numeric, penalties: Sequence[float], levels: int) -> list[AlignedScore]:
+def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) -> list[AlignedScore]:
+    """The scores of rising β, of checked rows."""
     problem = _problem(data)
     steps, found = problem.start(), []
     for penalty in penalties:

@@ -4,8 +4,8 @@ Two labels: exact, certified, any number of groups, any objective and budget (`d
 is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
 binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-More labels: accuracy, balanced accuracy and matrices of gains under a violation by the convex dual,
-certified on the law of the posteriors (`duals`); the utility by softmax channels, not certified.
+More labels: a convex dual on the law of the posteriors (`duals`), certified for accuracy, balanced
+accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
@@ -23,17 +23,17 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import ScoreHistogram, score_histogram
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.envelope import pareto
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
 from separatrix.optimum.decisions import group_curves, least_level, solve
-from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.duals import LabelDual
+from separatrix.optimum.free_alphabet import MOST_LABELS, FreeAlphabet
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_eo import EoColumns
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
+from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.label_limit import LabelLimit, Solver, gains_of, label_limit
 from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
-from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["limit", "limit_frame"]
 
@@ -54,8 +54,8 @@ def limit(
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
-    random_state: int = 0,
-) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    alphabet: str = "labels",
+) -> DecisionLimit | LabelLimit:
     """The best decisions from a score, for every level of a budget.
 
     Args:
@@ -74,11 +74,13 @@ def limit(
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
-        random_state: seed of the softmax channels.
+        alphabet: "labels": decisions, one of the labels. "free": predictions with any values, for
+            "utility" under "violation", posteriors and at most three labels; certified.
 
     Returns:
-        `DecisionLimit` for two labels; `LabelLimit` (linear objectives) or `SoftmaxLimit` (u) for
-        more. All have `levels`, `values` and `rule(level)`; all but the last `upper` and `gap`.
+        `DecisionLimit` for two labels, `LabelLimit` for more and for a free alphabet. Both have
+        `levels`, `values`, `upper`, `gap` and `rule(level)`; `upper` and `gap` are NaN for u of
+        decisions among more than two labels.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
@@ -100,7 +102,18 @@ def limit(
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}.")
     wanted = None if levels is None else _levels(levels, budget)
-    if len(labels) == 2:
+    if alphabet not in ("labels", "free"):
+        raise InputError(f"`alphabet` must be 'labels' or 'free', got {alphabet!r}.")
+    free = alphabet == "free"
+    informative = isinstance(maximize, str) and maximize == "utility" and budget == "violation"
+    if free and not informative:
+        raise InputError("`alphabet='free'` is for maximize='utility' and budget='violation'.")
+    if free and len(labels) > MOST_LABELS:
+        raise InputError(
+            f"There is no bound on u for {len(labels)} labels: `alphabet='free'` takes at most "
+            f"{MOST_LABELS}."
+        )
+    if len(labels) == 2 and not free:
         s = binary_score(scores)
         n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
         w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
@@ -122,19 +135,18 @@ def limit(
             "pass one per label."
         )
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    if isinstance(maximize, str) and maximize == "utility":
-        if budget != "violation":
+    if budget == "violation":
+        law = LabelLaw(p, z_codes, weight, len(groups))
+        gains = gains_of(maximize, law.prior)
+        dual: Solver = FreeAlphabet(law) if free else LabelDual(law, gains)
+    else:
+        gains = gains_of(maximize, weight @ p / weight.sum())
+        if gains is None:
             raise InputError(
                 f"For {len(labels)} labels 'utility' goes with 'violation'; under {budget!r} "
                 "maximise 'accuracy', 'balanced_accuracy' or a matrix of gains."
             )
-        given = None if sample_weight is None else weight
-        path = softmax_path(p, y_codes, z_codes, sample_weight=given, random_state=random_state)
-        order = pareto(path.violation, path.utility)
-        return SoftmaxLimit(path.violation[order], path.utility[order], labels, groups, path, order)
-    gains = gains_of(maximize, weight @ p / weight.sum())
-    law = (p, z_codes, weight, len(groups), gains)
-    dual = LinearDual(*law) if budget == "violation" else EoColumns(*law, budget == "eo_max")
+        dual = EoColumns(p, z_codes, weight, len(groups), gains, budget == "eo_max")
     return label_limit(dual, wanted, min(points, 9), labels, groups, budget)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -20,7 +19,7 @@ from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.errors import DataError, InputError
-from separatrix.io import as_path, whole_folder
+from separatrix.io import as_path, copy_folder
 from separatrix.optimum.objectives import Cost
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
@@ -30,8 +29,10 @@ from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
 from separatrix.tracing.answers import plain_audit
+from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
+from separatrix.tracing.numeric_frontier import NumericFrontier
 
-__all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
+__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier", "load_frontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +158,7 @@ class Frontier(Traced):
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        place = as_path(folder, "folder")
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(
-                f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
-            )
-        with whole_folder(place, parents=True) as half:
-            shutil.copytree(self.folder, half, dirs_exist_ok=True)
-        return place
+        return copy_folder(self.folder, as_path(folder, "folder"))
 
     def summary(self, policy: str = "randomized") -> tables.Table:
         """Fold means of every point as a table."""
@@ -185,6 +179,7 @@ class Frontier(Traced):
         return f"<Frontier of {self.name!r}: {traced}; {size}>"
 
 
-def load_frontier(folder: str | Path) -> Frontier:
+def load_frontier(folder: str | Path) -> Frontier | NumericFrontier:
     """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    return Frontier(folder)
+    numeric = (Path(folder) / NUMERIC).is_file()
+    return NumericFrontier(folder) if numeric else Frontier(folder)

@@ -29,6 +29,8 @@ from separatrix.runs.traced import check_same_rows, write_manifest
 from separatrix.tracing.answers import write_answers
 from separatrix.tracing.bases import base_of, fit_base
 from separatrix.tracing.frontier import Frontier
+from separatrix.tracing.numeric import trace_numeric
+from separatrix.tracing.numeric_frontier import NumericFrontier
 from separatrix.tracing.rows import as_data
 
 __all__ = ["trace", "trace_data"]
@@ -48,7 +50,10 @@ def trace(
     n_jobs: int = 1,
     out: str | Path | None = None,
     progress: bool | None = None,
-) -> Frontier:
+    target: str = "labels",
+    sensitive: str = "groups",
+    levels: int = 16,
+) -> Frontier | NumericFrontier:
     """What is possible on these rows: the best decisions and scores for every budget.
 
     The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
@@ -75,10 +80,30 @@ def trace(
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
         progress: what is being done, on stderr; by default if that is a terminal.
+        target: "labels", or "continuous" for numbers: then the base model is a regressor (None or
+            "trees", "linear", or an object), every group gets a rising map of its predictions
+            (`AlignedRegressor`), and the frontier has R², RMSE and v.
+        sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
+        levels: of a continuous target, at most so many different predictions.
 
     Returns:
-        The frontier.
+        The frontier; a `NumericFrontier` for a continuous target.
     """
+    if target not in ("labels", "continuous"):
+        raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
+    if target == "continuous":
+        if blind or method or trade_offs is not None:
+            raise InputError("`blind`, `method` and `trade_offs` are for labels, not for numbers.")
+        return trace_numeric(
+            X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
+            levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
+            progress=progress,
+        )  # fmt: skip
+    if sensitive != "groups":
+        raise InputError(
+            'sensitive="continuous" traces a numeric target: pass target="continuous" too; for '
+            "labels use `align`."
+        )
     rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(
         as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
