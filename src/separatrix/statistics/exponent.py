@@ -288,7 +288,7 @@ def spread(least: float, most: Array, prices: Array) -> Array:
         return 2.0 * alpha * at ** (alpha - 1.0) * (at**alpha - 1.0) / np.log(at)
 
     low = (least**alpha - 1.0) ** 2 / (xlogy(least, least) - least + 1.0)
-    steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 0 else 2.0
+    steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 1e-12 else 2.0
     return np.maximum(np.where(alpha <= 0.5, low, steep), slope(most))
 
 
