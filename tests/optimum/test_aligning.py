@@ -134,6 +134,7 @@ def test_two_labels_with_a_numeric_attribute():
     assert 0 <= found.levels[0] < found.levels[-1] <= 1
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept_on_unseen_rows():
     y, s, z = rows(6, 2000)
     y2, s2, z2 = rows(7, 40_000)

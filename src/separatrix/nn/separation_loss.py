@@ -69,6 +69,8 @@ class SeparationLoss(nn.Module):
         bins: number of soft bins; None: at most 16, fewer where batches of 512 rows (with their
             running counts) would leave fewer than 8 rows to a bin of a cell (y, z).
 
+    For a numeric outcome or a numeric attribute there is `ContinuousSeparationLoss`.
+
     With gradient accumulation, v is that of each micro-batch; `running` nears that of their union.
 
     >>> _ = torch.manual_seed(0)
