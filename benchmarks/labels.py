@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +51,17 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
     return found
 
 
+def measured(rows: Arrays, decide: Callable[[np.ndarray], np.ndarray]) -> tuple[float, ...]:
+    """v, u and accuracy on the test rows; a decision is that of one of the members at random."""
+    k, groups = rows["p"].shape[1], int(max(rows["z"].max(), rows["zt"].max())) + 1
+    table = np.zeros((k, groups, k))
+    for q in rows["q"].astype(np.float64):
+        decided = decide(q / q.sum(1, keepdims=True))
+        np.add.at(table, (rows["yt"], rows["zt"]), decided / len(rows["q"]))
+    v, u = conditional_mutual_information(table), mutual_information(table)
+    return float(v), float(u), float(np.trace(table.sum(1)) / table.sum())
+
+
 def points(rows: Arrays, maximize: str) -> np.ndarray:
     """v, u, accuracy and CPU seconds of the rule of each price, on the test rows."""
     groups = int(max(rows["z"].max(), rows["zt"].max())) + 1
@@ -67,13 +80,7 @@ def points(rows: Arrays, maximize: str) -> np.ndarray:
         start = time.process_time()
         rule = rules.point(price, choice).rule(tuple(range(groups)))
         took = time.process_time() - start
-        table = np.zeros((p.shape[1], groups, p.shape[1]))
-        for q in rows["q"]:
-            q = q / q.sum(1, keepdims=True)
-            decided = rule.predict_proba(q, sensitive_features=rows["zt"])
-            np.add.at(table, (rows["yt"], rows["zt"]), decided / len(rows["q"]))
-        v, u = conditional_mutual_information(table), mutual_information(table)
-        right = np.trace(table.sum(1)) / table.sum()
+        v, u, right = measured(rows, partial(rule.predict_proba, sensitive_features=rows["zt"]))
         out.append((v, u, right, took))
         print(f"  price {price:7g}: v {v:.4f} u {u:.4f} accuracy {right:.4f}, {took:.1f} s of CPU",
               flush=True)  # fmt: skip
@@ -93,6 +100,8 @@ def main() -> None:
     for fold in chosen:
         rows = posteriors(asked.dataset, fold, asked.folds, asked.keep)
         print(f"{asked.dataset}, fold {fold}: {len(rows['y']):,} rows, {len(rows['yt']):,} unseen")
+        v, u, right = measured(rows, lambda q: np.eye(q.shape[1])[q.argmax(1)])
+        print(f"  the most likely label: v {v:.4f} u {u:.4f} accuracy {right:.4f}", flush=True)
         for name, own in found.items():
             own.append(points(rows, name))
     for name, own in found.items():

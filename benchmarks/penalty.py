@@ -1,13 +1,16 @@
 """The penalty in networks and in boosted trees, of draws and of scores: one comparison.
 
     python -m benchmarks.penalty measure [compas adult-paper …] [--only boosting] [--folds 5]
+    python -m benchmarks.penalty on-top [compas …] [--only boosting]
     python -m benchmarks.penalty table
+    python -m benchmarks.penalty spread --out results/spread
 
 `measure` trains each path of λ on the rows of four folds and keeps the posteriors of the fifth: one
 file for each dataset, inputs, path and fold. A file that is there is kept, so a killed run goes on.
 The folds have the seed 21, which no setting has seen. `table` reads the files (`penalty_table.py`):
-what a fold reports is chosen on the other folds, λ and post-processing alike. FairGBM, the only
-peer for trees, needs a Python of its own: FAIRGBM_PYTHON, see `fairgbm_path.py`.
+what a fold reports is chosen on the other folds, λ and post-processing alike. `spread`: boosting
+with draws on COMPAS for other assignments of rows to folds. FairGBM, the only peer for trees, needs
+a Python of its own: FAIRGBM_PYTHON, see `fairgbm_path.py`.
 """
 
 from __future__ import annotations
@@ -49,10 +52,10 @@ INPUTS = {"xz": "[Z\\|X]", "x": "X alone"}
 SEED, FOLDS = 21, 5
 
 
-def measure(dataset: str, path: str, inputs: str, fold: int) -> dict[str, Any]:
+def measure(dataset: str, path: str, inputs: str, fold: int, seed: int = SEED) -> dict[str, Any]:
     """Settings, posteriors (settings, rows of the fold, K) and the CPU seconds of a path."""
     data = sx.datasets.load(DATA[dataset][1], **DATA[dataset][2])
-    train = sx.datasets.folds(data.y, data.z, FOLDS, SEED) != fold
+    train = sx.datasets.folds(data.y, data.z, FOLDS, seed) != fold
     X, groups = data.prepared(np.flatnonzero(train))[0], len(data.groups)
     if path == "FairGBM":
         ahead = np.eye(groups, dtype=np.float32)[data.z] if inputs == "xz" else X[:, :0]
@@ -83,18 +86,45 @@ def file_of(out: Path, dataset: str, path: str, inputs: str, fold: int) -> Path:
     return out / f"{dataset}_{inputs}_{path.replace(', ', '-')}_{fold}.npz"
 
 
+def keep(file: Path, *cell: Any) -> None:
+    """Measure and write, unless the file is there."""
+    if not file.exists():
+        found = measure(*cell)
+        with open(file.with_suffix(".part"), "wb") as part:
+            np.savez(part, **found)
+        file.with_suffix(".part").replace(file)
+        print(file.name, f"{float(found['seconds']):.1f} s", flush=True)
+
+
+def spread(out: Path) -> None:
+    """COMPAS for further seeds of the folds: one line of the table each."""
+    from benchmarks import penalty_table
+
+    cell = "compas", "boosting, draw", "xz"
+    for seed in range(SEED, SEED + 6):
+        folder = out / f"seed_{seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for fold in range(FOLDS):
+            keep(file_of(folder, *cell, fold), *cell, fold, seed)
+        found = penalty_table.Cell(folder, *cell, seed=seed)
+        print(seed, [found.shown(column) for column in penalty_table.BINARY], flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", choices=("measure", "table"))
+    parser.add_argument("job", choices=("measure", "on-top", "table", "spread"))
     parser.add_argument("dataset", nargs="*", choices=[*DATA, []])
     parser.add_argument("--only", default="", help="paths whose name begins so")
     parser.add_argument("--folds", type=int, default=FOLDS, help="so many of the five folds")
     parser.add_argument("--out", type=Path, default=Path("results/penalty"))
     given = parser.parse_args()
-    if given.job == "table":
-        from benchmarks import penalty_table
+    from benchmarks import penalty_table
 
+    if given.job == "table":
         penalty_table.write(given.out)
+        return
+    if given.job == "spread":
+        spread(given.out)
         return
     given.out.mkdir(parents=True, exist_ok=True)
     for dataset in given.dataset or DATA:
@@ -102,15 +132,12 @@ def main() -> None:
             if path == "FairGBM" and ("FAIRGBM_PYTHON" not in os.environ or dataset == "acs"):
                 continue
             for inputs in INPUTS:
+                if given.job == "on-top":
+                    penalty_table.keep_tops(given.out, dataset, path, inputs)
+                    continue
                 for fold in range(given.folds):
-                    file = file_of(given.out, dataset, path, inputs, fold)
-                    if file.exists():
-                        continue
-                    found = measure(dataset, path, inputs, fold)
-                    with open(file.with_suffix(".part"), "wb") as part:
-                        np.savez(part, **found)
-                    file.with_suffix(".part").replace(file)
-                    print(file.name, f"{float(found['seconds']):.1f} s", flush=True)
+                    cell = dataset, path, inputs, fold
+                    keep(file_of(given.out, *cell), *cell)
 
 
 if __name__ == "__main__":

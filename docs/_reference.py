@@ -40,6 +40,12 @@ MODULES = {
     "integrations": "Integrations: `separatrix.integrations`",
 }
 
+# classes of others, whose members are not ours to describe
+FOREIGN = (
+    "BaseEstimator", "ClassifierMixin", "RegressorMixin", "_MetadataRequester", "Module", "tuple",
+    "Exception",
+)  # fmt: skip
+
 
 def write(folder: Path) -> None:
     """Write api/*.rst and cli.md; a file that would not change is left alone."""
@@ -106,8 +112,7 @@ def _options(module: str, name: str) -> list[str]:
     if isclass(_object(module, name)):
         routing = [n for n in dir(_object(module, name)) if re.fullmatch(r"set_\w+_request", n)]
         hidden = [f"   :exclude-members: {', '.join(routing)}"] if routing else []
-        bases = "BaseEstimator, ClassifierMixin, _MetadataRequester, Module, tuple, Exception"
-        return ["   :members:", f"   :inherited-members: {bases}", *hidden]
+        return ["   :members:", f"   :inherited-members: {', '.join(FOREIGN)}", *hidden]
     return []
 
 

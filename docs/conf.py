@@ -34,13 +34,11 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 default_role = "code"  # docstrings say `names` as Markdown does
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-autodoc_type_aliases = {"ArrayLike": "ArrayLike", "NDArray": "NDArray", "Array": "Array"}
+autodoc_typehints = "none"  # the docstrings say what each argument may be
 python_maximum_signature_line_length = 88
-autodoc_preserve_defaults = True
 napoleon_use_ivar = True
-# the gallery's settings hold a function; a room's list may take in pages that come later
-suppress_warnings = ["config.cache", "toc.empty_glob"]
+# the gallery's settings hold a function
+suppress_warnings = ["config.cache"]
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

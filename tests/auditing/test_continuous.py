@@ -241,6 +241,15 @@ def test_labels_that_look_like_numbers_are_told_about(rows):
         sx.audit(np.round(rows["wage"]), rows["predicted"], sensitive_features=rows["sex"])
 
 
+def test_groups_that_look_like_numbers_are_told_about(rows):
+    rich = (rows["wage"] > 10).astype(int)
+    years = np.round(rows["age"]).astype(int)
+    a = sx.audit(rich, (rows["predicted"] > 10).astype(int), sensitive_features=years)
+    assert any('sensitive="continuous"' in note for note in a.notes)
+    few = sx.audit(rich, rich, sensitive_features=years % 5)
+    assert not any("quantity" in note for note in few.notes)
+
+
 def test_ceilings_read_the_bound(found):
     names = ceilings.CONTINUOUS_NAMES
     asked = ceilings.parse_ceilings(["violation_lower=0.001"], names)

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 OTHERS = "Other criteria, in nats, and their gaps"
-_WIDTH = 110  # characters of a line of text
+_WIDTH = 100  # characters of a line of text
 _GAPS = {c.gap_name: c.gap_label for c in (*CRITERIA.values(), BASE_DEPENDENCE)} | {
     "ppv_gap": "PPV gap",
     "npv_gap": "NPV gap",

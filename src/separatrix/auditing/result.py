@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix.auditing import view
-from separatrix.auditing.notes import refuse_degenerate, sparse_notes, without_dust
+from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_notes, without_dust
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
@@ -134,7 +134,7 @@ class Audit:
             simulated_failure=failure,
             **kind,
             estimable=known,
-            notes=sparse_notes(table, noise),
+            notes=(*sparse_notes(table, noise), *number_notes(table)),
             random_state=random_state,
         )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from separatrix.auditing.result import Audit
 
-__all__ = ["html", "measures", "plot", "text"]
+__all__ = ["html", "measures", "plot", "sentence", "text"]
 
 MOST_CELLS = 8
 SCOPE = (
@@ -30,7 +30,7 @@ def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
     return layout.lines_of(
-        headline(a),
+        f"{headline(a)}\n{sentence(a)}",
         measures(a),
         title,
         cells(a),
@@ -97,6 +97,13 @@ def headline(a: Audit) -> str:
     return f"Separation audit of {t.rows:,} rows: {labels}; {layout.few_groups(t.groups)}; {kind}"
 
 
+def sentence(a: Audit) -> str:
+    """The finding in words."""
+    verdict = "more than chance explains" if a.p_value < 0.05 else "no more than chance explains"
+    gap, chance = f"{a.eo_gap:.3f}", f"{a.eo_gap_floor:.3f}"
+    return f"Given the true outcome groups differ by {gap} (by chance: {chance}): {verdict}."
+
+
 def measures(a: Audit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
     sure, interval, test = layout.certainty(a)
@@ -109,16 +116,16 @@ def measures(a: Audit) -> list[dict[str, str]]:
     drawn = "" if a.table.moments is None else "; expected, when drawn"
     floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
     return layout.named_rows(
-        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
-        *([floor] if len(a.table.labels) > 2 else []),
-        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
-        test,
-        ("utility u = I(U;Y)", nats(a.utility), "nats"),
         ("equalized-odds gap", f"{a.eo_gap:.4f}", f"mean over labels of the largest; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
+        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        *([floor] if len(a.table.labels) > 2 else []),
+        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
+        test,
         ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
+        ("utility u = I(U;Y)", nats(a.utility), "nats"),
     )
 
 

@@ -119,7 +119,7 @@ def _predictions(values: Any, name: str, labelled: bool) -> Array:
 
 
 def _attribute(values: Any, name: str) -> Array:
-    columns = group_columns(values, name)
+    columns = {name: values} if isinstance(values, Coded) else group_columns(values, name)
     if len(columns) > 1:
         raise InputError(
             f"`{name}` has {len(columns)} columns ({', '.join(columns)}), but a continuous "

@@ -120,11 +120,15 @@ def centres(score: Array, bins: int, weight: Array | None = None) -> Array:
     share = np.linspace(0.0, 1.0, bins)
     if weight is None:
         at = np.maximum(np.ceil(share * len(score) - 1e-9).astype(np.intp) - 1, 0)
-        return np.unique(np.sort(score)[at])
+        return _without_repeats(np.sort(score)[at])
     order = np.argsort(score, kind="stable")
     total = np.cumsum(weight[order])
     at = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
-    return np.unique(score[order[np.minimum(at, len(score) - 1)]])
+    return _without_repeats(score[order[np.minimum(at, len(score) - 1)]])
+
+
+def _without_repeats(rising: Array) -> Array:
+    return rising[np.append(True, rising[1:] != rising[:-1])]
 
 
 def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
@@ -137,9 +141,9 @@ def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
     array([0, 1, 3, 4, 5])
     """
     least = share * (at[-2] - at[1]) / (len(at) - 3) if len(at) > 3 else 0.0
-    kept = [0]
+    kept, place = [0], at.tolist()
     for i in range(1, len(at) - 1):
-        if at[i] - at[kept[-1]] >= least and at[-1] - at[i] >= least:
+        if place[i] - place[kept[-1]] >= least and place[-1] - place[i] >= least:
             kept.append(i)
     return np.array([*kept, len(at) - 1][: len(at)], dtype=np.intp)
 

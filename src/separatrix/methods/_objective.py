@@ -335,14 +335,15 @@ class SeparationObjective:
         """ω_max, see the top of the file."""
         if self.level == "draw":
             return 1.0 / rate
-        rows, cells = self.rows, self.rows.shape[0] * self.rows.shape[1]
-        weight, some, cell = rows.weight, self._some, rows.cell[self._some]
-        columns = [p[some]] if p.ndim == 1 else list(p[some].T)
-        w = np.ones(len(cell)) if weight is None else weight[some]
+        rows, some = self.rows, self._some
+        cell, cells = rows.cell[some], rows.shape[0] * rows.shape[1]
+        w = None if rows.weight is None else rows.weight[some]
         size = np.maximum(np.bincount(cell, w, cells), _TINY)
         total = 0.0
-        for s in columns:
-            mean = np.bincount(cell, w * s, cells) / size
-            total += float(w @ (s - mean[cell]) ** 2)
-        curved = float(w @ (hessian[some] if p.ndim == 1 else hessian[some].sum(1)))
+        for s in [p[some]] if p.ndim == 1 else p[some].T:
+            mean = np.bincount(cell, s if w is None else w * s, cells) / size
+            square = (s - mean.take(cell)) ** 2
+            total += float(square.sum() if w is None else w @ square)
+        h = hessian[some] if p.ndim == 1 else hessian[some].sum(1)
+        curved = float(h.sum() if w is None else w @ h)
         return self.trade_off * total / max(1.5 * rate * curved, _TINY)

@@ -43,7 +43,7 @@ _STEP, _ROUNDS = 25, 12  # evaluations between two tangents, and how many tangen
 _STILL = 1e-3  # a tangent that moves the utility by less than this share of it is the last
 _STUCK = -4.0  # a start with a lower log price stays there, since its slope in log β vanishes
 _LOG_PRICE = (-14.0, 14.0)  # of the violation, for gains with a range of one
-_FEW, _RANDOM = 3_000, 5  # numbers of a law that is small, and its random starts
+_FEW, _RANDOM = 500, 5  # numbers of a law that is small, and its random starts
 _RAREST = 1e-9  # mass of a cell, for the scale of its variable, and of a value, for its logarithm
 
 
