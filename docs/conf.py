@@ -36,7 +36,6 @@ default_role = "code"  # docstrings say `names` as Markdown does
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the docstrings say what each argument may be
 python_maximum_signature_line_length = 88
-autodoc_preserve_defaults = True
 napoleon_use_ivar = True
 # the gallery's settings hold a function
 suppress_warnings = ["config.cache"]

@@ -255,7 +255,7 @@ def _lock(path: Path) -> int | None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():  # a link goes, what it points to stays
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

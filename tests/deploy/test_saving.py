@@ -146,3 +146,14 @@ def test_a_kill_at_any_moment_leaves_a_whole_model(folder, tmp_path):
         process.wait()
         process.stdout.close()
         assert sx.load(folder).labels == ("high", "low")
+
+
+def test_a_link_is_replaced_and_what_it_points_to_stays(mixture, folder, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    before = (folder / "manifest.json").read_bytes()
+    mixture.save(link)
+    assert not link.is_symlink()
+    assert sx.load(link).labels == mixture.labels
+    assert (folder / "manifest.json").read_bytes() == before
+    assert not list(tmp_path.glob(".*unfinished*"))

@@ -101,6 +101,7 @@ def test_monitors(seed, single, tmp_path_factory):
     for _ in range(3):
         seen = [seldom(rng, one, n) for one in (y, u, z)]
         told(lambda seen=seen: monitor.update(*seen[:2], sensitive_features=seen[2]))
+    assert told(lambda: sx.Monitor.merge([monitor, hostile.pick(rng, (3, None, "x"))])) is None
     status = monitor.check()
     assert str(status)
     path = tmp_path_factory.getbasetemp() / "fuzz.monitor"

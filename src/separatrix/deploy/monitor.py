@@ -220,8 +220,8 @@ class Monitor:
         did not check on their own (`update(..., check=False)`); W workers that did add their own,
         so give each the confidence 1 − (1 − c) / W.
         """
-        if not monitors:
-            raise InputError("`monitors` is empty: pass at least one Monitor to merge.")
+        if not monitors or not all(isinstance(one, Monitor) for one in monitors):
+            raise InputError("`monitors` is empty or holds something else: pass Monitors to merge.")
         first = monitors[0]
         for other in monitors:
             same = (

@@ -181,5 +181,5 @@ class Frontier(Traced):
 
 def load_frontier(folder: str | Path) -> Frontier | NumericFrontier:
     """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    numeric = (Path(folder) / NUMERIC).is_file()
-    return NumericFrontier(folder) if numeric else Frontier(folder)
+    place = as_path(folder, "folder")
+    return NumericFrontier(place) if (place / NUMERIC).is_file() else Frontier(place)
