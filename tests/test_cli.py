@@ -334,6 +334,12 @@ def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
     assert done.returncode == 0, done.stderr
     assert "any binary decision, by EO gap" in done.stdout
     assert "0.01" in done.stdout
+    asked = *common, "--score", "score", "--maximize", "accuracy", "--level", "0.01"
+    done = run(*asked, "--criterion", "independence", "--budget", "parity_gap")
+    assert "any binary decision, by parity gap" in done.stdout, done.stderr
+    done = run(*asked, "--criterion", "independence", "--budget", "eo_gap")
+    assert done.returncode == 2
+    assert "belongs to separation" in done.stderr
     done = run(*common, "--score", "score", "--cost", "5", "--budget", "tpr_gap")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

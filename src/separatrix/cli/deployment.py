@@ -22,6 +22,12 @@ def select(
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
     max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
+    max_gap: float | None = typer.Option(
+        None, help="Budget on the criterion's own gap: EO, parity, predictive or TPR gap."
+    ),
     maximize: str = typer.Option(
         "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
     ),
@@ -64,7 +70,8 @@ def select(
         frontier = load_frontier(folder)
         point: Any
         if isinstance(frontier, NumericFrontier):
-            if max_eo_gap is not None or confidence is not None or blind or cost or method:
+            given = max_eo_gap, max_gap, confidence
+            if given != (None,) * 3 or criterion != "separation" or blind or cost or method:
                 raise InputError(
                     f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
                     "--max-violation."
@@ -72,7 +79,8 @@ def select(
             point = frontier.select(max_violation=max_violation)
         else:
             point = frontier.select(
-                max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence,
+                max_violation=max_violation, max_eo_gap=max_eo_gap, max_gap=max_gap,
+                criterion=criterion, confidence=confidence,
                 blind=blind, maximize=maximize if cost is None else parse_cost(cost),
                 method=method or None, option=option, rule=rule, allow_constant=allow_constant,
                 guarantee=guarantee,

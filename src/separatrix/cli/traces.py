@@ -35,6 +35,9 @@ def trace(
     blind: bool = typer.Option(
         False, "--blind", help="Also what is possible without the group at decision time."
     ),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
     method: list[str] = typer.Option(
         [],
         help="Trained path beside the base model; repeat it, or none. By default the paper's "
@@ -94,7 +97,8 @@ def trace(
         say(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, estimator=estimator, blind=blind, method=_paths(method), cv=folds,
+        rows, name=name, estimator=estimator, blind=blind, criterion=criterion,
+        method=_paths(method), cv=folds,
         random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
     lines = list(write_tables(frontier))

@@ -2,9 +2,10 @@
 
 For decisions and scores around the base model the procedure is run on all rows for the asked budget
 and objective, and its promise comes from running it on every outer fold. Trained points are chosen
-along their paths; one of them is taken where it is better than the solved rule by more than the
-error of the comparison. What the folds say about the best of many trained points flatters it: each
-fold reports the point that the other folds would have chosen, and the difference is taken off.
+along their paths, for separation; one of them is taken where it is better than the solved rule by
+more than the error of the comparison. What the folds say about the best of many trained points
+flatters it: each fold reports the point that the other folds would have chosen, and the difference
+is taken off.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def ask(
         except InfeasibleError as error:
             refusals.append(error)
     others = None if wanted is None else [name for name in wanted if name != POSTPROCESSING]
-    if question.maximize != "auroc" and others != []:
+    if question.maximize != "auroc" and others != [] and question.criterion == "separation":
         try:
             points += trained_point(frontier, question, others, option)
         except InfeasibleError as error:

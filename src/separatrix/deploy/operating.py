@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
+from separatrix.core.criteria import CRITERIA
 from separatrix.deploy.points import Selection
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
@@ -125,7 +126,10 @@ class OperatingPoint:
         beside = {"accuracy": f"always {always!r}: {share:.4f}"}
         if self.is_score:
             beside["eo_gap"] = "the largest over all thresholds"
-        shown = [name for name in _ORDER if name in self.promise]
+        kind = CRITERIA[self.question.criterion]
+        own = () if kind.name == "separation" else (kind.gap_name, kind.name)
+        first, *rest = [name for name in _ORDER if name in self.promise]
+        shown = [first, *(name for name in own if name in self.promise), *rest]
         return [
             (LABELS[name], estimate_text(name, self.promise[name]), beside.get(name, ""))
             for name in shown

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
+from separatrix.core.metrics import METRICS
 from separatrix.statistics.unseen import Estimate
 
 __all__ = [
@@ -25,13 +26,14 @@ LABELS = {
     "auroc": "AUROC",
     "eo_gap": "EO gap",
     "eo_max": "EO max",
-    "tpr_gap": "TPR gap",
     "fpr_gap": "FPR gap",
     "violation": "v",
     "utility": "u",
     "r2": "R²",
     "rmse": "RMSE",
+    **{name: metric.label for name, metric in METRICS.items() if not metric.leads},
 }
+_NATS = ("violation", "independence", "sufficiency")
 
 
 def budget_text(budgets: Mapping[str, float]) -> str:
@@ -49,7 +51,7 @@ def number(metric: str, value: float) -> str:
     >>> number("violation", 0.00002), number("accuracy", 0.87214)
     ('2.0e-05', '0.8721')
     """
-    return f"{value:.1e}" if metric == "violation" and 0 < value < 5e-4 else f"{value:.4f}"
+    return f"{value:.1e}" if metric in _NATS and 0 < value < 5e-4 else f"{value:.4f}"
 
 
 def estimate_text(metric: str, found: Estimate) -> str:

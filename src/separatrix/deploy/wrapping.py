@@ -60,6 +60,7 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         coded = WrappedBlind(promise.rule, len(scores.members))
     choice: dict[str, Any] = {
         "maximize": str(model.maximize),
+        "criterion": model.criterion,
         **{name: value for name, value in model.budgets().items() if value is not None},
         "level on the rows of the rule": float(promise.level),
     }

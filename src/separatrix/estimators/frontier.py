@@ -24,6 +24,7 @@ from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
+from separatrix.core.criteria import criterion_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
@@ -40,19 +41,13 @@ from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
-from separatrix.optimum.objectives import Cost
+from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.optimum.promised import Promises
 
 __all__ = ["FrontierClassifier"]
 
 Array = NDArray[np.float64]
-_BUDGETS = {
-    "max_eo_gap": "eo_gap",
-    "max_violation": "violation",
-    "max_eo_max": "eo_max",
-    "max_tpr_gap": "tpr_gap",
-    "max_fpr_gap": "fpr_gap",
-}
+_BUDGETS = ("max_gap", "max_eo_gap", "max_violation", "max_eo_max", "max_fpr_gap")
 
 
 class FrontierClassifier(ClassifierMixin, BaseEstimator):
@@ -70,7 +65,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             probabilities.
         maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
         max_eo_gap: budget: mean over both labels of the range of the groups' rates.
-        max_violation: budget: I(U;Z|Y) in nats. One budget at most; none for the best rule without.
+        max_violation: budget: I(U;Z|Y), or the criterion's own information, in nats. One budget at
+            most; none for the best rule without.
         confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
             samples.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
@@ -78,8 +74,12 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
             budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
-        max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
-            the true-positive rates, of the false-positive rates.
+        max_eo_max, max_fpr_gap: other budgets: the larger of both ranges, the range of the
+            false-positive rates.
+        criterion: "separation", "independence" (demographic parity), "sufficiency" (predictive
+            parity) or "equal_opportunity"; all but the first for two labels.
+        max_gap: budget of the criterion's own gap: EO gap, parity gap, the larger range of
+            P(Y=1|U=1) and P(Y=1|U=0), TPR gap.
         blind: whether decisions are made without the group. `fit` still needs it; `predict` never
             asks for it. The estimator is then fitted with the group as further columns, a second
             classifier learns the group from X, and the rule sees q(y, z | x) (`JointModel`). A
@@ -118,8 +118,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         margin: float | None = None,
         ensemble: int = 1,
         max_eo_max: float | None = None,
-        max_tpr_gap: float | None = None,
         max_fpr_gap: float | None = None,
+        criterion: str = "separation",
+        max_gap: float | None = None,
         blind: bool = False,
         group_estimator: Any = None,
     ) -> None:
@@ -133,8 +134,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.margin = margin
         self.ensemble = ensemble
         self.max_eo_max = max_eo_max
-        self.max_tpr_gap = max_tpr_gap
         self.max_fpr_gap = max_fpr_gap
+        self.criterion = criterion
+        self.max_gap = max_gap
         self.blind = blind
         self.group_estimator = group_estimator
 
@@ -343,9 +345,14 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         given = {name: value for name, value in self.budgets().items() if value is not None}
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
+        shared = (self.max_gap, self.max_violation, self.max_eo_gap)
+        for name, value in budgets_of(self.criterion, *shared).items():
+            return name, value
         for name, value in given.items():
-            return _BUDGETS[name], one_number(value, name)
-        return "eo_gap", None
+            if self.criterion != "separation":
+                raise InputError(f"`{name}` belongs to separation; pass `max_gap` instead.")
+            return name.removeprefix("max_"), one_number(value, name)
+        return criterion_named(self.criterion).gap_name, None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

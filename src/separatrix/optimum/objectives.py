@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
 from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.optimum.geometry import rates_utility, rates_violation, selection_rates
 
@@ -32,6 +33,7 @@ __all__ = [
     "Objective",
     "budget_for",
     "budget_named",
+    "budgets_of",
     "objective_of",
     "parse_cost",
 ]
@@ -120,6 +122,11 @@ class Budget:
     criterion: str
     widths: tuple[tuple[float, ...], ...] | None = None
     pooled: bool = False
+
+    @property
+    def nats(self) -> bool:
+        """Whether it is an information."""
+        return self.widths is None and self.criterion != "sufficiency"
 
     def measure(self, rates: Array, mass: Array) -> Array:
         """What the rates (..., groups, 2) use of the budget; P(Y=y, Z=z) is (..., groups, 2).
@@ -240,6 +247,46 @@ def budget_for(criterion: str, budget: str | None) -> Budget:
             f"`budget={budget!r}` belongs to {found.criterion}; for criterion={criterion!r} pass "
             f"{names}, or leave `criterion` out."
         )
+    return found
+
+
+def budgets_of(
+    criterion: str,
+    max_gap: float | None = None,
+    max_violation: float | None = None,
+    max_eo_gap: float | None = None,
+) -> dict[str, float]:
+    """The budgets that a user gave for a criterion: its gap, its information in nats, or both.
+
+    Args:
+        criterion: one of the list.
+        max_gap: of its own gap: EO, parity, predictive or TPR gap.
+        max_violation: of its information in nats.
+        max_eo_gap: separation's gap by its own name.
+
+    >>> budgets_of("independence", max_gap=0.05), budgets_of("separation", max_eo_gap=0.02)
+    ({'parity_gap': 0.05}, {'eo_gap': 0.02})
+    """
+    kind = criterion_named(criterion)
+    found = {}
+    if max_eo_gap is not None:
+        if criterion != "separation":
+            raise InputError(
+                f"`max_eo_gap` belongs to separation; for criterion={criterion!r} pass `max_gap` "
+                f"(its {kind.gap_label})."
+            )
+        if max_gap is not None:
+            raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
+        found["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
+    if max_gap is not None:
+        found[kind.gap_name] = one_number(max_gap, "max_gap")
+    if max_violation is not None:
+        nats = [name for name in kind.budgets if BUDGETS[name].nats]
+        if not nats:
+            raise InputError(
+                f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label})."
+            )
+        found[nats[0]] = one_number(max_violation, "max_violation")
     return found
 
 

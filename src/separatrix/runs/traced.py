@@ -110,6 +110,11 @@ class Traced:
         return read_bases(self.folder, self._base_rows(JOINT), self.manifest["base"]["bases"])
 
     @property
+    def criterion(self) -> str:
+        """The criterion whose gap the usual questions are about."""
+        return str(self.manifest.get("criterion", "separation"))
+
+    @property
     def blind(self) -> bool:
         """Whether decisions without the group were traced too."""
         return bool(self.manifest["blind"])
@@ -190,6 +195,7 @@ def write_manifest(
     *,
     base: Mapping[str, Any],
     blind: bool,
+    criterion: str = "separation",
     notes: Sequence[str] = (),
 ) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
@@ -200,6 +206,7 @@ def write_manifest(
         base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
             they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
         blind: whether decisions without the group were traced.
+        criterion: whose gap the usual questions are about.
         notes: what the user was told.
     """
     from safetensors.numpy import save
@@ -226,6 +233,7 @@ def write_manifest(
         "card": data.card.to_dict(),
         "base": dict(base),
         "blind": blind,
+        "criterion": criterion,
         "notes": list(notes),
     }
     codes = {"y": data.y, "z": data.z, "fold": fold}

@@ -94,6 +94,8 @@ class Frontier(Traced):
         *,
         max_violation: float | None = None,
         max_eo_gap: float | None = None,
+        criterion: str = "separation",
+        max_gap: float | None = None,
         maximize: str | Cost | Callable[[NDArray[np.float64]], Any] = "accuracy",
         confidence: float | None = None,
         guarantee: str = "finite-sample",
@@ -110,6 +112,10 @@ class Frontier(Traced):
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.
+            criterion: "separation", or for decisions of two labels "independence" (demographic
+                parity), "sufficiency" (predictive parity) or "equal_opportunity": solved rules.
+            max_gap: budget of the criterion's own gap: EO, parity, predictive or TPR gap;
+                `max_violation` is then its information in nats.
             maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`: decisions; "auroc":
                 a score, whose budgets hold at every threshold (max_eo_gap) or for the score in 20
                 bins (max_violation); a function of tables (folds, y, z, u): trained points only.
@@ -124,7 +130,9 @@ class Frontier(Traced):
             rule: "sequence" or "holm", with a confidence.
             allow_constant: also ship a decision that is the same for everybody.
         """
-        question = Question.of(maximize, max_eo_gap, max_violation, blind, confidence, guarantee)
+        question = Question.of(
+            maximize, max_eo_gap, max_violation, blind, confidence, guarantee, criterion, max_gap
+        )
         return ask(
             self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
         )

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from separatrix import datasets
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import criterion_named
 from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
@@ -43,6 +44,7 @@ def trace(
     sensitive_features: Any,
     estimator: Any = None,
     blind: bool = False,
+    criterion: str = "separation",
     method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
@@ -70,6 +72,9 @@ def trace(
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
         blind: also what is possible without the group at decision time.
+        criterion: whose gap the usual questions are about: "separation", or for two labels
+            "independence", "sufficiency" (not blind) or "equal_opportunity". `select` answers all
+            of them on any frontier.
         method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
             recipe, as "cmi:score". None for the paper's penalty, in boosted trees where LightGBM
             is installed, in networks where only torch is; an empty list for none.
@@ -107,8 +112,8 @@ def trace(
     rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(
         as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
-        method=method, trade_offs=trade_offs, cv=cv, random_state=random_state, out=out,
-        execution=Execution(n_jobs=n_jobs, progress=progress),
+        criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
+        random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
     )  # fmt: skip
 
 
@@ -119,6 +124,7 @@ def trace_data(
     estimator: Any = None,
     raw: Any = None,
     blind: bool = False,
+    criterion: str = "separation",
     method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
@@ -131,6 +137,7 @@ def trace_data(
     if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     _check_sizes(data, cv)
+    _check_criterion(criterion, data, blind)
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
@@ -166,7 +173,8 @@ def trace_data(
             store.describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
         about["trusted"] = []
-        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind, notes=notes)
+        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
+                       criterion=criterion, notes=notes)  # fmt: skip
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
@@ -177,6 +185,17 @@ def trace_data(
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier
+
+
+def _check_criterion(criterion: str, data: Data, blind: bool) -> None:
+    criterion_named(criterion)
+    if criterion != "separation" and len(data.labels) > 2:
+        raise InputError(
+            f"criterion={criterion!r} needs two labels, and there are {len(data.labels)}. Leave it "
+            "out for separation."
+        )
+    if criterion == "sufficiency" and blind:
+        raise InputError("Sufficiency needs the group at decision time: leave `blind` out.")
 
 
 def _check_sizes(data: Data, cv: int) -> None:
