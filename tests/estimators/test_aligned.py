@@ -43,6 +43,7 @@ def r2(y, u):
     return 1 - np.mean((y - u) ** 2) / y.var()
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept_on_unseen_rows_at_little_cost():
     X, y, z = people(0, 2000)
     X2, y2, z2 = people(1, 20_000)

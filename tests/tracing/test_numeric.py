@@ -41,6 +41,7 @@ def test_less_violation_for_more_penalty(frontier):
     assert "given sex" in str(frontier)
 
 
+@pytest.mark.slow
 def test_the_promise_is_what_unseen_rows_show(frontier):
     point = frontier.select(max_violation=0.02)
     d = people(1, 20_000)

@@ -71,6 +71,8 @@ class SeparationLoss(nn.Module):
             running counts) would leave fewer than 8 rows to a bin of a cell (y, z).
         criterion: "separation", or "independence" for the penalty I(U;Z) (demographic parity).
 
+    For a numeric outcome or a numeric attribute there is `ContinuousSeparationLoss`.
+
     With gradient accumulation, v is that of each micro-batch; `running` nears that of their union.
 
     >>> _ = torch.manual_seed(0)
