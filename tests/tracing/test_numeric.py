@@ -80,6 +80,9 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert 'http-equiv="Content-Security-Policy"' in page
     assert "http://" not in page.split("<body>")[0]
     again.plot(tmp_path / "p.png")
+    ax = again.plot()
+    assert again.plot(ax=ax) is ax
+    assert max(map(len, str(again).splitlines())) <= 100
     assert (tmp_path / "p.png").stat().st_size > 1000
     (tmp_path / "copy" / "numeric.json").write_text("{}")
     with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.aligning import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.show import numeric_page
 from separatrix.statistics.unseen import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["ARRAYS", "FORMAT", "MANIFEST", "NumericFrontier", "NumericPoint"]
 
@@ -156,9 +160,11 @@ class NumericFrontier:
             max_violation, shipped.penalty, promise, eased, lambda: self._predictor(shipped, choice)
         )
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """R² against v as a matplotlib figure, written to `path` if given."""
-        return numeric_page.draw(self.means, path)
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
+        """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
+        if path is not None:
+            return numeric_page.draw_file(self.means, path)
+        return numeric_page.draw(self.means, ax)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""

@@ -160,7 +160,7 @@ def trace_data(
         fits = cv * (cv - 1) // 2 + cv
         for kind in kinds:
             what = "without the group" if kind == JOINT else "with the group"
-            with stages.stage(f"{base.note} Fitting it {what}", fits) as done:
+            with stages.stage(f"Fitting the base model {what}", fits) as done:
                 key = fit_base(
                     folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
                 )
