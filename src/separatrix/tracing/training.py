@@ -97,8 +97,10 @@ def trace(
     if target not in ("labels", "continuous"):
         raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
     if target == "continuous":
-        if blind or method or trade_offs is not None:
-            raise InputError("`blind`, `method` and `trade_offs` are for labels, not for numbers.")
+        if blind or criterion != "separation" or method or trade_offs is not None:
+            raise InputError(
+                "`blind`, `criterion`, `method` and `trade_offs` are for labels, not for numbers."
+            )
         return trace_numeric(
             X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
             levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
