@@ -189,20 +189,22 @@ def _wrong(frontier: Any, asked: dict[str, Any], error: sx.InfeasibleError) -> b
 def summary(found: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
     """One row per table: how often each metric was within two errors of the promise."""
     metrics = ("accuracy", "balanced_accuracy", "utility", "violation", "eo_gap", "auroc", "cost")
-    head = ["table", "shipped", "refused", "wrongly refused", *metrics, "all"]
+    head = ["table", "splits", "shipped", "refused", "wrongly refused", *metrics, "all"]
     rows = []
+    found = [r | {"told": promised(r)} if r["status"] == "shipped" else r for r in found]
     for name in [*REAL, *GENERATED, "all tables"]:
         own = [r for r in found if name in (r["table"], "all tables")]
         if not own:
             continue
         shipped = [r for r in own if r["status"] == "shipped"]
-        told = [promised(r) for r in shipped]
+        told = [r["told"] for r in shipped]
         held = {m: [_held(one[m]) for one in told if m in one] for m in metrics}
         every = [x for values in held.values() for x in values]
         refused = [r for r in own if r["status"] == "infeasible"]
         cells = [f"{np.mean(v):.1%}" if v else "–" for v in (*held.values(), every)]
         wrong = sum(r["wrong"] for r in refused)
-        rows.append([name, len(shipped), len(refused), wrong, *cells])
+        splits = len({(r["table"], r["seed"]) for r in own})
+        rows.append([name, splits, len(shipped), len(refused), wrong, *cells])
     return head, rows
 
 

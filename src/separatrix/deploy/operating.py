@@ -114,8 +114,11 @@ class OperatingPoint:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
             lines += _filled(f"Recognised: {said}.")
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
-        for name, value, more in self._told():
+        told = self._told()
+        for name, value, more in told:
             lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
+        if any(value.startswith("below") for _, value, _ in told):
+            lines.append("  below: two standard errors; with so few rows it may as well be zero")
         if self.selection is not None:
             lines += ["", str(self.selection)]
         return "\n".join(lines)

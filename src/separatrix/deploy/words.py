@@ -55,8 +55,15 @@ def number(metric: str, value: float) -> str:
 
 
 def estimate_text(metric: str, found: Estimate) -> str:
-    """An estimate with its standard error."""
-    return f"{number(metric, found.value)} ± {found.error:.2g}"
+    """An estimate with its standard error; one of zero as what it is below by two errors.
+
+    >>> estimate_text("eo_gap", Estimate(0.021, 0.01)), estimate_text("eo_gap", Estimate(0.0, 0.03))
+    ('0.0210 ± 0.01', 'below 0.06')
+    """
+    shown = number(metric, found.value)
+    if metric in ("eo_gap", "violation") and float(shown) == 0.0 < found.error:
+        return f"below {2 * found.error:.2g}"
+    return f"{shown} ± {found.error:.2g}"
 
 
 def majority(tables: Array, labels: Levels) -> tuple[str, float]:

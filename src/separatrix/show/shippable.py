@@ -197,6 +197,8 @@ class Shippable:
             first = [f"recognised: of people with {self.labels[1]!r}, the share {who} that gets it"]
         if self.blind:
             first.append("blind: without the group at decision time")
+        if any("below" in (_with_error(a, self.gap) or "") for a in self.rows()):
+            first.append("below: two standard errors; with so few rows the gap may as well be zero")
         noise = "noise: the EO gap that pure chance shows; " if self.gap == "eo_gap" else ""
         return [*first, f"{noise}v and u in nats"]
 
@@ -327,6 +329,8 @@ def _with_error(answer: Answer, metric: str) -> str | None:
     if metric not in answer.promise:
         return None
     value, error = answer.promise[metric]
+    if metric == "eo_gap" and value < 5e-4 and error > 0:
+        return f"below {2 * error:.3f}"
     return f"{value:.3f} ± {error:.3f}" if error > 0 else f"{value:.3f}"
 
 
