@@ -33,7 +33,7 @@ from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
-from separatrix.io import Stages, write_whole
+from separatrix.io import Stages, as_folder, write_whole
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import SENSITIVE, outcome
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
@@ -175,7 +175,7 @@ def _score(model: Any, X: Any) -> NDArray[np.float64]:
 def _folder(out: str | Path | None) -> Path:
     if out is None:
         return Path(tempfile.mkdtemp(prefix="separatrix-"))
-    place = Path(out)
+    place = as_folder(out, "out")
     if place.exists() and any(place.iterdir()) and not (place / MANIFEST).is_file():
         raise InputError(
             f"{str(place)!r} holds something else than a numeric frontier. Pass another folder."

@@ -21,7 +21,7 @@ from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
-from separatrix.io import Stages, as_path
+from separatrix.io import Stages, as_folder
 from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
@@ -147,7 +147,7 @@ def trace_data(
     stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    folder = as_path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
+    folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
