@@ -18,6 +18,7 @@ from separatrix.columns.frames import tidy
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import from_plain
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.numbers import not_negative
 from separatrix.datasets import Preprocessing
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.words import LABELS, estimate_text
@@ -140,6 +141,8 @@ class NumericFrontier:
         Args:
             max_violation: v of conditional ranks, in nats.
         """
+        if max_violation is not None:
+            max_violation = not_negative(max_violation, "max_violation")
         rows, eased = [], 0
         shipped = self._solved(self._all(), max_violation)
         for k in self.nested.folds:
@@ -155,7 +158,7 @@ class NumericFrontier:
         choice: dict[str, Any] = {"maximize": "r2", "penalty": shipped.penalty}
         choice["promise"] = promise
         if max_violation is not None:
-            choice["max_violation"] = float(max_violation)
+            choice["max_violation"] = max_violation
         return NumericPoint(
             max_violation, shipped.penalty, promise, eased, lambda: self._predictor(shipped, choice)
         )
