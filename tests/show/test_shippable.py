@@ -97,11 +97,13 @@ def test_the_same_numbers_in_the_terminal_the_csv_the_report_and_the_point(trace
     page = (traced.folder / "report.html").read_text()
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])["datasets"][0]
     rows = list(csv.DictReader(io.StringIO((traced.folder / "frontier.csv").read_text())))
-    assert len(rows) == len(shown.answers) == len(data["ship"]["answers"])
-    for answer, row, drawn in zip(shown.answers, rows, data["ship"]["answers"], strict=True):
+    for answer, row in zip(shown.answers, rows, strict=True):
         for name, (value, error) in answer.promise.items():
             assert float(row[name]) == value
             assert float(row[f"{name} error"]) == error
+    offered = [a for a in shown.answers if a.kind != "criterion"]  # these have their own table
+    for answer, drawn in zip(offered, data["ship"]["answers"], strict=True):
+        for name, (value, error) in answer.promise.items():
             assert drawn["promise"][name] == [value, error]
     plain = shown.first("plain")
     points = data["points"]["deterministic"]
