@@ -6,20 +6,23 @@ export SEPARATRIX_DATA ?= $(abspath $(wildcard ../shared/data))
 # Parallelism is over processes here; threads inside them only contend for the same cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo test test-fast fuzz test-spark check format bench clean
+.PHONY: setup demo docs test test-fast fuzz test-spark test-package test-lowest check format bench clean
 
 setup: .venv/ready
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,boosting,sign,engines,data,deploy,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,torch,boosting,sign,engines,data,deploy,docs,dev]'
 	touch $@
 
 demo: setup  ## the main job on the embedded Adult data: trace, report, select; about a minute on two cores
 	$(BIN)/python examples/demo.py
 
-test: setup
+docs: setup  ## the site in docs/_build/html; runs the gallery; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+test: docs  ## the tests of the site open what `make docs` built
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not spark'
 
 test-fast: setup  ## what a minute can check
@@ -31,6 +34,12 @@ fuzz: setup  ## the property tests with fresh random examples, 1,000 each where 
 test-spark: setup  ## downloads the [spark] extra (450 MB); needs Java 17
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[spark]'
 	$(BIN)/python -m pytest -m spark
+
+test-package: setup  ## wheel and sdist, built and tried on a bare install
+	.ci/package
+
+test-lowest:  ## the core's tests with the lowest versions allowed
+	.ci/lowest
 
 check: setup
 	$(BIN)/ruff check .
@@ -47,4 +56,4 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv .ruff_cache .mypy_cache .import_linter_cache build dist
+	rm -rf .venv .ruff_cache .mypy_cache .import_linter_cache build dist docs/_build docs/gallery docs/reference/api

@@ -23,7 +23,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from separatrix import datasets
-from separatrix.estimators.base_models import base_model_named, choose_base
+from separatrix.estimators.base_choice import choose_bases
+from separatrix.estimators.base_models import base_model_named
 
 Rows = tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]
 
@@ -75,7 +76,7 @@ def main(names: list[str]) -> None:
         X, y, z = rows_of(name)
         fold = datasets.folds(y, z, 5, 0)
         start = time.process_time()
-        chosen = choose_base(X[fold != 0], y[fold != 0], z[fold != 0])
+        chosen = choose_bases(X, y, z, fold)
         spent = time.process_time() - start
         print(f"\n{name}: {X.shape[0]:,} x {X.shape[1]}. {chosen} CPU {spent:.2f} s.")
         for label, make in models().items():

@@ -73,7 +73,7 @@ TITLES = {
     "audit_files": "audit, Parquet",
     "train": "cmi, one epoch",
     "limit": "limit, two labels",
-    "channel": "channel, softmax path",
+    "channel": "rules for more labels",
 }
 
 
@@ -150,13 +150,19 @@ def limit(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Calla
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
-    from separatrix.optimum.softmax import softmax_path
+    from separatrix.optimum.label_rules import LabelRules
 
     labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
     y, z, rng = _people(rows, (labels, cells[1]))
     p = _posteriors(y, z, labels, rng)
-    betas = [*np.geomspace(0.05, 20.0, max(trade_offs - 1, 1)), np.inf]
-    return lambda: softmax_path(p, y, z, betas=betas)
+    prices = np.geomspace(0.05, 20.0, max(trade_offs, 1)).tolist()
+
+    def path() -> None:
+        rules = LabelRules(p, y, z, np.ones(rows), cells[1], "utility")
+        for price in prices:
+            rules.point(price, (1.0, 30.0))
+
+    return path
 
 
 def measure(job: str, fixed: dict[str, Any]) -> dict[str, float]:

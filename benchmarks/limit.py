@@ -9,7 +9,6 @@ SEPARATRIX_DATA.
 
 from __future__ import annotations
 
-import resource
 import sys
 import time
 
@@ -20,9 +19,7 @@ from separatrix import methods
 from separatrix.columns.counting import soft_counts
 from separatrix.core.envelope import utility_fraction
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.methods import Lane, Recipe, Sample
-from separatrix.optimum.rules import SoftmaxChannel
-from separatrix.optimum.softmax import softmax_path
+from separatrix.methods import Lane, Sample
 
 
 def speed() -> None:
@@ -85,45 +82,11 @@ def adult() -> None:
     print(f"{utility_fraction(*np.mean(points, axis=0).T, together):.4f}")
 
 
-def acs() -> None:
-    data = sx.datasets.load("acs_occupation_large")
-    chosen = np.sort(np.random.default_rng(0).permutation(len(data))[:250_000])
-    X, y, z = np.asarray(data.X)[chosen], data.y[chosen], data.z[chosen]
-    half = sx.datasets.folds(y, z, 2) == 0
-    base = methods.fit(
-        "erm", Sample(X, y, z), [Lane(0.0, np.flatnonzero(half), 0)], recipe=Recipe(epochs=3)
-    )
-    p = base.posteriors(X, z)[0].astype(np.float64)
-    p /= p.sum(1, keepdims=True)
-    start, cpu = time.perf_counter(), time.process_time()
-    softmax_path(p, y, z)
-    took, cpu = time.perf_counter() - start, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        f"{len(y):,} rows × 20 × 9, 21 β: {took:.1f} s on two threads ({cpu:.1f} s of CPU), peak "
-        f"of the process {peak:.2f} GB"
-    )
-    rest = np.flatnonzero(~half)
-    fit, test = rest[::2], rest[1::2]
-    path = softmax_path(p[fit], y[fit], z[fit])
-    v, u = _point(p[test], y[test], z[test])
-    print(f"unseen rows: soft posterior v {v:.4f} u {u:.4f}")
-    for beta, *parts in zip(path.beta, path.weight, path.bias, path.mix, strict=True):
-        v, u = _point(
-            SoftmaxChannel(tuple(range(9)), *parts).predict_proba(
-                p[test], sensitive_features=z[test]
-            ),
-            y[test],
-            z[test],
-        )
-        print(f"unseen rows: β {beta:8.3g}  v {v:.4f} u {u:.4f}")
-
-
 def _point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("speed", "adult", "acs"):
-        {"speed": speed, "adult": adult, "acs": acs}[name]()
+    for name in sys.argv[1:] or ("speed", "adult"):
+        {"speed": speed, "adult": adult}[name]()

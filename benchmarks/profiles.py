@@ -54,7 +54,6 @@ def watch(job: str, fixed: dict[str, Any]) -> dict[str, float]:
     for room in (
         "separatrix.core.crosstab",
         "separatrix.core.counts",
-        "separatrix.optimum.softmax",
     ):
         vars(import_module(room))["ThreadPoolExecutor"] = _Here  # cProfile sees one thread only
     return _in_torch(work) if job == "train" else _in_python(work)

@@ -4,8 +4,8 @@ figures.
     separatrix benchmark --ablations --out results
     python -m benchmarks.results results
 
-It writes what stands between the two markers of results.md; the reading of the results around
-them is by hand.
+It writes what stands between the two markers of results-tables.md; the reading of the results in
+results.md is by hand.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def main() -> None:
     arguments = parser.parse_args()
     shutil.rmtree(arguments.docs / "results", ignore_errors=True)
     write_between_markers(
-        arguments.docs / "results.md", "results", generated(arguments.folder, arguments.docs)
+        arguments.docs / "results-tables.md", "results", generated(arguments.folder, arguments.docs)
     )
 
 

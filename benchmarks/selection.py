@@ -69,7 +69,7 @@ def repetition(n: int, rng: np.random.Generator) -> dict[str, tuple[float, float
             float(t),
             "randomized",
             seen[:, i],
-            hold_out=CountTable(whole[i], names, names, names, rows=n, moments=square[i]),
+            held_out=(CountTable(whole[i], names, names, names, rows=n, moments=square[i]),),
         )
         for i, t in enumerate(PATH)
     ]

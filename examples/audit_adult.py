@@ -1,10 +1,10 @@
-"""Audit a scikit-learn model: a logistic regression on the embedded Adult data, and who it treats
-differently.
-
-python examples/audit_adult.py [docs/howto/audit.png]
 """
+Audit a model
+=============
 
-import sys
+A logistic regression on the embedded Adult data: how far apart are the groups, how sure are we, and
+who is treated differently?
+"""
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -15,17 +15,20 @@ import separatrix as sx
 adult = sx.datasets.load("adult", features="paper")
 sex, income = np.array(adult.groups)[adult.z], np.array(adult.labels)[adult.y]
 
+# %%
+# The model sees the group. Its decisions are those of rows that did not train it.
+
 X = np.column_stack([adult.X, adult.z])
 posterior = cross_val_predict(LogisticRegression(), X, income, cv=5, method="predict_proba")
 decision = np.where(posterior[:, 1] > 0.3, ">50K", "<=50K")
-
 audit = sx.audit(income, decision, sensitive_features=sex)
+audit.plot()
 print(audit)
-print("\nWithout the group among the features:")
-blind = cross_val_predict(LogisticRegression(), adult.X, income, cv=5, method="predict_proba")
-print(
-    sx.audit(income, np.where(blind[:, 1] > 0.3, ">50K", "<=50K"), sensitive_features=sex) - audit
-)
 
-if len(sys.argv) > 1:
-    audit.plot().figure.savefig(sys.argv[1], dpi=110)
+# %%
+# Is it better without the group among the features? The difference of two audits says how sure one
+# can be.
+
+blind = cross_val_predict(LogisticRegression(), adult.X, income, cv=5, method="predict_proba")
+without = np.where(blind[:, 1] > 0.3, ">50K", "<=50K")
+print(sx.audit(income, without, sensitive_features=sex) - audit)

@@ -1,7 +1,9 @@
-"""A plain PyTorch loop with the separation loss: five lines differ from training with cross-entropy
-(marked + and -).
+"""
+In a PyTorch loop
+=================
 
-Data: the embedded Adult sample. Prints v and u of both models on rows that did not train them.
+A plain training loop with the separation loss: the lines that differ from cross-entropy are marked
++ and -. Printed are v, u and the EO gap of both models on rows that did not train them.
 """
 
 import torch
@@ -32,6 +34,9 @@ def fit(trade_off: float) -> nn.Sequential:
             optimizer.step()
     return model
 
+
+# %%
+# Without the penalty, and with it.
 
 for trade_off in (0.0, 0.7):
     posterior = fit(trade_off)(X[test]).softmax(1).detach().numpy()

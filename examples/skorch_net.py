@@ -1,5 +1,8 @@
-"""The separation loss in skorch: the groups travel in X, the network returns the logits, `get_loss`
-is three lines.
+"""
+In skorch
+=========
+
+The groups travel in X, the network returns the logits, and `get_loss` is three lines.
 """
 
 import numpy as np
@@ -24,6 +27,9 @@ class SeparationNet(NeuralNetClassifier):
     def get_loss(self, y_pred, y_true, X, training=False):
         return self.criterion_(y_pred, y_true, X["z"], head=self.module_.head)
 
+
+# %%
+# Trained without and with the penalty on the embedded Adult data.
 
 adult = sx.datasets.load("adult")
 rows = {"x": adult.X, "z": adult.z.astype(np.int64)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from separatrix import benchmarking
-from separatrix.errors import InputError
+from separatrix.errors import InputError, MissingExtraError
 
 pytest.importorskip("torch")
 
@@ -24,3 +24,13 @@ def test_blind_runs_every_method_that_can_on_x_alone():
     alone = {job.method for job in jobs if job.inputs == "x"}
     assert alone == {"cmi", "erm"}
     assert len({(job.method, job.inputs, job.recipe) for job in jobs}) == len(jobs)
+
+
+def test_without_torch_it_says_so_before_it_starts(tmp_path, monkeypatch):
+    def missing(name):
+        raise MissingExtraError(f"The method {name!r} needs torch.")
+
+    monkeypatch.setattr("separatrix.methods.get", missing)
+    with pytest.raises(MissingExtraError, match="'cmi' needs torch"):
+        list(benchmarking.benchmark(["adult"], tmp_path / "results"))
+    assert not (tmp_path / "results").exists()

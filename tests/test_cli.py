@@ -49,6 +49,27 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
+def test_audit_of_numbers(tmp_path):
+    """A numeric outcome, groups and then age; a pipeline stops at the lower bound."""
+    rng = np.random.default_rng(0)
+    y, e = rng.normal(size=(2, 2_000))
+    sex, age = rng.choice(["f", "m"], 2_000), np.round(40 + 10 * e + rng.normal(size=2_000))
+    frame = pl.DataFrame({"wage": y, "sex": sex, "age": age, "u": y + e + (sex == "m")})
+    frame.write_csv(tmp_path / "wages.csv")
+    asked = ["audit", tmp_path / "wages.csv", "--y", "wage", "--pred", "u", "--continuous"]
+    page = tmp_path / "page.html"
+    done = run(*asked, "--z", "sex", "--html", page, "--fail-above", "violation_lower=0.001")
+    assert done.returncode == 3
+    assert done.stdout.startswith("Among people with the same outcome, predictions for m")
+    assert done.stderr.startswith("separatrix: violation_lower is ")
+    assert "percentile" in page.read_text(encoding="utf-8")
+    done = run(*asked, "--z", "age", "--continuous-sensitive", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["violation_lower"] > 0.1
+    done = run(*asked, "--z", "sex", "--score")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 def test_audit_of_a_csv_prints_a_table(folder):
     done = run(
         "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "decision"
@@ -313,6 +334,12 @@ def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
     assert done.returncode == 0, done.stderr
     assert "any binary decision, by EO gap" in done.stdout
     assert "0.01" in done.stdout
+    asked = *common, "--score", "score", "--maximize", "accuracy", "--level", "0.01"
+    done = run(*asked, "--criterion", "independence", "--budget", "parity_gap")
+    assert "any binary decision, by parity gap" in done.stdout, done.stderr
+    done = run(*asked, "--criterion", "independence", "--budget", "eo_gap")
+    assert done.returncode == 2
+    assert "belongs to separation" in done.stderr
     done = run(*common, "--score", "score", "--cost", "5", "--budget", "tpr_gap")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

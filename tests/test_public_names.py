@@ -12,8 +12,11 @@ import pytest
 import separatrix as sx
 
 NAMES = [
+    "AlignedRegressor",
+    "AlignedScore",
     "Audit",
     "Comparison",
+    "ContinuousAudit",
     "Cost",
     "CountTable",
     "DataError",
@@ -23,12 +26,15 @@ NAMES = [
     "InputError",
     "MissingExtraError",
     "Monitor",
+    "NumericFrontier",
     "Predictor",
     "ScoreAudit",
     "SeparatedScore",
     "SeparatedScorer",
     "SeparationClassifier",
     "SeparatrixError",
+    "align",
+    "alignment_path",
     "audit",
     "audit_files",
     "audit_frame",
@@ -52,7 +58,7 @@ NAMES = [
     "utility_score",
     "violation_score",
 ]
-ROOMS = ["datasets", "methods", "nn", "population"]
+ROOMS = ["datasets", "integrations", "methods", "nn", "population"]
 
 
 def test_public_names_are_pinned():

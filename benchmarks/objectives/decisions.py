@@ -239,7 +239,7 @@ def main() -> None:
         print(text[-1], flush=True)
     text.append(machine("scikit-learn", "scipy", "fairlearn"))
     if chosen.write:
-        page = DOCS / "evidence" / "performance.md"
+        page = DOCS / "evidence" / "peers.md"
         write_between_markers(page, "objectives/decisions", "\n\n".join(text))
 
 

@@ -1,6 +1,6 @@
 """error-parity's rules for given scores; runs in its own environment, without separatrix.
 
-    python -m benchmarks.objectives.error_parity_rules SCORES.npz OUT.npz
+    python -m benchmarks.objectives.error_parity_rules SCORES.npz OUT.npz [--budgets 0.05 ...]
 
 Each fold of the file has scores with labels and groups to fit a rule to, and scores of test rows,
 one row per member of a cross-fitted score; the decision is the mean over the members.
@@ -8,8 +8,8 @@ one row per member of a cross-fitted score; the decision is the mean over the me
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 from typing import Any
 
@@ -17,14 +17,16 @@ import numpy as np
 from error_parity import RelaxedThresholdOptimizer
 from numpy.typing import NDArray
 
-from benchmarks.objectives.budgets import BUDGETS, KINDS
+from benchmarks.objectives.budgets import BUDGETS
 from benchmarks.peers.error_parity import _probability
 
 
-def rules(score: NDArray[Any], y: NDArray[Any], z: NDArray[Any]) -> list[dict[int, Any]]:
+def rules(
+    score: NDArray[Any], y: NDArray[Any], z: NDArray[Any], budgets: list[float]
+) -> list[dict[int, Any]]:
     """One linear programme per budget."""
     found = []
-    for budget in BUDGETS:
+    for budget in budgets:
         rule = RelaxedThresholdOptimizer(
             predictor=np.ravel,
             constraint="equalized_odds",
@@ -47,24 +49,25 @@ def decide(rule: dict[int, Any], score: NDArray[Any], z: NDArray[Any]) -> NDArra
 
 def main() -> None:
     """Rules and test decisions of every fold, and the CPU time of the rules."""
-    scores, out = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scores")
+    parser.add_argument("out")
+    parser.add_argument("--budgets", type=float, nargs="+", default=list(BUDGETS))
+    asked = parser.parse_args()
     found: dict[str, Any] = {}
-    cpu: dict[str, float] = dict.fromkeys(KINDS, 0.0)
-    with np.load(scores) as data:
-        for kind in KINDS:
-            for k in range(5):
-                rows, test = data[f"{kind} {k} rows"], data["fold"] == k
-                start = time.process_time()
-                fitted = rules(data[f"{kind} {k} scores"], data["y"][rows], data["z"][rows])
-                cpu[kind] += time.process_time() - start
-                members = data[f"{kind} {k} test"]
-                found[f"{kind} {k}"] = np.stack(
-                    [
-                        np.mean([decide(rule, s, data["z"][test]) for s in members], axis=0)
-                        for rule in fitted
-                    ]
-                )
-    np.savez_compressed(out, cpu=np.array(json.dumps(cpu)), **found)
+    cpu: dict[str, float] = {}
+    with np.load(asked.scores) as data:
+        for key in (name.removesuffix(" rows") for name in data.files if name.endswith(" rows")):
+            kind, k = key.rsplit(" ", 1)
+            rows, test = data[f"{key} rows"], data["fold"] == int(k)
+            start = time.process_time()
+            own = data[f"{key} scores"], data["y"][rows], data["z"][rows]
+            fitted = rules(*own, asked.budgets)
+            cpu[kind] = cpu.get(kind, 0.0) + time.process_time() - start
+            z = data["z"][test]
+            each = [[decide(rule, s, z) for s in data[f"{key} test"]] for rule in fitted]
+            found[key] = np.mean(each, axis=1)
+    np.savez_compressed(asked.out, cpu=np.array(json.dumps(cpu)), **found)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ and the same five folds.
     python -m benchmarks.peers [--data adult-full ...] [--peer error-parity ...] [--quick]
 
 What is there already is not traced again (`--fresh` does). It ends with the section of
-performance.md, made of all that has been traced, and with all points in .bench/points.csv;
+peers.md, made of all that has been traced, and with all points in .bench/points.csv;
 `--quick` (one fold, three points) only prints.
 """
 

@@ -1,4 +1,4 @@
-"""The section "Tracing a frontier" of performance.md: tables, the figure, and what was set."""
+"""The section "Tracing a frontier" of peers.md: tables, the figure, and what was set."""
 
 from __future__ import annotations
 
@@ -264,8 +264,8 @@ def points(sections: list[Section]) -> Table:
 
 def write(sections: list[Section], docs: Path) -> Path:
     """Put the section between its markers, whatever else the page holds."""
-    page = docs / "performance.md"
-    text = page.read_text(encoding="utf-8") if page.is_file() else "# Performance\n"
+    page = docs / "peers.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else "# Beside the peers\n"
     if BEGIN not in text:
         text += f"\n## Tracing a frontier\n\n{BEGIN}\n{END}\n"
     before, rest = text.split(BEGIN)

@@ -1,9 +1,11 @@
 from . import datasets as datasets
+from . import integrations as integrations
 from . import methods as methods
 from . import nn as nn
 from .auditing.arrays import audit as audit
 from .auditing.arrays import utility_score as utility_score
 from .auditing.arrays import violation_score as violation_score
+from .auditing.continuous import ContinuousAudit as ContinuousAudit
 from .auditing.files import audit_files as audit_files
 from .auditing.frames import audit_frame as audit_frame
 from .auditing.paired import compare_paired as compare_paired
@@ -28,10 +30,14 @@ from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError
 from .errors import MissingExtraError as MissingExtraError
 from .errors import SeparatrixError as SeparatrixError
+from .estimators.aligned import AlignedRegressor as AlignedRegressor
 from .estimators.frontier import FrontierClassifier as FrontierClassifier
 from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier
 from .optimum import population as population
+from .optimum.aligned import AlignedScore as AlignedScore
+from .optimum.aligning import align as align
+from .optimum.aligning import alignment_path as alignment_path
 from .optimum.limits import limit as limit
 from .optimum.limits import limit_frame as limit_frame
 from .optimum.objectives import Cost as Cost
@@ -40,6 +46,7 @@ from .optimum.separating import separate as separate
 from .statistics.planning import sample_size as sample_size
 from .tracing.frontier import Frontier as Frontier
 from .tracing.frontier import load_frontier as load_frontier
+from .tracing.numeric_frontier import NumericFrontier as NumericFrontier
 from .tracing.training import trace as trace
 
 __version__: str

@@ -6,7 +6,13 @@ status 2, all others a traceback.
 
 from __future__ import annotations
 
-__all__ = ["DataError", "InfeasibleError", "InputError", "MissingExtraError", "SeparatrixError"]
+from importlib import import_module
+from typing import Any
+
+__all__ = [
+    "DataError", "InfeasibleError", "InputError", "MissingExtraError", "SeparatrixError",
+    "require",
+]  # fmt: skip
 
 
 _LONGEST = 600
@@ -50,3 +56,23 @@ class InfeasibleError(SeparatrixError):
 
 class MissingExtraError(SeparatrixError, ImportError):
     """An optional dependency is not installed; the message names the extra to install."""
+
+
+def require(module: str, extra: str, what: str) -> Any:
+    """An optional dependency, or one sentence that says which extra has it.
+
+    >>> require("json", "figures", "A figure").__name__
+    'json'
+
+    Args:
+        module: to import.
+        extra: of separatrix that installs it.
+        what: needs it; the beginning of the sentence.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise MissingExtraError(
+            f"{what} needs {library}: pip install 'separatrix[{extra}]'."
+        ) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 import platform
 import secrets
@@ -19,20 +20,47 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from separatrix.errors import DataError, InputError, SeparatrixError
 
 __all__ = [
-    "OpenFolder", "Stages", "appending", "read_whole", "remove_stale", "whole_file",
-    "whole_folder", "workers", "working", "write_whole",
+    "LOG",
+    "OpenFolder",
+    "Stages",
+    "appending",
+    "as_path",
+    "copy_folder",
+    "interactive",
+    "read_whole",
+    "remove_stale",
+    "whole_file",
+    "whole_folder",
+    "workers",
+    "working",
+    "write_whole",
 ]  # fmt: skip
 
 _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
 _TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads
 T = TypeVar("T")
+
+# At INFO it tells what is being done; at ERROR (`separatrix --quiet`) bars are hidden, too.
+LOG = logging.getLogger("separatrix")
+
+
+def as_path(place: str | Path, name: str) -> Path:
+    """The path that a caller named.
+
+    >>> as_path("model", "folder").name
+    'model'
+    """
+    if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
+        raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
+    return Path(place)
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:
@@ -76,6 +104,17 @@ def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
             if one.is_file():
                 _flush(one)
         _replace(temporary, path)  # what then has the temporary name, if anything, is the old one
+
+
+def copy_folder(folder: Path, place: Path) -> Path:
+    """Copy a folder to one that does not exist yet, or is empty; whole or not at all."""
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise InputError(
+            f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
+        )
+    with whole_folder(place, parents=True) as half:
+        shutil.copytree(folder, half, dirs_exist_ok=True)
+    return place
 
 
 def remove_stale(folder: Path) -> None:
@@ -216,7 +255,7 @@ def _lock(path: Path) -> int | None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():  # a link goes, what it points to stays
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
@@ -266,15 +305,24 @@ def _sentence(path: Path) -> Iterator[None]:
         ) from error
 
 
+def interactive() -> bool:
+    """Whether somebody watches: a terminal, or a notebook that can show bars; not if quiet."""
+    notebook = "ipykernel" in sys.modules and find_spec("ipywidgets") is not None
+    return LOG.isEnabledFor(logging.WARNING) and (notebook or sys.stderr.isatty())
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A spinner with the elapsed time on stderr, if that is a terminal."""
+    """A spinner with the elapsed time on stderr, if somebody watches."""
+    LOG.info("%s", what)
+    if not interactive():
+        yield
+        return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    console, hidden = Console(stderr=True), not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         progress.add_task(what, total=None)
         yield
 
@@ -290,8 +338,8 @@ class Stages:
     """
 
     def __init__(self, show: bool | None = None) -> None:
-        self.live = sys.stderr.isatty() and show is not False
-        self.lines = show is True and not self.live
+        self.live = interactive() and show is not False
+        self.lines = show is True and not self.live and LOG.isEnabledFor(logging.WARNING)
 
     @contextmanager
     def stage(
@@ -305,6 +353,7 @@ class Stages:
             live: the stage shows its own progress on a terminal.
         """
         started = time.perf_counter()
+        LOG.info("%s", what)
         if not self.live or live:
             yield lambda: None
         else:

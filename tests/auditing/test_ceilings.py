@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from separatrix import audit
-from separatrix.auditing.ceilings import DECISION_NAMES, SCORE_NAMES, exceeded, parse_ceilings
+from separatrix.auditing.ceilings import (
+    DECISION_NAMES,
+    SCORE_NAMES,
+    exceeded,
+    parse_ceilings,
+    value_of,
+)
 from separatrix.auditing.scores import audit_score
 from separatrix.errors import InputError
 
@@ -24,7 +30,7 @@ def audits():
 def test_every_name_can_be_exceeded_and_is_named(audits):
     for result, names in zip(audits, (DECISION_NAMES, SCORE_NAMES), strict=True):
         for name in names:
-            value = getattr(result, name)
+            value = value_of(result, name)
             assert exceeded(result, {name: value}) == ""
             assert exceeded(result, {name: value / 2}).startswith(f"{name} is ")
         assert exceeded(result, dict.fromkeys(names, -1.0)).count(" is ") == len(names)

@@ -97,7 +97,7 @@ def test_an_interval_always_has_two_ends(spread):
     """Roots were searched where the function had one sign."""
     table = CountTable(np.full((2, 2, 2), 10.0), (0, 1), (0, 1), (0, 1), 80)
     for freedom, least in ((0.01, 1e-12), (1.0, 1e-6), (50.0, 1e-3)):
-        error = Noise(1e-12, 0.0, least, freedom, spread, 80.0, 10.0)
+        error = Noise(1e-12, 0.0, least, least, freedom, spread, 80.0, 10.0)
         low, high = inference.interval(table, 0.95, error)
         assert 0.0 <= low <= high <= np.log(2)
 
@@ -136,3 +136,25 @@ def test_many_labels_take_no_table_of_pairs_of_predictions(monkeypatch):
     a = sx.audit(y, u, sensitive_features=z)
     assert len(a.cell_columns()["label"]) < 0.5 * a.table.counts.size
     assert json.loads(a.to_json())["rows"] == 3_000
+
+
+def test_all_criteria_are_in_every_output(rows):
+    y, z, u = rows
+    a, s = (
+        sx.audit(y, u, sensitive_features=z),
+        sx.audit_score(y, u + 0.1 * y, sensitive_features=z),
+    )
+    ppv = [y[(z == g) & (u == 1)].mean() for g in ("f", "m")]
+    assert a.criteria["sufficiency"].gaps["ppv_gap"].value == pytest.approx(abs(ppv[0] - ppv[1]))
+    parity = [u[z == g].mean() for g in ("f", "m")]
+    gap = a.criteria["independence"].gaps["parity_gap"]
+    assert gap.interval[0] <= gap.value == pytest.approx(abs(parity[0] - parity[1]))
+    assert s.criteria["independence"].gaps["parity_gap"].value >= gap.value - 1e-12
+    for one in (a, s):
+        read = json.loads(one.to_json())
+        assert read["criteria"]["independence"]["value"] == one.criteria["independence"].value
+        for text in (str(one), one.to_html(), read["identity"]):
+            assert "no prediction has all three at 0" in " ".join(text.split()) or (
+                "can be 0 at once" in " ".join(text.split())
+            )
+    assert str(a).index("violation v") < str(a).index("independence I(U;Z)")

@@ -20,7 +20,7 @@ def audit():
     return sx.audit(y, np.where((rng.random(2_000) < 0.3) & (z == "m"), 1, y), sensitive_features=z)
 
 
-def test_text_leads_with_the_violation_and_names_the_worst_cell(audit):
+def test_text_has_the_violation_and_names_the_worst_cell(audit):
     text = str(audit)
     assert f"{audit.violation:.4f}" in text
     assert f"{audit.violation_upper:.4f}" in text
@@ -54,3 +54,17 @@ def test_a_constant_prediction_can_be_shown():
     assert a.violation == 0
     assert "not estimable" in str(a)
     assert a._repr_html_()
+
+
+def test_the_finding_comes_first_in_words_and_in_the_users_terms():
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(0, 2, (2, 2_000))
+    apart = sx.audit(y, np.where(rng.random(2_000) < 0.7, y, z), sensitive_features=z)
+    u = np.where(rng.random(2_000) < 0.7, y, 1)  # the same people in both groups
+    alike = sx.audit(np.r_[y, y], np.r_[u, u], sensitive_features=np.repeat(["a", "b"], 2_000))
+    first, second = (str(a).splitlines()[1] for a in (apart, alike))
+    assert f"groups differ by {apart.eo_gap:.3f}" in first
+    assert first.endswith(": more than chance explains.")
+    assert second.endswith(": no more than chance explains.")
+    text = str(apart)
+    assert text.index("equalized-odds gap") < text.index("accuracy") < text.index("violation v")

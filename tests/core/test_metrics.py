@@ -35,7 +35,9 @@ def test_measure_gives_every_metric_of_a_stack_of_tables():
 
 
 def test_a_metric_is_either_a_budget_or_an_objective():
-    assert set(budgets()) | set(objectives()) == set(METRICS)
+    leading = {name for name, metric in METRICS.items() if metric.leads}
+    assert set(budgets()) | set(objectives()) == leading
+    assert all(METRICS[name].lower_is_better for name in set(METRICS) - leading)
     assert not set(budgets()) & set(objectives())
 
 

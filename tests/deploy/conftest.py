@@ -48,3 +48,10 @@ def single(data, fitted):
 def mixture(single, fitted):
     components = (*single.components, Component.of("cmi", 0.9, "randomized", fitted, 1))
     return replace(single, components=components, weights=(0.3, 0.7))
+
+
+@pytest.fixture
+def folder(mixture, tmp_path):
+    """A saved model."""
+    mixture.save(tmp_path / "model")
+    return tmp_path / "model"

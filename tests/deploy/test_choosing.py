@@ -37,7 +37,7 @@ def candidate(trade_off, policy="randomized", n=20_000, folds=5, path="cmi", rng
     counts = n * p if rng is None else rng.multinomial(n, p.ravel()).reshape(p.shape).astype(float)
     hold = CountTable(np.round(counts), NAMES, NAMES, NAMES, rows=n)
     tables = np.repeat(counts[None], folds, 0) / folds
-    return Candidate(path, trade_off, policy, tables, hold_out=hold, **options)
+    return Candidate(path, trade_off, policy, tables, held_out=(hold,), **options)
 
 
 def path(policy="randomized", **options):
@@ -63,7 +63,7 @@ def test_three_offers_with_their_prices():
     assert mixture.means["violation"] == pytest.approx(0.004)
     assert sum(mixture.weights) == pytest.approx(1.0)
     text = str(found)
-    assert "Best utility with violation ≤ 0.004, by fold mean" in text
+    assert "best u with v ≤ 0.004, by fold mean" in text
     assert all(kind in text for kind in KINDS)
     json.dumps(found.to_dict())
 
@@ -117,7 +117,7 @@ def test_any_metric_can_be_maximised():
 def test_infeasible_says_the_smallest_budget_and_its_cost():
     points = path()[:6]
     with pytest.raises(
-        InfeasibleError, match=r"No candidate keeps violation ≤ 1e-05\. The smallest .*λ=0.5"
+        InfeasibleError, match=r"No candidate keeps v ≤ 1e-05\. The smallest .*λ=0.5"
     ) as error:
         select(points, max_violation=1e-5)
     assert error.value.smallest["max_violation"] == pytest.approx(points[5].means["violation"])
@@ -135,7 +135,7 @@ def test_with_confidence_the_choice_is_more_cautious_and_reports_what_is_proved(
     sure = select(points, max_violation=0.01, option="single", confidence=0.95, rule=rule).chosen
     assert sure.components[0].trade_off >= plain.components[0].trade_off
     assert sure.bounds["violation"] <= 0.01
-    assert violation_bound(sure.components[0].hold_out, 0.95) <= 0.01
+    assert violation_bound(*sure.components[0].held_out, 0.95) <= 0.01
     mixed = select(points, max_violation=0.01, option="mixture", confidence=0.95).chosen
     assert mixed.bounds["violation"] <= 0.01 + 1e-12
 
@@ -154,7 +154,7 @@ def test_the_sequence_starts_at_the_end_that_the_method_calls_strict():
     grid = np.linspace(0.05, 1.0, 6)
     points = [replace(candidate(1.0 - t), trade_off=t, strict="low") for t in grid]
     found = select(points, max_violation=0.01, option="single", confidence=0.95)
-    assert found.chosen.components[0].hold_out is not None
+    assert found.chosen.components[0].held_out
     assert found.chosen.bounds["violation"] <= 0.01
     mirrored = [replace(point, trade_off=-point.trade_off, strict="high") for point in points]
     same = select(mirrored, max_violation=0.01, option="single", confidence=0.95)
@@ -204,10 +204,19 @@ def test_the_guarantee_holds_over_the_choice_itself(budget, rule):
     assert failures <= 0.1 * repetitions
 
 
+def test_folds_that_were_fitted_to_each_other_certify_for_large_samples_only():
+    one = candidate(0.8)
+    folds = replace(one, held_out=one.held_out * 2)
+    how = {"max_violation": 0.01, "option": "single", "confidence": 0.95}
+    assert select([folds], guarantee="large-sample", **how).chosen.bounds["violation"] <= 0.01
+    with pytest.raises(InputError, match="fitted to each other's rows"):
+        select([folds], **how)
+
+
 def test_the_bound_of_the_eo_gap_is_above_it_and_closes_in():
     gaps = []
     for n in (300, 3_000, 3_000_000):
-        table = candidate(0.3, n=n).hold_out
+        (table,) = candidate(0.3, n=n).held_out
         assert eo_gap_bound(table) >= float(eo_gap(table.counts))
         gaps.append(eo_gap_bound(table) - float(eo_gap(table.counts)))
     assert gaps == sorted(gaps, reverse=True)

@@ -59,13 +59,18 @@ def test_a_decided_point_has_the_threshold_of_the_model_that_ships(traced):
 @pytest.mark.parametrize("option", ["deterministic", "single", "mixture"])
 def test_with_confidence_the_shipped_model_did_not_see_the_rows_that_certify_it(traced, option):
     point = traced.select(max_violation=0.4, confidence=0.9, option=option, method="cmi")
+    whole = traced.select(
+        max_violation=0.4, confidence=0.9, option=option, method="cmi", guarantee="large-sample"
+    )
+    assert whole.predictor.preprocessing == traced.preprocessing()
+    assert whole.predictor.about["trained on"] == "all rows"
     fold = traced.rows["fold"] == 0
     rows = {name: values.to_numpy()[fold] for name, values in applicants().items()}
     pairs = zip(point.predictor.components, point.selection.chosen.components, strict=True)
     for component, candidate in pairs:
         alone = replace(point.predictor, components=(component,), weights=(1.0,))
         table = alone.counts(rows, rows["hired"])
-        np.testing.assert_allclose(table.counts, candidate.hold_out.counts, atol=0.01)
+        np.testing.assert_allclose(table.counts, candidate.held_out[0].counts, atol=0.01)
     assert point.predictor.preprocessing == traced.preprocessing(0)
     assert "which certify it" in point.predictor.about["trained on"]
 

@@ -151,3 +151,17 @@ def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
 def test_a_page_before_the_first_row_says_so(folder):
     text = Monitor(read_reference(folder / "reference.json"), 0.005).to_html()
     assert "nothing is known" in text
+
+
+def test_labels_and_decisions_may_be_words(tmp_path):
+    rng = np.random.default_rng(0)
+    truth, sex = rng.choice(["no", "yes"], 2_000), rng.choice(["f", "m"], 2_000)
+    decided = np.where(rng.random(2_000) < 0.8, truth, "no")
+    with (tmp_path / "words.csv").open("w", newline="") as file:
+        rows = zip(truth, sex, decided, strict=True)
+        csv.writer(file).writerows([["income", "sex", "decision"], *rows])
+    monitor = Monitor(sx.audit(truth, decided, sensitive_features=sex), budget=0.01)
+    update_from_files(
+        monitor, [str(tmp_path / "words.csv")], y="income", z=["sex"], pred=["decision"]
+    )
+    assert monitor.report().rows == 2_000

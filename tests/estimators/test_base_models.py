@@ -1,4 +1,4 @@
-"""Base models by name: what they learn, how they are saved, how the best is chosen."""
+"""Base models by name: what they learn, how they are saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from separatrix.errors import InputError, MissingExtraError
 from separatrix.estimators import base_models, boosted, stored
 from separatrix.estimators.base_models import (
     base_model_named,
-    choose_base,
     from_arrays,
     to_arrays,
 )
@@ -148,58 +147,7 @@ def test_a_wrong_name_is_one_sentence(name, message):
         base_model_named(name)
 
 
-def test_without_torch_the_network_is_named_and_not_chosen(monkeypatch):
-    X, y, z = people(1_600)
+def test_without_torch_the_network_is_named(monkeypatch):
     monkeypatch.setattr(base_models, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"separatrix\[torch\]"):
         base_model_named("network")
-    assert set(choose_base(X, y, z).log_loss) == {"trees", "logistic"}
-
-
-def test_the_choice_is_the_smallest_loss_and_repeats():
-    X, y, z = people(500)
-    rng = np.random.default_rng(2)
-    y = (X @ [0, 1, 1, 0, 0, 0, 0] + rng.logistic(size=500) > 0.5).astype(int)
-    linear = choose_base(X, y, z)
-    assert linear.name == "logistic" == min(linear.log_loss, key=linear.log_loss.get)
-    assert linear.log_loss == choose_base(X, y, z).log_loss
-    X = rng.normal(size=(500, 3)).astype(np.float32)
-    curved = choose_base(X, (X[:, 0] * X[:, 1] > 0).astype(int), z)
-    assert curved.name == "trees"
-    assert str(curved).startswith("Base model: boosted trees (log-loss 0.")
-    assert "; logistic regression 0." in str(curved)
-    one = choose_base(X, y, z, candidates=["sklearn.naive_bayes:GaussianNB"])
-    assert str(one).startswith("Base model: sklearn.naive_bayes:GaussianNB (log-loss")
-    with pytest.raises(InputError, match="empty"):
-        choose_base(X, y, z, candidates=[])
-
-
-def test_the_loss_is_that_of_unseen_rows():
-    """On labels that are coin flips no candidate is better than log 2."""
-    rng = np.random.default_rng(3)
-    X, y, z = rng.normal(size=(400, 5)), rng.integers(0, 2, 400), rng.integers(0, 2, 400)
-    assert min(choose_base(X, y, z).log_loss.values()) > np.log(2) - 0.01
-
-
-def test_a_label_of_one_row_and_a_group_of_one_row():
-    X, y, z = people(120)
-    y[0], z[1] = 2, 2
-    found = choose_base(X, y, z)
-    assert all(np.isfinite(list(found.log_loss.values())))
-
-
-@pytest.mark.slow
-def test_the_network_is_tried_on_larger_tables():
-    pytest.importorskip("torch")
-    X, y, z = people(1_600)
-    found = choose_base(X, y, z)
-    assert set(found.log_loss) == {"trees", "logistic", "network"}
-    assert found.log_loss["network"] < found.log_loss["trees"] + 0.05
-
-
-def test_a_sample_keeps_the_shares():
-    rng = np.random.default_rng(0)
-    y, z = (rng.random(20_000) < 0.1).astype(int), rng.integers(0, 3, 20_000)
-    rows = base_models._sample(y, z, 0)
-    assert len(rows) == 6_000
-    assert abs(y[rows].mean() - y.mean()) < 1e-3

@@ -43,10 +43,9 @@ def test_the_method_goes_from_the_most_useful_rule_to_separation() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("labels", [2, 3])
-def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int) -> None:
+def test_beyond_separation_utility_falls_in_proportion_to_a_constant() -> None:
     pytest.importorskip("torch")
-    X, y, z = people(3000, labels)
+    X, y, z = people(3000)
     recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
     fitted = methods.fit(
         "postprocessing",
@@ -61,6 +60,23 @@ def test_beyond_separation_utility_falls_in_proportion_to_a_constant(labels: int
     assert u[1] == pytest.approx(0.5 * u[0], rel=0.1)
     assert u[2] == pytest.approx(0.0, abs=1e-12)
     assert q[2] == pytest.approx(np.tile(np.bincount(y) / len(y), (len(y), 1)), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_three_labels_go_from_the_most_useful_rule_to_a_constant() -> None:
+    pytest.importorskip("torch")
+    X, y, z = people(2000, 3)
+    recipe = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=128, learning_rate=5e-3)
+    lanes = [Lane(t, None, 1) for t in (0.0, 1.0, 1.8, 2.0)]
+    fitted = methods.fit("postprocessing", Sample(X, y, z), lanes, recipe=recipe)
+    restored = methods.get("postprocessing").restore(fitted.arrays())
+    q = fitted.posteriors(X, z)
+    assert np.array_equal(restored.posteriors(X, z), q)
+    v, u = np.array([point(own, y, z) for own in q]).T
+    assert (np.diff(v) < 0).all()
+    assert (np.diff(u) < 0).all()
+    assert u[3] == pytest.approx(0.0, abs=1e-12)
+    assert q[3] == pytest.approx(np.tile(np.bincount(y) / len(y), (len(y), 1)), abs=1e-6)
 
 
 def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:

@@ -200,11 +200,11 @@ def test_the_promise_is_kept_in_the_population_and_without_a_margin_it_is_not():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("budget", [name for name in BUDGETS if name != "predictive_gap"])
 @pytest.mark.parametrize("maximize", ["accuracy", Cost({"a": 1, "b": 2, "c": 1}, 3)])
 def test_on_the_rows_the_labels_own_rates_keep_the_budget(budget, maximize):
     rows = draw(1_500, 4)
-    asked = 0.004 if budget == "violation" else 0.06
+    asked = 0.004 if BUDGETS[budget].widths is None else 0.06
     rule = BlindPromises(*rows, maximize=maximize, budget=budget).rule(asked, margin=0).rule
     decided, y, z = rule.predict_proba(rows[0])[:, 1], rows[1], rows[2]
     rates = np.array([[decided[(y == k) & (z == g)].mean() for k in (0, 1)] for g in range(3)])
@@ -234,7 +234,7 @@ def test_where_q_is_the_law_the_rows_differ_from_the_certificate_by_sampling_err
 
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds():
     best = BlindPromises(*draw(600, 0), maximize="balanced_accuracy")
-    with pytest.raises(InfeasibleError, match=r"no rule can promise eo_gap ≤ 0\.001") as refused:
+    with pytest.raises(InfeasibleError, match=r"no rule can promise EO gap ≤ 0\.001") as refused:
         best.rule(0.001)
     smallest = refused.value.smallest["eo_gap"]
     found = best.rule(smallest)

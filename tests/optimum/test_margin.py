@@ -64,7 +64,7 @@ def test_a_confidence_keeps_the_budget_that_often():
 
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds():
     rows = draw(1_000, 0)
-    with pytest.raises(InfeasibleError, match=r"no rule can promise eo_gap ≤ 0\.01") as refused:
+    with pytest.raises(InfeasibleError, match=r"no rule can promise EO gap ≤ 0\.01") as refused:
         promised_rule(*rows, asked=0.01)
     smallest = refused.value.smallest["eo_gap"]
     found = promised_rule(*rows, asked=smallest)

@@ -62,7 +62,7 @@ def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
     """What the groups differ by, beside what they have in common, falls with the shrinkage at any
     utility.
     """
-    p, y, z = rows(4_000, np.random.default_rng(5), 3, 3)
+    p, y, z = rows(4_000, np.random.default_rng(5), 2, 3)
 
     def apart(shrinkage: float) -> np.ndarray:
         found = noise_aware_channels(p, y, z, (0.7, 0.1, 0.02), (0, 1, 2), shrinkage=shrinkage)
@@ -189,9 +189,8 @@ def test_no_utility_to_share_is_a_constant() -> None:
         assert q == pytest.approx(np.tile(np.bincount(y) / 400, (400, 1)))
 
 
-@pytest.mark.parametrize("labels", [2, 3])
-def test_rows_of_weight_zero_are_no_rows(labels: int) -> None:
-    p, y, z = rows(2000, np.random.default_rng(11), labels)
+def test_rows_of_weight_zero_are_no_rows() -> None:
+    p, y, z = rows(2000, np.random.default_rng(11))
     w = np.r_[np.ones(1500), np.zeros(500)]
     (weighted,) = noise_aware_channels(p, y, z, (0.5,), (0, 1), sample_weight=w)
     (fewer,) = noise_aware_channels(
@@ -236,12 +235,9 @@ def test_an_audit_of_n_rows_sees_v_and_the_sampling_error() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("labels", [2, 4])
-def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_needs(
-    labels: int,
-) -> None:
-    p, y, z = rows(6000, np.random.default_rng(labels), labels)
-    hard = point(np.eye(labels)[(p - p.mean(0)).argmax(1)], y, z)
+def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_needs() -> None:
+    p, y, z = rows(6000, np.random.default_rng(2))
+    hard = point(np.eye(2)[(p - p.mean(0)).argmax(1)], y, z)
     much, little = noise_aware_channels(p, y, z, (0.7, 0.3), (0, 1))
     v, u = point(much.predict_proba(p, sensitive_features=z), y, z)
     assert u == pytest.approx(0.7 * hard[1], rel=0.03)

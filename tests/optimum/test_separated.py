@@ -235,6 +235,15 @@ def test_drawn_levels_follow_the_level_probabilities():
     assert np.abs(seen - q).max() < 5.5 * 0.5 / 20
 
 
+def test_one_row_requests_do_not_share_one_coin():
+    """One coin for all of them would always draw the same level."""
+    s, y, z = rows(1, 300)
+    score = separate(y, s, sensitive_features=z)
+    row = int(score.level_proba(s, sensitive_features=z).max(1).argmin())
+    person = {"scores": s[[row]], "sensitive_features": z[[row]]}
+    assert len({float(score.transform(**person)[0]) for _ in range(200)}) > 1
+
+
 def test_a_persons_draw_depends_on_the_identity_alone():
     s, y, z = rows(1, 400)
     score = separate(y, s, sensitive_features=z)

@@ -6,15 +6,26 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.errors import InputError
 
-__all__ = ["DECISION_NAMES", "SCORE_NAMES", "exceeded", "parse_ceilings"]
+__all__ = [
+    "CONTINUOUS_NAMES",
+    "DECISION_NAMES",
+    "SCORE_NAMES",
+    "exceeded",
+    "parse_ceilings",
+    "value_of",
+]
 
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
-DECISION_NAMES = (*_VIOLATION, "eo_gap_upper", "eo_gap", "auditor_bound")
-SCORE_NAMES = (*_VIOLATION, "gap", "gap_upper")
+_OTHERS = "independence", "sufficiency"
+_GAPS = "parity_gap", "ppv_gap", "npv_gap", "tpr_gap"
+DECISION_NAMES = (*_VIOLATION, *_OTHERS, *_GAPS, "eo_gap_upper", "eo_gap", "auditor_bound")
+CONTINUOUS_NAMES = "violation_at_resolution", "violation_lower", "rmse"
+SCORE_NAMES = (*_VIOLATION, *_OTHERS, "parity_gap", "calibration_gap", "gap", "gap_upper")
 
 
 def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
@@ -44,7 +55,7 @@ def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, floa
     return ceilings
 
 
-def exceeded(audit: Audit | ScoreAudit, ceilings: dict[str, float]) -> str:
+def exceeded(audit: Audit | ScoreAudit | ContinuousAudit, ceilings: dict[str, float]) -> str:
     """One sentence that names what is too large; empty where nothing is.
 
     >>> from separatrix import audit
@@ -53,8 +64,24 @@ def exceeded(audit: Audit | ScoreAudit, ceilings: dict[str, float]) -> str:
     ''
     """
     above = [
-        f"{name} is {getattr(audit, name):.6g}, above {value:g}"
+        f"{name} is {found:.6g}, above {value:g}"
         for name, value in ceilings.items()
-        if getattr(audit, name) > value
+        if (found := value_of(audit, name)) > value
     ]
     return "; ".join(above) + "." if above else ""
+
+
+def value_of(audit: Audit | ScoreAudit | ContinuousAudit, name: str) -> float:
+    """A value of the audit, or of one of its criteria."""
+    if isinstance(audit, ContinuousAudit):
+        if getattr(audit, name) is None:
+            raise InputError(f"This audit has no {name}: it needs a numeric outcome.")
+        return float(getattr(audit, name))
+    if name in _OTHERS:
+        return audit.criteria[name].value
+    gaps = {gap: x.value for found in audit.criteria.values() for gap, x in found.gaps.items()}
+    if name in gaps:
+        return gaps[name]
+    if not hasattr(audit, name):
+        raise InputError(f"This audit has no {name}: it needs two labels and two predictions.")
+    return float(getattr(audit, name))

@@ -2,27 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import reduce
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, Literal, overload
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
+from separatrix.auditing.arrays import refuse_label_options
+from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
-from separatrix.columns.frames import names_of
+from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import named_columns, names_of
 from separatrix.columns.groups import as_groups
+from separatrix.columns.quantities import Attribute, Quantities, Target, check_kinds, quantities
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Coded, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = ["Labels", "Names", "audit_frame", "check_roles", "count_frame", "count_source"]
+__all__ = [
+    "Labels", "Names", "audit_frame", "check_roles", "count_frame", "count_source",
+    "named_quantities",
+]  # fmt: skip
 
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]
+
+
+@overload
+def audit_frame(
+    frame: Any,
+    *,
+    y: str,
+    z: Names,
+    pred: Names,
+    weight: str | None = None,
+    labels: Labels = None,
+    target: Literal["labels"] = "labels",
+    sensitive: Literal["groups"] = "groups",
+    confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
+    random_state: int = 0,
+) -> Audit: ...
+
+
+@overload
+def audit_frame(
+    frame: Any,
+    *,
+    y: str,
+    z: Names,
+    pred: Names,
+    weight: str | None = None,
+    target: Target = "labels",
+    sensitive: Attribute = "groups",
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> ContinuousAudit: ...
 
 
 def audit_frame(
@@ -33,11 +73,13 @@ def audit_frame(
     pred: Names,
     weight: str | None = None,
     labels: Labels = None,
+    target: Target = "labels",
+    sensitive: Attribute = "groups",
     confidence: float = 0.95,
     guarantee: str = "finite-sample",
     composition: str | None = None,
     random_state: int = 0,
-) -> Audit:
+) -> Audit | ContinuousAudit:
     """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
 
     Args:
@@ -48,13 +90,19 @@ def audit_frame(
             1], with two labels: the probability of the last label; several columns: posteriors in
             sorted-label order (`labels` overrides).
         weight: column of row weights.
-        labels, confidence, guarantee, composition, random_state: as in `audit`.
+        labels, target, sensitive, confidence, guarantee, composition, random_state: as in
+            `audit`. Where the outcome or the attribute is continuous, the rows come into memory.
 
     >>> import polars as pl
     >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
     >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
     0.0366
     """
+    if check_kinds(target, sensitive):
+        refuse_label_options(labels, guarantee, composition)
+        columns = partial(named_columns, frame, name="frame")
+        rows = named_quantities(columns, y, z, pred, weight, target, sensitive)
+        return ContinuousAudit.of(rows, confidence, random_state)
     table = count_frame(frame, y=y, z=z, pred=pred, weight=weight, labels=labels)
     return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
@@ -75,6 +123,34 @@ def count_frame(
     y, weight = str(y), None if weight is None else str(weight)
     groups, predictions = check_roles(y, z, pred, weight)
     return count_source(Source.of_frame(frame), y, groups, predictions, weight, labels)
+
+
+def named_quantities(
+    columns: Callable[[list[str]], Mapping[str, Any]],
+    y: str,
+    z: Names,
+    pred: Names,
+    weight: str | None,
+    target: Target,
+    sensitive: Attribute,
+) -> Quantities:
+    """The columns of these names, from `columns(names)`, as numbers, labels and groups."""
+    y, weight = str(y), None if weight is None else str(weight)
+    groups, predictions = check_roles(y, z, pred, weight)
+    if len(predictions) != 1:
+        raise InputError(
+            f"An audit of numbers takes one column of predictions, got {listed(predictions)}."
+        )
+    found = columns([y, *groups, *predictions, *([weight] if weight else [])])
+    return quantities(
+        found[y],
+        found[predictions[0]],
+        sensitive_features={name: found[name] for name in groups},
+        sample_weight=as_numbers(found[weight], weight) if weight else None,
+        target=target,
+        sensitive=sensitive,
+        names=(y, " & ".join(groups), predictions[0]),
+    )
 
 
 def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:

@@ -8,24 +8,35 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA
 from separatrix.statistics.certificates import promise
 
 if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
+    from separatrix.statistics.dependence import Gap
 
 __all__ = [
+    "OTHERS",
     "PALETTE",
     "certainty",
     "certified",
+    "criteria",
     "few_groups",
     "lines_of",
     "named_rows",
     "nats",
     "render",
+    "wrapped",
 ]
 
-_WIDTH = 110  # characters of a line of text
+OTHERS = "Other criteria, in nats, and their gaps"
+_WIDTH = 100  # characters of a line of text
+_GAPS = {c.gap_name: c.gap_label for c in (*CRITERIA.values(), BASE_DEPENDENCE)} | {
+    "ppv_gap": "PPV gap",
+    "npv_gap": "NPV gap",
+    "calibration_gap": "calibration gap",
+}
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 
@@ -35,27 +46,36 @@ def lines_of(
     measures: Sequence[dict[str, str]],
     title: str,
     rows: Sequence[dict[str, str]],
+    criteria: tuple[Sequence[dict[str, str]], str],
     notes: Sequence[str],
     scope: str,
 ) -> str:
-    """Measures, then a titled table with aligned columns, then notes."""
+    """Measures, a titled table with aligned columns, the other criteria, scope and notes."""
     width = max(len(row["name"]) for row in measures)
     lines = [headline, ""]
     lines += [
         f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in measures
     ]
-    if rows:
-        widths = [max(map(len, column)) for column in zip(*map(dict.values, rows), strict=True)]
-        lines += ["", title]
-        for row in rows:
-            parts = zip(row.values(), widths, strict=True)
-            lines.append("  " + "  ".join(f"{part:<{w}}" for part, w in parts).rstrip())
-    lines += ["", *(line for part in scope.splitlines() for line in _wrapped(part))]
-    lines += ["", *(line for note in notes for line in _wrapped(f"! {note}"))] if notes else []
+    lines += _aligned(title, rows)
+    others, identity = criteria
+    lines += [*_aligned(OTHERS, others), *wrapped(identity)]
+    lines += ["", *(line for part in scope.splitlines() for line in wrapped(part))]
+    lines += ["", *(line for note in notes for line in wrapped(f"! {note}"))] if notes else []
     return "\n".join(lines)
 
 
-def _wrapped(text: str) -> list[str]:
+def _aligned(title: str, rows: Sequence[dict[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    widths = [max(map(len, column)) for column in zip(*map(dict.values, rows), strict=True)]
+    return ["", title] + [
+        "  " + "  ".join(f"{x:<{w}}" for x, w in zip(row.values(), widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def wrapped(text: str) -> list[str]:
+    """Lines of a length that a terminal shows."""
     return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
@@ -91,6 +111,29 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     if not least and a.p_value < 1e-3:
         value = "p < 0.001"
     return sure, interval, ("test of v = 0", value, verdict)
+
+
+def criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[dict[str, str]]:
+    """The criteria beside separation: information, test and gaps; `letter` is what was audited."""
+    rows = []
+    for name, found in a.criteria.items():
+        kind = BASE_DEPENDENCE if name == BASE_DEPENDENCE.name else CRITERIA[name]
+        rows.append(
+            {
+                "name": f"{name.replace('_', ' ')} {kind.symbol.replace('U', letter)}",
+                "value": nats(found.value),
+                "test": "p < 0.001" if found.p_value <= 1e-3 else f"p = {found.p_value:.2g}",
+                "gaps": "; ".join(_gap(*one) for one in found.gaps.items()),
+            }
+        )
+    return rows
+
+
+def _gap(name: str, gap: Gap) -> str:
+    if gap.interval is None:
+        return f"{_GAPS[name]} {gap.value:.3f}"
+    low, high = gap.interval
+    return f"{_GAPS[name]} {gap.value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def certified(a: Audit | ScoreAudit) -> str:

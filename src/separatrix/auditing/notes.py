@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from separatrix.columns.bins import FEW
 from separatrix.columns.groups import group_name
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.statistics import inference
 
-__all__ = ["refuse_degenerate", "sparse_notes", "without_dust"]
+__all__ = ["number_notes", "refuse_degenerate", "sparse_notes", "without_dust"]
 
 SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
+_MANY_LABELS = 50  # numbers beyond which labels look like a quantity
 _DUST = 1e-150  # share of the weight below which a cell counts as empty: its square is no number
 
 
@@ -43,6 +45,20 @@ def refuse_degenerate(table: CountTable) -> None:
             f"There is only one label ({table.labels[int(weight.argmax())]!r}): nothing can be "
             "predicted. Pass rows of at least two labels."
         )
+
+
+def number_notes(table: CountTable) -> tuple[str, ...]:
+    """Columns of many numbers that were taken for labels or groups: they may be quantities."""
+    asked = {
+        "labels": (table.labels, _MANY_LABELS, 'target="continuous"'),
+        "groups": (table.groups, FEW, 'sensitive="continuous"'),
+    }
+    return tuple(
+        f"The {len(levels)} {name} are numbers, such as {levels[0]} and {levels[1]}; each is taken "
+        f"for one of the {name}. Say {words} if they are one quantity."
+        for name, (levels, most, words) in asked.items()
+        if len(levels) > most and all(type(level) in (int, float) for level in levels)
+    )
 
 
 def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from separatrix.auditing import view
-from separatrix.auditing.notes import refuse_degenerate, sparse_notes, without_dust
+from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_notes, without_dust
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
+from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, identity
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 from separatrix.statistics import bounds, certificates, gaps, inference
+from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
+from separatrix.statistics.shuffling import violation_floor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +85,7 @@ class Audit:
     simulated_failure: float | None
     estimable: bool
     notes: tuple[str, ...]
+    random_state: int = field(default=0, repr=False)
 
     @classmethod
     def of(
@@ -128,13 +134,19 @@ class Audit:
             simulated_failure=failure,
             **kind,
             estimable=known,
-            notes=sparse_notes(table, noise),
+            notes=(*sparse_notes(table, noise), *number_notes(table)),
+            random_state=random_state,
         )
+
+    @cached_property
+    def violation_floor(self) -> float:
+        """The v that groups shuffled within labels show on average: a smaller one is noise."""
+        return violation_floor(self.table)
 
     @property
     def independence(self) -> float:
-        """I(U; Z): what the prediction says about the group; 0 under statistical parity."""
-        return float(information.mutual_information(self.table.counts.transpose(1, 0, 2)))
+        """I(U; Z): what the prediction says about the group; 0 under demographic parity."""
+        return float(CRITERIA["independence"].information(self.table.counts))
 
     @property
     def sufficiency(self) -> float:
@@ -142,12 +154,21 @@ class Audit:
 
         independence + sufficiency = violation + base_dependence.
         """
-        return float(information.conditional_mutual_information(self.table.counts.T))
+        return float(CRITERIA["sufficiency"].information(self.table.counts))
 
     @property
     def base_dependence(self) -> float:
         """I(Y; Z): what the label says about the group, whatever is predicted."""
-        return float(information.mutual_information(self.table.counts.transpose(1, 2, 0)))
+        return float(BASE_DEPENDENCE.information(self.table.counts))
+
+    @cached_property
+    def criteria(self) -> dict[str, Dependence]:
+        """Independence, sufficiency, equal opportunity (two labels) and base dependence, measured.
+
+        Each has its value in nats, correction, interval, p-value, and the gaps that people know:
+        `a.criteria["independence"].gaps["parity_gap"].interval`. Separation is the audit itself.
+        """
+        return dependences(self.table, self.confidence, self.random_state)
 
     @property
     def by_label(self) -> Any:
@@ -227,7 +248,7 @@ class Audit:
         plain = {
             name: _plain(getattr(self, name))
             for name in self.__dataclass_fields__
-            if name != "table"
+            if name not in ("table", "random_state")
         }
         return {
             "rows": self.table.rows,
@@ -238,6 +259,8 @@ class Audit:
             "independence": self.independence,
             "sufficiency": self.sufficiency,
             "base_dependence": self.base_dependence,
+            "criteria": {name: asdict(found) for name, found in self.criteria.items()},
+            "identity": identity(self.table.counts),
             "promise": certificates.promise(self.guarantee, self.composition),
             "by_label": self.label_columns(),
             "by_group": self.group_columns(),
@@ -275,6 +298,9 @@ class Comparison:
     change: float
     interval: tuple[float, float]
     confidence: float
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         low, high = self.interval

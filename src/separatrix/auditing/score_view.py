@@ -9,6 +9,8 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import identity
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +26,10 @@ _MOST_GROUPS = 24
 def text(a: ScoreAudit) -> str:
     """The audit as a table that a person understands."""
     title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
-    return layout.lines_of(headline(a), measures(a), title, groups(a), a.notes, layout.certified(a))
+    others = layout.criteria(a, "S"), identity(a.table.counts)
+    return layout.lines_of(
+        headline(a), measures(a), title, groups(a), others, a.notes, layout.certified(a)
+    )
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
@@ -41,16 +46,14 @@ def html(a: ScoreAudit, page: bool = False) -> str:
     ]
     values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
     values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
-    more = {"page": page, "scope": layout.certified(a)}
+    more = {"page": page, "scope": layout.certified(a), "others": layout.OTHERS}
+    more |= {"criteria": layout.criteria(a, "S"), "identity": identity(a.table.counts)}
     return layout.render("score.html.jinja", {**values, **more})
 
 
 def plot(a: ScoreAudit, ax: Axes | None = None) -> Axes:
     """Each group's ROC curve; the dots are the groups at the threshold of the largest gap."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(5.0, 4.6), layout="constrained")
+    ax = new_axes(5.0, 4.6) if ax is None else ax
     ax.plot([0, 1], [0, 1], "--", color="0.7", lw=1, zorder=1)
     for i, (group, curve) in enumerate(a.curves.items()):
         if np.isnan([*curve.fpr, *curve.tpr]).any():

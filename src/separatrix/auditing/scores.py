@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,10 +19,12 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
+from separatrix.core.criteria import identity
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
 from separatrix.statistics import certificates, inference
+from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
@@ -101,6 +104,7 @@ class ScoreAudit:
     simulated_failure: float | None
     estimable: bool
     notes: tuple[str, ...]
+    random_state: int = field(default=0, repr=False)
 
     @classmethod
     def of(
@@ -162,11 +166,42 @@ class ScoreAudit:
             **kind,
             estimable=known,
             notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
+            random_state=random_state,
         )
+
+    @cached_property
+    def criteria(self) -> dict[str, Dependence]:
+        """Independence, sufficiency and base dependence of the score in bins.
+
+        The parity gap is the largest over all thresholds; the calibration gap is the mean over bins
+        of the largest difference of P(second label | bin) between two groups.
+        """
+        found = dependences(self.table, self.confidence, self.random_state)
+        del found["equal_opportunity"]  # `gap` and `rates` speak of true-positive rates
+        calibration = mean_gap([*found["sufficiency"].gaps.values()])
+        return found | {
+            "independence": replace(found["independence"], gaps={"parity_gap": self._parity()}),
+            "sufficiency": replace(found["sufficiency"], gaps={"calibration_gap": calibration}),
+        }
+
+    def _parity(self) -> Gap:
+        """The largest difference of P(S > t) between two groups over all thresholds."""
+        mass = self.table.counts.sum(2)
+        share = mass / mass.sum(0)
+        curves = np.array([[curve.fpr, curve.tpr] for curve in self.curves.values()])
+        above = np.einsum("yz,zyt->zt", share, np.nan_to_num(curves))
+        merged = self.table.counts.sum(0, keepdims=True)
+        effective = None
+        if self.table.moments is not None:
+            effective = mass.sum(0) ** 2 / self.table.weight_squares.sum(0)
+        null = shuffled_tables(
+            merged, _DRAWS, self.random_state, None if effective is None else effective[None]
+        )
+        return Gap(float(np.ptp(above, axis=0).max()), float(gap_curve(null).max(-1).mean()))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""
-        left_out = "table", "auroc_by_group", "curves", "rates"
+        left_out = "table", "auroc_by_group", "curves", "rates", "random_state"
         plain = {
             name: list(value) if isinstance(value := getattr(self, name), tuple) else value
             for name in self.__dataclass_fields__
@@ -178,6 +213,8 @@ class ScoreAudit:
             "groups": list(self.table.groups),
             **plain,
             "promise": certificates.promise(self.guarantee, self.composition),
+            "criteria": {name: asdict(found) for name, found in self.criteria.items()},
+            "identity": identity(self.table.counts),
             "auroc_by_group": {
                 group_name(group): _or_none(area) for group, area in self.auroc_by_group.items()
             },

@@ -9,13 +9,15 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import identity
+from separatrix.display import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from separatrix.auditing.result import Audit
 
-__all__ = ["html", "measures", "plot", "text"]
+__all__ = ["html", "measures", "plot", "sentence", "text"]
 
 MOST_CELLS = 8
 SCOPE = (
@@ -28,7 +30,13 @@ def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
     return layout.lines_of(
-        headline(a), measures(a), title, cells(a), a.notes, f"{layout.certified(a)}\n{SCOPE}"
+        f"{headline(a)}\n{sentence(a)}",
+        measures(a),
+        title,
+        cells(a),
+        (layout.criteria(a), identity(a.table.counts)),
+        a.notes,
+        f"{layout.certified(a)}\n{SCOPE}",
     )
 
 
@@ -42,15 +50,14 @@ def html(a: Audit, page: bool = False) -> str:
     bars = [{name: column[i] for name, column in shown.items()} for i in drawn[:200]]
     values = {"headline": headline(a), "measures": measures(a), "cells": cells(a), "bars": bars}
     more = {"page": page, "notes": a.notes, "scope": f"{layout.certified(a)}\n{SCOPE}"}
+    more |= {"others": layout.OTHERS, "criteria": layout.criteria(a)}
+    more |= {"identity": identity(a.table.counts)}
     return layout.render("audit.html.jinja", values | more)
 
 
 def plot(a: Audit, ax: Axes | None = None) -> Axes:
     """Rate of a prediction per label and group, with its interval; dashed: the label's own rate."""
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        _, ax = plt.subplots(figsize=(7.0, 4.0), layout="constrained")
+    ax = new_axes(7.0, 4.0) if ax is None else ax
     columns = a.cell_columns()
     drawn = [i for i, prediction in enumerate(columns["prediction"]) if _drawn(a, prediction)]
     panels = list(dict.fromkeys((columns["label"][i], columns["prediction"][i]) for i in drawn))
@@ -68,12 +75,13 @@ def plot(a: Audit, ax: Axes | None = None) -> Axes:
         name, colour = group_name(groups[z]) if first else None, PALETTE[z % len(PALETTE)]
         x = at + spread[z]
         ax.errorbar(x, rate, errors, fmt="o", ms=5, capsize=3, color=colour, label=name)
-    names = [f"Y = {label}\nP(U = {prediction})" for label, prediction in panels]
+    names = [f"of those with {label}:\npredicted {prediction}" for label, prediction in panels]
     ax.set_xticks(range(len(panels)), names)
-    ax.set_ylabel("rate of the prediction, given the label")
+    ax.set_ylabel("share of the group")
     ax.set_ylim(bottom=0.0)
     ax.set_xlim(-0.5, len(panels) - 0.5)
-    ax.set_title(f"v = {nats(a.violation)} nats, EO gap = {a.eo_gap:.3f}", loc="left", fontsize=10)
+    title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
+    ax.set_title(title, loc="left", fontsize=10)
     ax.legend(frameon=False, fontsize=8, ncols=2 if len(groups) > 6 else 1)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
@@ -89,6 +97,13 @@ def headline(a: Audit) -> str:
     return f"Separation audit of {t.rows:,} rows: {labels}; {layout.few_groups(t.groups)}; {kind}"
 
 
+def sentence(a: Audit) -> str:
+    """The finding in words."""
+    verdict = "more than chance explains" if a.p_value < 0.05 else "no more than chance explains"
+    gap, chance = f"{a.eo_gap:.3f}", f"{a.eo_gap_floor:.3f}"
+    return f"Given the true outcome groups differ by {gap} (by chance: {chance}): {verdict}."
+
+
 def measures(a: Audit) -> list[dict[str, str]]:
     """The measured values, each with what to make of it."""
     sure, interval, test = layout.certainty(a)
@@ -99,16 +114,18 @@ def measures(a: Audit) -> list[dict[str, str]]:
         for low, high in (a.eo_gap_interval, a.accuracy_interval)
     )
     drawn = "" if a.table.moments is None else "; expected, when drawn"
+    floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
     return layout.named_rows(
-        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
-        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
-        test,
-        ("utility u = I(U;Y)", nats(a.utility), "nats"),
         ("equalized-odds gap", f"{a.eo_gap:.4f}", f"mean over labels of the largest; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
+        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        *([floor] if len(a.table.labels) > 2 else []),
+        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
+        test,
         ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
+        ("utility u = I(U;Y)", nats(a.utility), "nats"),
     )
 
 

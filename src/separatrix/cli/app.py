@@ -1,21 +1,33 @@
-"""The command itself; each command adds itself to it."""
+"""The command itself, and what all commands share: answers, JSON, standard input, silence."""
 
 from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import typer
 
 from separatrix import __version__
+from separatrix.errors import InputError
+from separatrix.io import LOG
 
-__all__ = ["app"]
+__all__ = ["JSON", "answer", "app", "readable", "say"]
 
 app = typer.Typer(
     name="separatrix",
     help="What a prediction says about a person's group beyond the true outcome, and what "
     "removing it costs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
+JSON = typer.Option(False, "--json", help="Print JSON instead of text.")
 
 
 def _print_version(wanted: bool) -> None:
@@ -33,5 +45,47 @@ def _options(
         callback=_print_version,
         is_eager=True,
     ),
+    quiet: bool = typer.Option(
+        False, "--quiet", "-q", help="Print nothing but errors: the files and the status say it."
+    ),
 ) -> None:
     """Options of the command itself."""
+    LOG.setLevel(logging.ERROR if quiet else logging.NOTSET)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line, unless quiet."""
+    if LOG.isEnabledFor(logging.WARNING):
+        typer.echo(text, err=err)
+
+
+def answer(text: str, values: Mapping[str, Any] | Sequence[Any], as_json: bool) -> None:
+    """Print what a command found: as text or as JSON, where what is not finite is null."""
+    say(json.dumps(_plain(values), ensure_ascii=False, indent=2) if as_json else text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if hasattr(value, "tolist"):  # numpy's arrays and numbers
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, int | str) else str(value)
+
+
+@contextmanager
+def readable(file: str) -> Iterator[str]:
+    """The name of a file to read; `-` is the standard input, CSV or Parquet, kept for a while."""
+    if file != "-":
+        yield file
+        return
+    content = sys.stdin.buffer.read()
+    if not content:
+        raise InputError("The standard input is empty: pipe a CSV or Parquet file into `-`.")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / ("stdin.parquet" if content[:4] == b"PAR1" else "stdin.csv")
+        place.write_bytes(content)
+        yield str(place)

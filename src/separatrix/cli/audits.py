@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
 if TYPE_CHECKING:
+    from separatrix.auditing.continuous import ContinuousAudit
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
@@ -22,9 +23,9 @@ __all__ = ["audit", "limit_command"]
 @app.command()
 def audit(
     file: str = typer.Argument(
-        ..., help="CSV or Parquet file, or a quoted pattern such as 'part-*.parquet'."
+        ..., help="CSV or Parquet file, a quoted pattern such as 'part-*.parquet', or - for stdin."
     ),
-    y: str = typer.Option(..., help="Column of true labels."),
+    y: str = typer.Option(..., help="Column of true labels, or of a numeric outcome."),
     z: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
     ),
@@ -37,6 +38,12 @@ def audit(
     score: bool = typer.Option(
         False, "--score", help="Audit --pred as a score, at every threshold; two labels."
     ),
+    continuous: bool = typer.Option(
+        False, "--continuous", help="The outcome is a number: --pred is its prediction."
+    ),
+    continuous_sensitive: bool = typer.Option(
+        False, "--continuous-sensitive", help="The attribute --z is a number, such as age."
+    ),
     confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
     guarantee: str = typer.Option(
         "finite-sample", help="Of the certified bounds: finite-sample or large-sample."
@@ -45,7 +52,7 @@ def audit(
         None, help="People that the bound on v is about: population or observed."
     ),
     seed: int = typer.Option(0, help="Of the Monte Carlo test."),
-    json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
+    json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
     fail_above: list[str] = typer.Option(
         [], help="NAME=VALUE, such as eo_gap=0.05: exit 3 if it is larger; repeat it."
@@ -59,21 +66,31 @@ def audit(
     from separatrix.auditing.files import audit_files
     from separatrix.auditing.score_frames import audit_score_files
 
-    names = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    numbers = continuous or continuous_sensitive
+    if score and numbers:
+        raise InputError(
+            "--score ranks two labels for groups; --continuous and --continuous-sensitive audit "
+            "numbers. Leave one of them out."
+        )
+    names: Sequence[str] = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
+    if numbers:
+        names = ceilings.CONTINUOUS_NAMES
     highest = ceilings.parse_ceilings(fail_above, names)
     if score and len(pred) != 1:
         raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
     how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
     how |= {"guarantee": guarantee, "composition": composition}
-    result: Audit | ScoreAudit
-    with working(f"Counting {file}"):
+    result: Audit | ScoreAudit | ContinuousAudit
+    with working(f"Counting {file}"), readable(file) as path:
         if score:
-            result = audit_score_files(file, y=y, z=z, score=pred[0], **how)
+            result = audit_score_files(path, y=y, z=z, score=pred[0], **how)
         else:
-            result = audit_files(file, y=y, z=z, pred=pred, **how)
+            how["target"] = "continuous" if continuous else "labels"
+            how["sensitive"] = "continuous" if continuous_sensitive else "groups"
+            result = audit_files(path, y=y, z=z, pred=pred, **how)
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
-    typer.echo(result.to_json() if json else str(result))
+    answer(str(result), result.to_dict(), json)
     if above := ceilings.exceeded(result, highest):
         typer.echo(f"separatrix: {above}", err=True)
         raise typer.Exit(3)
@@ -81,7 +98,7 @@ def audit(
 
 @app.command("limit")
 def limit_command(
-    file: str = typer.Argument(..., help="CSV or Parquet file with scores, labels and groups."),
+    file: str = typer.Argument(..., help="CSV or Parquet file, or - for stdin."),
     y: str = typer.Option(..., help="Column of true labels."),
     z: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
@@ -91,10 +108,18 @@ def limit_command(
     ),
     maximize: str = typer.Option("utility", help="utility, accuracy or balanced_accuracy."),
     cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
-    budget: str = typer.Option("violation", help="violation, eo_gap, eo_max, tpr_gap or fpr_gap."),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
+    budget: str | None = typer.Option(
+        None,
+        help="violation, eo_gap, eo_max or fpr_gap; independence or parity_gap; predictive_gap; "
+        "tpr_gap. By default the first of the criterion.",
+    ),
     level: list[float] = typer.Option(
         [], help="A budget to solve for; repeat it for several. By default a curve."
     ),
+    json: bool = JSON,
 ) -> None:
     """The best that any binary decision from a score can do, for every budget.
 
@@ -108,15 +133,19 @@ def limit_command(
 
     objective = parse_cost(cost) if cost else maximize
     how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
-    with working(f"Computing the limit of {file}"):
-        files = find_files(file)
+    how["criterion"] = criterion
+    with working(f"Computing the limit of {file}"), readable(file) as path:
+        files = find_files(path)
         if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
-            found: object = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
+            found: Any = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
         else:
-            columns = read_table(file, [y, *z, *score])
+            columns = read_table(path, [y, *z, *score])
             groups = {name: columns[name] for name in z}
             found = limit(columns[y], _scores(columns, score), sensitive_features=groups, **how)
-    typer.echo(str(found))
+    values = {"maximize": str(objective), "budget": getattr(found, "budget", budget)}
+    values |= {"levels": found.levels, "criterion": criterion}
+    values |= {"values": found.values, "upper": getattr(found, "upper", None)}
+    answer(str(found), values, json)
 
 
 def _scores(columns: Mapping[str, Any], score: Sequence[str]) -> Any:

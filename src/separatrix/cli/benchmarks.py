@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, say
 from separatrix.io import working
 
 __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
@@ -34,6 +34,7 @@ def benchmark(
     scheduler: str | None = typer.Option(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
+    json: bool = JSON,
 ) -> None:
     """Is the method good? Writes the paper's tables and figures. Run it again to resume.
 
@@ -43,11 +44,16 @@ def benchmark(
     from separatrix.runs.runner import Execution
 
     where = Execution(jobs, backend, scheduler, timeout)
+    lines: list[str] = []
     for line in run(
         dataset or None, out, chosen_methods=method or None, quick=quick, ablations=ablations,
         blind=blind, folds=folds, seed=seed, execution=where,
     ):  # fmt: skip
-        typer.echo(line)
+        lines.append(line)
+        if not json:
+            say(line)
+    if json:
+        answer("", {"folder": out, "lines": lines}, json)
 
 
 @app.command()
@@ -56,6 +62,7 @@ def report(
         ..., help="Folder of `separatrix trace` or `separatrix benchmark`."
     ),
     out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
+    json: bool = JSON,
 ) -> None:
     """One self-contained page of a frontier: opens offline.
 
@@ -63,28 +70,30 @@ def report(
     """
     from separatrix.runs.traced import MANIFEST
     from separatrix.show import report as page
-    from separatrix.tracing.frontier import load_frontier
+    from separatrix.tracing.frontier import NUMERIC, load_frontier
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"
-        if (folder / MANIFEST).is_file():  # a frontier: its held-out posteriors say more
+        frontier = (folder / MANIFEST).is_file() or (folder / NUMERIC).is_file()
+        if frontier:  # its held-out posteriors say more
             load_frontier(folder).report(place)
         else:
             page.write(folder, place)
-    typer.echo(str(place))
+    answer(str(place), {"report": place}, json)
 
 
 @app.command("datasets")
-def list_datasets() -> None:
+def list_datasets(json: bool = JSON) -> None:
     """Datasets that `trace` and `benchmark` know; for missing ones, what to put where."""
+    from separatrix import datasets
     from separatrix.show.listings import dataset_table
 
-    typer.echo(dataset_table())
+    answer(dataset_table(), datasets.listing(), json)
 
 
 @app.command("methods")
-def list_methods() -> None:
+def list_methods(json: bool = JSON) -> None:
     """The methods, what they take, and where they come from."""
-    from separatrix.show.listings import method_table
+    from separatrix.show.listings import method_rows, method_table
 
-    typer.echo(method_table())
+    answer(method_table(), method_rows(), json)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable, say
 from separatrix.core.metrics import objectives
 from separatrix.errors import InputError
 from separatrix.io import working
@@ -21,6 +22,12 @@ def select(
     out: Path = typer.Option(..., help="Folder for the model; an older model there is replaced."),
     max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
     max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    ),
+    max_gap: float | None = typer.Option(
+        None, help="Budget on the criterion's own gap: EO, parity, predictive or TPR gap."
+    ),
     maximize: str = typer.Option(
         "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
     ),
@@ -50,31 +57,45 @@ def select(
     sign_key: Path | None = typer.Option(
         None, help="Private key (Ed25519, PEM) that signs the model."
     ),
+    json: bool = JSON,
 ) -> None:
     """Which point do I ship? Solves for the budget, says what to expect, saves the model.
 
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
     from separatrix.optimum.objectives import parse_cost
-    from separatrix.tracing.frontier import load_frontier
+    from separatrix.tracing.frontier import NumericFrontier, load_frontier
 
     with working(f"Choosing from {folder}"):
-        point = load_frontier(folder).select(
-            max_violation=max_violation, max_eo_gap=max_eo_gap, confidence=confidence, blind=blind,
-            maximize=maximize if cost is None else parse_cost(cost), method=method or None,
-            option=option, rule=rule, allow_constant=allow_constant, guarantee=guarantee,
-        )  # fmt: skip
+        frontier = load_frontier(folder)
+        point: Any
+        if isinstance(frontier, NumericFrontier):
+            given = max_eo_gap, max_gap, confidence
+            if given != (None,) * 3 or criterion != "separation" or blind or cost or method:
+                raise InputError(
+                    f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
+                    "--max-violation."
+                )
+            point = frontier.select(max_violation=max_violation)
+        else:
+            point = frontier.select(
+                max_violation=max_violation, max_eo_gap=max_eo_gap, max_gap=max_gap,
+                criterion=criterion, confidence=confidence,
+                blind=blind, maximize=maximize if cost is None else parse_cost(cost),
+                method=method or None, option=option, rule=rule, allow_constant=allow_constant,
+                guarantee=guarantee,
+            )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)
-    typer.echo(str(point))
-    typer.echo(f"The model is in {out}; read {out / 'MODEL_CARD.md'}")
-    typer.echo(f"Next: separatrix predict {out} FILE --out predictions.csv")
+    next_ = f"Next: separatrix predict {out} FILE --out predictions.csv"
+    text = f"{point}\nThe model is in {out}; read {out / 'MODEL_CARD.md'}\n{next_}"
+    answer(text, {"folder": out, **point.to_dict()}, json)
 
 
 @app.command()
 def predict(
     model: Path = typer.Argument(..., help="Folder of `separatrix select`."),
-    file: Path = typer.Argument(
-        ..., help="CSV (plain or .gz) or Parquet file with the columns of training."
+    file: str = typer.Argument(
+        ..., help="CSV (plain or .gz) or Parquet file with the columns of training; - for stdin."
     ),
     out: Path = typer.Option(..., help="Predictions, .csv or .parquet."),
     id_column: str | None = typer.Option(
@@ -92,6 +113,7 @@ def predict(
     log: Path | None = typer.Option(
         None, help="Decision log to write, .jsonl or .csv, for `separatrix replay`."
     ),
+    json: bool = JSON,
 ) -> None:
     """Predict a file of any size, in constant memory.
 
@@ -109,15 +131,17 @@ def predict(
     state: int | Unset | None = check_seed(seed) if salt is None else UNSET
     if predictor.randomized and state is None:
         state = secrets.randbits(63)
-        typer.echo(
+        say(
             f"The model draws its answers: --seed {state} repeats these; with --id and --salt-file "
             "a person always gets the same draw.",
             err=True,
         )
-    rows = predict_file(
-        predictor, file, out, id_column=id_column, salt=salt, random_state=state, log=log
-    )
-    typer.echo(f"{rows:,} predictions are in {out}")
+    with readable(file) as path:
+        rows = predict_file(
+            predictor, path, out, id_column=id_column, salt=salt, random_state=state, log=log
+        )
+    seed = state if isinstance(state, int) else None
+    answer(f"{rows:,} predictions are in {out}", {"rows": rows, "out": out, "seed": seed}, json)
 
 
 @app.command()
@@ -130,6 +154,7 @@ def replay(
     verify_key: Path | None = typer.Option(
         None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
     ),
+    json: bool = JSON,
 ) -> None:
     """Does this model give the decisions of a log? The first difference is named, status 2.
 
@@ -142,7 +167,9 @@ def replay(
     predictor = load(model, verify_key=verify_key)
     rows = replay_file(predictor, log, file, id_column=id_column, salt=salt)
     what = "branches" if file is None else "decisions"
-    typer.echo(f"{rows:,} {what} in {log} are those of the model")
+    answer(
+        f"{rows:,} {what} in {log} are those of the model", {"rows": rows, "compared": what}, json
+    )
 
 
 def _secret(path: Path) -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
@@ -38,7 +38,7 @@ def monitor(
     horizon: int | None = typer.Option(
         None, help="The most rows that a test pools; for rates that drift."
     ),
-    json: bool = typer.Option(False, "--json", help="Print JSON instead of a sentence."),
+    json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
 ) -> None:
     """Add new rows to a monitor and say whether there is an alarm: status 0 quiet, 3 alarm.
@@ -46,8 +46,6 @@ def monitor(
     Example: separatrix monitor state.json january.csv --audit reference.json --budget 0.005 --y
     income --z sex --pred decision
     """
-    import json as text
-
     from separatrix.deploy.monitor_files import open_monitor, update_from_files
 
     files = file or []
@@ -60,6 +58,6 @@ def monitor(
     watched.save(state)
     if html is not None:
         write_whole(html, watched.to_html(), parents=False)
-    typer.echo(text.dumps(report.to_dict(), ensure_ascii=False) if json else str(report))
+    answer(str(report), report.to_dict(), json)
     if report.alarm is not None:
         raise typer.Exit(3)

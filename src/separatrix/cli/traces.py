@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
-from separatrix.cli.app import app
+from separatrix.cli.app import JSON, answer, app, readable, say
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from separatrix.datasets import Data
+    from separatrix.tracing.numeric_frontier import NumericFrontier
 
 __all__ = ["trace"]
 
@@ -20,7 +21,7 @@ __all__ = ["trace"]
 @app.command()
 def trace(
     data: str = typer.Argument(
-        ..., help="CSV or Parquet file, or the name of a dataset (`separatrix datasets`)."
+        ..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."
     ),
     out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
     target: str | None = typer.Option(None, help="Column to predict; of a file."),
@@ -33,6 +34,9 @@ def trace(
     ),
     blind: bool = typer.Option(
         False, "--blind", help="Also what is possible without the group at decision time."
+    ),
+    criterion: str = typer.Option(
+        "separation", help="separation, independence, sufficiency or equal_opportunity."
     ),
     method: list[str] = typer.Option(
         [],
@@ -54,25 +58,77 @@ def trace(
     scheduler: str | None = typer.Option(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
+    continuous: bool = typer.Option(
+        False, "--continuous", help="The target is a number: R², RMSE and v around a regressor."
+    ),
+    continuous_sensitive: bool = typer.Option(
+        False, "--continuous-sensitive", help="The attribute is a number, such as age."
+    ),
+    levels: int = typer.Option(16, help="With --continuous, at most so many predictions."),
+    json: bool = JSON,
 ) -> None:
     """What is possible on my data? Says it in words, and writes models and a report.
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
+    if continuous or continuous_sensitive:
+        if not continuous or blind or method or keep or categorical or missing_groups:
+            raise InputError(
+                "--continuous takes --target, --sensitive, --estimator trees or linear, --drop, "
+                "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
+            )
+        kind = "continuous" if continuous_sensitive else "groups"
+        with readable(data) as path:
+            numbers = _numbers(
+                path, out, target, sensitive, kind, drop, estimator, levels, folds, seed, jobs
+            )
+        page = numbers.report(out / "report.html")
+        ask = f"separatrix select {out} --max-violation 0.003 --out MODEL"
+        text = f"{numbers}\n\nReport: {page}\nNext: {ask}"
+        answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
+        return
     from separatrix.runs.runner import Execution
     from separatrix.tracing.tables import describe, write_tables
     from separatrix.tracing.training import trace_data
 
-    rows = _open(data, target, sensitive, drop, keep, categorical, missing_groups)
-    for line in describe(rows, data):
-        typer.echo(line)
+    with readable(data) as path:
+        rows = _open(path, target, sensitive, drop, keep, categorical, missing_groups)
+    for line in () if json else describe(rows, data):
+        say(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, estimator=estimator, blind=blind, method=_paths(method), cv=folds,
+        rows, name=name, estimator=estimator, blind=blind, criterion=criterion,
+        method=_paths(method), cv=folds,
         random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
-    for line in write_tables(frontier):
-        typer.echo(line)
+    lines = list(write_tables(frontier))
+    found = [one.to_dict() for one in frontier.answers]
+    answer("\n".join(lines), {"folder": out, "answers": found}, json)
+
+
+def _numbers(
+    data: str, out: Path, target: str | None, sensitive: list[str], kind: str, drop: list[str],
+    estimator: str | None, levels: int, folds: int, seed: int, jobs: int,
+) -> NumericFrontier:  # fmt: skip
+    """Trace a numeric target of a file."""
+    from separatrix.columns.readers import read_table
+    from separatrix.tracing.numeric import trace_numeric
+
+    if target is None or not sensitive:
+        raise InputError(f"Name the columns of {data!r}: --target COLUMN --sensitive COLUMN.")
+    columns = read_table(data)
+    for column in (target, *sensitive, *drop):
+        if column not in columns:
+            raise InputError(f"{data!r} has no column {column!r}; it has {', '.join(columns)}.")
+    groups = {column: columns[column] for column in sensitive}
+    rest = {name: x for name, x in columns.items() if name != target and name not in drop}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # columns that are left out
+        return trace_numeric(
+            rest, {target: columns[target]}, sensitive_features=groups, sensitive=kind,
+            name=Path(data).name, estimator=estimator, levels=levels, cv=folds, random_state=seed,
+            n_jobs=jobs, out=out, progress=True,
+        )  # fmt: skip
 
 
 def _paths(method: list[str]) -> list[str] | None:

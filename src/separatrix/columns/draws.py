@@ -30,7 +30,7 @@ from separatrix.columns.values import Coded, is_missing
 from separatrix.errors import InputError
 
 __all__ = [
-    "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "id_digests",
+    "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "drawn", "id_digests",
     "id_texts", "key_id", "seed_of", "seeded", "uniforms",
 ]  # fmt: skip
 
@@ -86,6 +86,15 @@ def uniforms(
         words = np.frombuffer(_hashed(texts, key, model, _known(purpose).encode(), 8), dtype="<u8")
         out[:, column] = (words >> np.uint64(11)) * 2.0**-53
     return out
+
+
+def drawn(law: NDArray[np.float64], coin: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The value (n,) that each coin (n,) picks from its row's law (n, values).
+
+    >>> drawn(np.array([[0.3, 0.7], [0.3, 0.7]]), np.array([0.2, 0.4])).tolist()
+    [0, 1]
+    """
+    return np.asarray((np.cumsum(law, axis=1)[:, :-1] <= coin[:, None]).sum(1), dtype=np.intp)
 
 
 def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None) -> None:

@@ -13,9 +13,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.frames import names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Levels
+from separatrix.core.numbers import whole_number
 from separatrix.errors import InputError
 
 __all__ = ["ScoreHistogram", "score_histogram"]
@@ -72,14 +74,16 @@ def score_histogram(
     >>> score_histogram(t, y="y", z="z", score="s", bins=2).counts.tolist()
     [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
     """
-    keys = [y, *([z] if isinstance(z, str) else z)]
+    [y], [score] = names_of(y, "y"), names_of(score, "score")
+    keys = [y, *names_of(z, "z")]
     source = Source.of_frame(frame)
-    numbers = [score, *([weight] if weight else [])]
+    numbers = [score, *([] if weight is None else names_of(weight, "weight"))]
     for column in numbers:
         if column in keys:
             raise InputError(f"Column {column!r} stands for two things at once: name others.")
     check_numbers(source, [*keys, *numbers], numbers)
-    if not 1 <= bins <= 1 << 20:
+    bins = whole_number(bins, "bins", least=1)
+    if bins > 1 << 20:
         raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")
     s = source.numbers(score)
     low, high = _ends(source, s, score) if span is None else span

@@ -322,7 +322,7 @@ def check_levels(levels: Sequence[Hashable], name: str) -> None:
         raise InputError(
             f"`{name}` has {len(levels):,} distinct values (such as {levels[0]!r}, {levels[1]!r}); "
             f"at most {MAX_LEVELS:,} make sense here. Is it an identifier or a score? Pass a "
-            "categorical column, or bin it."
+            "categorical column, or bin it; an audit takes a quantity if it is called continuous."
         )
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "EMPTY",
     "SoftBins",
     "Value",
+    "bins_below",
     "bins_for",
     "centres",
     "cmi_of_draws",
@@ -51,6 +52,7 @@ Codes = NDArray[np.integer[Any]]
 
 # an empty cell counts as this share of all rows inside a logarithm: its own slope is infinite
 EMPTY = 1e-6
+_DUST = 1e-9  # a smaller share of all rows is rounding
 
 
 class Value(NamedTuple):
@@ -64,25 +66,32 @@ class SoftBins(NamedTuple):
     """The law of U for each score: `low` with probability 1 − share, `low + 1` with `share`.
 
     >>> bins = SoftBins.of(np.array([0.0, 0.25, 3.0]), np.array([0.0, 1.0, 2.0]))
-    >>> bins.low.tolist(), bins.share.tolist(), bins.slope.tolist()
-    ([0, 0, 1], [0.0, 0.25, 1.0], [1.0, 1.0, 0.0])
+    >>> bins.low.tolist(), bins.share.tolist()
+    ([0, 0, 1], [0.0, 0.25, 1.0])
     """
 
     low: Codes
     share: Array
-    slope: Array
 
     @staticmethod
     def of(score: Array, at: Array) -> SoftBins:
-        """Soft bins of scores, for at least two rising centres `at`; `slope` is ∂share/∂s."""
-        low = np.zeros(len(score), dtype=np.int32)
-        for centre in at[1:-1]:  # for a few dozen centres faster than a binary search
-            low += score >= centre
-        slope = (1.0 / np.diff(at)).take(low)
-        share = (score - at.take(low)) * slope
-        if at[0] > score.min(initial=np.inf) or at[-1] < score.max(initial=-np.inf):
-            slope = np.where((score < at[0]) | (score > at[-1]), 0.0, slope)
-        return SoftBins(low, np.clip(share, 0.0, 1.0, out=share), slope)
+        """Soft bins of scores, for at least two rising centres `at`."""
+        low = bins_below(score, at).astype(np.intp)
+        share = (score - at.take(low)) / np.diff(at).take(low)
+        return SoftBins(low, np.clip(share, 0.0, 1.0, out=share))
+
+
+def bins_below(score: Array, at: Array) -> Codes:
+    """k of each score: that of the last centre but the outermost that is not above it.
+
+    >>> bins_below(np.array([-1.0, 0.25, 1.0, 3.0]), np.array([0.0, 1.0, 2.0])).tolist()
+    [0, 0, 1, 1]
+    """
+    inner = at[1:-1]
+    low: Codes = np.zeros(len(score), dtype=np.int8 if len(inner) < 128 else np.intp)
+    for centre in inner:  # for a few dozen centres faster than a binary search
+        np.add(low, (score >= centre).view(np.int8), out=low)
+    return low
 
 
 def bins_for(rows: float, cells: int) -> int:
@@ -111,11 +120,15 @@ def centres(score: Array, bins: int, weight: Array | None = None) -> Array:
     share = np.linspace(0.0, 1.0, bins)
     if weight is None:
         at = np.maximum(np.ceil(share * len(score) - 1e-9).astype(np.intp) - 1, 0)
-        return np.unique(np.partition(score, at)[at])
+        return _without_repeats(np.sort(score)[at])
     order = np.argsort(score, kind="stable")
     total = np.cumsum(weight[order])
     at = np.searchsorted(total, share * total[-1] * (1.0 - 1e-12))
-    return np.unique(score[order[np.minimum(at, len(score) - 1)]])
+    return _without_repeats(score[order[np.minimum(at, len(score) - 1)]])
+
+
+def _without_repeats(rising: Array) -> Array:
+    return rising[np.append(True, rising[1:] != rising[:-1])]
 
 
 def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
@@ -128,9 +141,9 @@ def spread_out(at: Array, share: float = 0.25) -> NDArray[np.intp]:
     array([0, 1, 3, 4, 5])
     """
     least = share * (at[-2] - at[1]) / (len(at) - 3) if len(at) > 3 else 0.0
-    kept = [0]
+    kept, place = [0], at.tolist()
     for i in range(1, len(at) - 1):
-        if at[i] - at[kept[-1]] >= least and at[-1] - at[i] >= least:
+        if place[i] - place[kept[-1]] >= least and place[-1] - place[i] >= least:
             kept.append(i)
     return np.array([*kept, len(at) - 1][: len(at)], dtype=np.intp)
 
@@ -158,20 +171,26 @@ def cmi_of_scores(
     """
     if len(at) < 2:
         return Value(0.0, np.zeros(len(score)))
-    bins, k = SoftBins.of(score, at), len(at)
-    here = cell * k + bins.low
-    up = bins.share if weight is None else bins.share * weight
-    size = shape[0] * shape[1] * k
-    all_rows = np.bincount(here, weight, size).astype(np.float64)
-    upper = np.bincount(here, up, size)
-    table = all_rows - upper
-    table[1:] += upper[:-1]
-    np.maximum(table, 0.0, out=table)  # only rounding can take it below zero
+    k, width = len(at), np.diff(at, append=np.inf)
+    inside = at[0] <= score.min(initial=np.inf) and score.max(initial=-np.inf) <= at[-1]
+    s = score if inside else np.clip(score, at[0], at[-1])
+    here, size = cell * k, shape[0] * shape[1] * k
+    here += bins_below(s, at)
+    rows_in = np.bincount(here, weight, size).reshape(*shape, k)
+    # a is linear in s between two centres, so its sum over a bin needs only that of s
+    sums = np.bincount(here, s if weight is None else s * weight, size).reshape(*shape, k)
+    upper = np.clip((sums - rows_in * at) / width, 0.0, rows_in)
+    table = rows_in - upper
+    table[..., 1:] += upper[..., :-1]
     n = float(len(score)) if weight is None else float(weight.sum())
-    g = log_ratio(table.reshape(*shape, k)).ravel()
-    step = np.diff(g, append=0.0)
-    rows = step.take(here) * bins.slope
-    return Value(float(table @ g) / n, rows / n if weight is None else rows * (weight / n))
+    g = log_ratio(table)
+    slope = np.diff(g, axis=2, append=0.0) / (n * width)
+    rows = slope.ravel().take(here)
+    if not inside:
+        rows[(score < at[0]) | (score > at[-1])] = 0.0
+    if weight is not None:
+        rows *= weight
+    return Value(_mean(table, g), rows)
 
 
 def cmi_of_draws(
@@ -183,35 +202,55 @@ def cmi_of_draws(
               = \frac{w_i}{n}\, p_i \odot (g_i - \langle p_i, g_i \rangle)
 
     Args:
-        p: softmax of the logits, (n, K).
+        p: softmax of the logits, (n, K); or for two labels the sigmoid of one logit, (n,).
         cell, shape, weight: as in `cmi_of_scores`.
 
     >>> p = np.array([[0.9, 0.1], [0.1, 0.9], [0.8, 0.2], [0.4, 0.6]])
     >>> v = cmi_of_draws(p, np.array([0, 2, 1, 3]), (2, 2))
     >>> round(v.value, 4), (v.gradient[:, 1] / p.prod(1)).round(3).tolist()
     (0.0366, [-0.116, 0.275, 0.087, -0.173])
+    >>> alone = cmi_of_draws(p[:, 1], np.array([0, 2, 1, 3]), (2, 2))
+    >>> np.allclose(alone.gradient, v.gradient[:, 1])
+    True
     """
-    k = p.shape[1]
-    columns = [p[:, u] if weight is None else p[:, u] * weight for u in range(k)]
-    cells = shape[0] * shape[1]
-    table: Array = np.stack([np.bincount(cell, column, cells) for column in columns], axis=1)
-    n = float(len(p)) if weight is None else float(weight.sum())
-    g = log_ratio(table.reshape(*shape, k)).reshape(cells, k)
-    of_row = g[cell]
-    rows = p * (of_row - np.einsum("nk,nk->n", p, of_row)[:, None])
-    scale = 1.0 / n if weight is None else (weight / n)[:, None]
-    return Value(float((table * g).sum()) / n, rows * scale)
+    cells, n = shape[0] * shape[1], float(len(p)) if weight is None else float(weight.sum())
+    if p.ndim == 1:
+        size, up = np.bincount(cell, weight, cells), p if weight is None else p * weight
+        second = np.bincount(cell, up, cells)
+        table = np.stack([np.maximum(size - second, 0.0), second], axis=1)
+    else:
+        columns = p.T if weight is None else p.T * weight
+        table = np.stack([np.bincount(cell, column, cells) for column in columns], axis=1)
+    g = log_ratio(table.reshape(*shape, -1)).reshape(table.shape)
+    if p.ndim == 1:
+        rows = ((g[:, 1] - g[:, 0]) / n).take(cell)
+        rows *= p * (1.0 - p)
+    else:
+        of_row = (g / n)[cell]
+        rows = p * (of_row - np.einsum("nk,nk->n", p, of_row)[:, None])
+    if weight is not None:
+        rows *= weight if p.ndim == 1 else weight[:, None]
+    return Value(_mean(table, g), rows)
 
 
 def log_ratio(table: Array) -> Array:
     """g of soft counts (y, z, u): log N_yzu − log N_y·u − log N_yz· + log N_y··, always finite.
 
     `information.violation_gradient` where N_yzu > 0. An empty cell has an infinite slope; it counts
-    as a millionth of all rows here, so that rows are drawn towards it.
+    as a millionth of all rows here, so that rows are drawn towards it. Values u that no row of a
+    label takes, but for rounding, have g = 0.
     """
-    of_group = table.sum(2, keepdims=True)
-    of_label = of_group.sum(1, keepdims=True)
-    independent = table.sum(1, keepdims=True) * of_group
-    seen = np.maximum(table, EMPTY * table.sum()) * of_label
-    ratio = np.divide(seen, independent, out=np.ones_like(table), where=independent > 0)
+    of_group, of_value = table.sum(2, keepdims=True), table.sum(1, keepdims=True)
+    of_label, n = of_group.sum(1, keepdims=True), table.sum()
+    seen = np.maximum(table, EMPTY * n) * of_label
+    used = (of_value > _DUST * n) & (of_group > 0)
+    ratio = np.divide(seen, of_value * of_group, out=np.ones_like(table), where=used)
     return np.log(ratio)
+
+
+def _mean(table: Array, g: Array) -> float:
+    """v = Σ N g / n, without the floor that `log_ratio` has under small cells."""
+    n = float(table.sum())
+    small = (table > 0) & (table < EMPTY * n)
+    lower = float(table[small] @ np.log(table[small] / (EMPTY * n))) if small.any() else 0.0
+    return (float((table * g).sum()) + lower) / n

@@ -67,7 +67,9 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
 
 
 def _on_threads(n: int, work: Any) -> list[Any]:
-    edges = [n * part // _THREADS for part in range(_THREADS + 1)] if n > _CHUNK else [0, n]
+    if n <= _CHUNK:  # a thread takes longer to start than so few rows to count
+        return [work(0, n)]
+    edges = [n * part // _THREADS for part in range(_THREADS + 1)]
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(work, edges[:-1], edges[1:]))
 

@@ -29,6 +29,7 @@ __all__ = [
     "covariance_bound",
     "entropy",
     "eo_gap",
+    "gaps_by_label",
     "miller_madow",
     "miller_madow_observed",
     "mutual_information",
@@ -245,13 +246,22 @@ def eo_gap(counts: ArrayLike) -> Array:
     >>> float(eo_gap([[[8, 2], [6, 4]], [[3, 7], [1, 9]]]))       # FPR 0.2, 0.4; FNR 0.3, 0.1
     0.2
     """
+    apart = gaps_by_label(counts)
+    return apart.sum(-1) / (np.asarray(counts).sum((-2, -1)) > 0).sum(-1)
+
+
+def gaps_by_label(counts: ArrayLike) -> Array:
+    """The largest total variation between two groups for each label, array (..., y).
+
+    Cells (y, z) without rows take no part: 0 for a label with less than two groups.
+    """
     p = law(counts)
     rates = conditional_rates(p)
     per_label = np.zeros(p.shape[:-2])
     for apart in range(1, p.shape[-2]):  # all pairs of groups, without an array of them
         distance = 0.5 * np.abs(rates[..., apart:, :] - rates[..., :-apart, :]).sum(-1)
         per_label = np.maximum(per_label, np.where(np.isnan(distance), 0.0, distance).max(-1))
-    return per_label.sum(-1) / (p.sum((-2, -1)) > 0).sum(-1)
+    return per_label
 
 
 def accuracy(counts: ArrayLike) -> Array:

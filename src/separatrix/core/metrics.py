@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core import information
+from separatrix.core.criteria import CRITERIA
 
-__all__ = ["METRICS", "Metric", "budgets", "measure", "objectives"]
+__all__ = ["METRICS", "Metric", "budgets", "leading", "measure", "objectives"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,8 @@ class Metric:
         nats: its unit; small values are then written with an exponent.
         mixes: a revealed mixture of two policies has the weighted mean of their values (a budget:
             at most that).
+        leads: shown in every table and figure; the others are in `points`, promises and where
+            their criterion was asked for.
     """
 
     label: str
@@ -42,6 +45,7 @@ class Metric:
     lower_is_better: bool = False
     nats: bool = False
     mixes: bool = True
+    leads: bool = True
 
     @property
     def head(self) -> str:
@@ -49,6 +53,7 @@ class Metric:
         return self.label if len(self.label) == 1 else self.label[0].upper() + self.label[1:]
 
 
+_OTHERS = [c for c in CRITERIA.values() if c.name != "separation"]
 METRICS: dict[str, Metric] = {
     "violation": Metric(
         "v",
@@ -64,7 +69,23 @@ METRICS: dict[str, Metric] = {
         "balanced accuracy", "balanced accuracy", information.balanced_accuracy
     ),
     "auroc": Metric("AUROC", "AUROC", None, mixes=False),
+    **{
+        c.gap_name: Metric(c.gap_label, c.gap_label, c.gap, lower_is_better=True, leads=False)
+        for c in _OTHERS
+    },
+    **{
+        c.name: Metric(
+            c.symbol, f"{c.name} {c.symbol}, nats", c.information, True, nats=True, leads=False
+        )
+        for c in _OTHERS
+        if c.name != "equal_opportunity"
+    },
 }
+
+
+def leading() -> list[str]:
+    """The metrics of every table and figure."""
+    return [name for name, metric in METRICS.items() if metric.leads]
 
 
 def measure(tables: Array) -> dict[str, Array]:
@@ -73,8 +94,8 @@ def measure(tables: Array) -> dict[str, Array]:
 
 
 def budgets() -> list[str]:
-    """The metrics that a budget bounds from above."""
-    return [name for name, metric in METRICS.items() if metric.lower_is_better]
+    """The leading metrics that a budget bounds from above."""
+    return [name for name, metric in METRICS.items() if metric.lower_is_better and metric.leads]
 
 
 def objectives() -> list[str]:

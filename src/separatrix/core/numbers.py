@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["as_floats", "one_number"]
+__all__ = ["as_floats", "one_number", "whole_number"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -35,3 +35,15 @@ def one_number(value: Any, name: str) -> float:
     if x.ndim:
         raise InputError(f"`{name}` must be one number, got shape {x.shape}.")
     return float(x)
+
+
+def whole_number(value: Any, name: str, least: int = 0) -> int:
+    """A whole number, not below the least.
+
+    >>> whole_number(3.0, "bins", least=1)
+    3
+    """
+    x = one_number(value, name)
+    if not (x >= least and x.is_integer()):
+        raise InputError(f"`{name}` must be a whole number from {least} on, got {value!r}.")
+    return int(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.draws import check_seed
 from separatrix.columns.groups import as_groups
 from separatrix.columns.values import as_levels, check_lengths
 from separatrix.errors import InputError
@@ -36,7 +37,7 @@ def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -
         raise InputError(
             f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}."
         )
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(check_seed(random_state))
     shuffled = rng.permutation(n)
     cell = y_codes.astype(np.intp) * len(groups) + z_codes
     dealt = shuffled[np.argsort(cell[shuffled], kind="stable")]

@@ -49,8 +49,8 @@ def target_of(values: Any, column: str) -> Coded:
             middle = f"{np.median(known):g}"
             raise InputError(
                 f"The target column `{column}` holds {len(distinct):,} different numbers: that "
-                "looks like regression, and this predicts classes. Make classes of it, for "
-                f"instance whether it is above {middle}."
+                'looks like regression. Pass target="continuous" (--continuous) to `trace`, or '
+                f"make classes of it, for instance whether it is above {middle}."
             )
     return _levels(as_levels(values, column), column, "target")
 

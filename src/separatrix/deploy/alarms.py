@@ -11,6 +11,7 @@ import numpy as np
 from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.information import violation_by_cell
+from separatrix.display import preformatted
 
 __all__ = ["Alarm", "Cell", "Report"]
 
@@ -130,6 +131,9 @@ class Report:
             "alarm": None if self.alarm is None else self.alarm.to_dict(),
         }
         return {name: _finite(value) for name, value in (asdict(self) | named).items()}
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         """One plain sentence."""

@@ -2,9 +2,10 @@
 
 For decisions and scores around the base model the procedure is run on all rows for the asked budget
 and objective, and its promise comes from running it on every outer fold. Trained points are chosen
-along their paths; one of them is taken where it is better than the solved rule by more than the
-error of the comparison. What the folds say about the best of many trained points flatters it: each
-fold reports the point that the other folds would have chosen, and the difference is taken off.
+along their paths, for separation; one of them is taken where it is better than the solved rule by
+more than the error of the comparison. What the folds say about the best of many trained points
+flatters it: each fold reports the point that the other folds would have chosen, and the difference
+is taken off.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def ask(
         except InfeasibleError as error:
             refusals.append(error)
     others = None if wanted is None else [name for name in wanted if name != POSTPROCESSING]
-    if question.maximize != "auroc" and others != []:
+    if question.maximize != "auroc" and others != [] and question.criterion == "separation":
         try:
             points += trained_point(frontier, question, others, option)
         except InfeasibleError as error:
@@ -92,14 +93,16 @@ def solved(frontier: Traced, procedure: Procedure, blind: bool = False) -> Measu
     return measured(procedure, nested, y, z, frontier.labels, frontier.groups)
 
 
-def _solved_point(frontier: Traced, question: Question) -> OperatingPoint:
+def _procedure(question: Question) -> Procedure:
     aim: Any = question.maximize
-    procedure: Procedure = (
-        Scoring(question.budgets, blind=question.blind)
-        if aim == "auroc"
-        else Decisions(aim, question.budgets, blind=question.blind)
-    )
-    found = solved(frontier, procedure, question.blind)
+    if aim == "auroc":
+        return Scoring(question.budgets, blind=question.blind)
+    return Decisions(aim, question.budgets, blind=question.blind)
+
+
+def _solved_point(frontier: Traced, question: Question) -> OperatingPoint:
+    aim = question.maximize
+    found = solved(frontier, _procedure(question), question.blind)
     notes = []
     if found.eased:
         notes.append(
@@ -114,16 +117,19 @@ def _solved_point(frontier: Traced, question: Question) -> OperatingPoint:
     point = OperatingPoint(
         question, name, found.promise, found.tables, frontier.labels, frontier.groups,
         lambda: procedure_predictor(frontier, point, found), tuple(notes), audit=audit,
-        shipped=None if aim == "auroc" else _shipped(frontier, found, question.blind),
+        shipped=None if aim == "auroc" else _shipped(frontier, question, found.rule),
+        squares=found.squares,
     )  # fmt: skip
     return point
 
 
-def _shipped(frontier: Traced, found: Measured, blind: bool) -> NDArray[np.float64]:
+def _shipped(frontier: Traced, question: Question, rule: Any = None) -> NDArray[np.float64]:
     """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    rows, scores = (frontier.joint if blind else frontier.nested).training(None)
-    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
-    law = found.procedure.law(found.rule, scores[None], z)
+    scores = (frontier.joint if question.blind else frontier.nested).honest
+    y, z, procedure = frontier.rows["y"], frontier.rows["z"], _procedure(question)
+    if rule is None:
+        rule = procedure.fit(scores, y, z, frontier.groups)
+    law = procedure.law(rule, scores[None], z)
     return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
 
 
@@ -169,6 +175,8 @@ def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> O
 
 def _smallest_that_decides(frontier: Traced, question: Question) -> dict[str, float]:
     """Budgets, in the proportion asked for, at which a decision is no longer the same for all."""
+    if not question.solvable:
+        return {}
     low, high = 1.0, None
     for factor in (2.0, 4.0, 8.0, 16.0, 64.0, 256.0):
         if not _constant_at(frontier, question, factor):
@@ -186,7 +194,7 @@ def _smallest_that_decides(frontier: Traced, question: Question) -> dict[str, fl
 def _constant_at(frontier: Traced, question: Question, factor: float) -> bool:
     budgets = {name: most * factor for name, most in question.budgets.items()}
     try:
-        point = _solved_point(frontier, replace(question, budgets=budgets))
+        decided = _shipped(frontier, replace(question, budgets=budgets))
     except InfeasibleError:
         return True
-    return is_constant(point.decided) is not None
+    return is_constant(decided) is not None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
 from separatrix.columns.groups import group_name
 from separatrix.deploy.words import LABELS, estimate_text
+from separatrix.display import root_scale
 from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ _TITLES |= {"options": "Other options", "card": "Data"}
 def write(predictor: Predictor, folder: Path) -> None:
     """Write the card, and the plot where the points of the frontier are known."""
     points = predictor.about.get("points")
-    if points:
+    drawn = bool(points) and find_spec("matplotlib") is not None  # [figures]; the card says it all
+    if drawn:
         _plot(points, predictor.about.get("point"), folder / PLOT)
-    (folder / CARD).write_text(text(predictor, plot=bool(points)), encoding="utf-8")
+    (folder / CARD).write_text(text(predictor, plot=drawn), encoding="utf-8")
 
 
 def text(predictor: Predictor, plot: bool = False) -> str:
@@ -49,8 +52,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         )
     lines += [
         "",
-        f"- labels: {_names(predictor.labels)}",
-        f"- groups: {_names([group_name(group) for group in predictor.groups])}",
+        *_axes(predictor),
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
         "- throws a coin: "
         f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
@@ -82,6 +84,18 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _axes(predictor: Predictor) -> list[str]:
+    """What is predicted, and for whom."""
+    groups = _names([group_name(group) for group in predictor.groups])
+    if not predictor.groups and predictor.uses_groups:
+        columns = predictor.grouping.columns if predictor.grouping else ()
+        groups = f"none: the attribute is a number {' '.join(map(_escape, columns))}".rstrip()
+    if not predictor.is_value:
+        return [f"- labels: {_names(predictor.labels)}", f"- groups: {groups}"]
+    values = ", ".join(f"{value:.5g}" for value in predictor.labels)
+    return [f"- released values: {values}", f"- groups: {groups}"]
+
+
 def _with_errors(value: Any) -> Any:
     """A promise as the terminal and the report write it: estimate ± standard error."""
     if not isinstance(value, Mapping) or "promise" not in value:
@@ -95,6 +109,8 @@ def _with_errors(value: Any) -> Any:
 
 def _decision(predictor: Predictor, branch: int) -> str:
     component = predictor.components[branch]
+    if predictor.is_value:
+        return "none: it is a number, one of the released values"
     if predictor.is_score:
         return "none: it is a score, a level that is drawn"
     if component.policy == "randomized":
@@ -151,6 +167,7 @@ def _plot(points: Any, chosen: Any, path: Path) -> None:
     if chosen is not None:
         axes.plot([chosen[0]], [chosen[1]], "*", color="#d55e00", ms=14, label="this model")
     x, y = "violation v = I(U;Z|Y), nats", "utility u = I(U;Y), nats"
-    axes.set(xlabel=x, ylabel=y, xlim=(0, None))
+    root_scale(axes)
+    axes.set(xlabel=x, ylabel=y)
     axes.legend()
     figure.savefig(path, metadata={"Date": None})

@@ -1,11 +1,12 @@
-"""A choice that keeps its budgets with a confidence: rows that trained nothing certify it.
+"""A choice that keeps its budgets with a confidence: rows certify rules that did not see them.
 
-What ships is the procedure of fold 0, which saw none of the rows of fold 0. The rules around the
-base model are tried from the strictest on; trained points likewise along their paths. Where there
-are both, each family has half of the error.
+The rules around the base model are tried from the strictest on; trained points likewise along their
+paths. Where there are both, each family has half of the error.
 
-Why one fold and not all: the rule of every other fold was fitted to rows of fold 0, so errors of
-different folds cancel in their sum, and a bound on that sum holds for none of the rules.
+"large-sample": every fold's rows certify the fold's rule (`statistics.folds`), and the same
+procedure on all rows ships. "finite-sample": the rule of fold 0 ships, and the rows of fold 0,
+which it did not see, certify it. The proof needs rows that no part of the rule saw; sharing the
+error over the five folds' rules would cost more than their rows bring.
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.questions import Question
 from separatrix.deploy.words import LABELS
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.estimators.measuring import Measured, measured_fold
+from separatrix.estimators.measuring import Measured, measured, measured_fold
 from separatrix.estimators.procedures import Decisions
+from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.traced import Traced
 from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.unseen import Estimate
 
-__all__ = ["certified"]
+__all__ = ["certified", "rules_of"]
 
 Array = NDArray[np.float64]
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.1, 0.0)  # of the budget, on the rows that the rule is fitted to
@@ -54,10 +56,14 @@ def certified(
     """The best point that keeps its budgets with the asked confidence."""
     families: list[tuple[list[Candidate], dict[float, Measured]]] = []
     if question.solvable and option is None and (wanted is None or _PATH in wanted):
-        families.append(_rules(frontier, question))
+        families.append(rules_of(frontier, question))
     others = None if wanted is None else [name for name in wanted if name != _PATH]
     if others != []:
-        trained = candidates_of(frontier, others, certified=True, blind=question.blind)
+        folds: Sequence[int] = range(int(frontier.manifest["folds"]))
+        trained = candidates_of(
+            frontier, others, fold=CERTIFIED if question.one_fold else ALL_ROWS,
+            certify=(CERTIFIED,) if question.one_fold else folds, blind=question.blind,
+        )  # fmt: skip
         families += [(trained, {})] if trained else []
     if not families:
         raise InputError(f"There is nothing here that could be certified for: {question}.")
@@ -81,20 +87,25 @@ def certified(
     return _point(frontier, question, selection, rules)
 
 
-def _rules(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
-    """Rules of fold 0 at shares of the budget, with the counts of its rows."""
+def rules_of(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
+    """Rules at shares of the budget, with the counts of the rows that certify them."""
     nested = frontier.joint if question.blind else frontier.nested
-    y, z = frontier.rows["y"], frontier.rows["z"]
+    names = frontier.rows["y"], frontier.rows["z"], frontier.labels, frontier.groups
     aim: Any = question.maximize
     candidates, rules = [], {}
     for share in _SHARES:
         budgets = {name: share * most for name, most in question.budgets.items()}
         run = Decisions(aim, budgets, blind=question.blind, margin=0.0)
-        one = measured_fold(run, nested, CERTIFIED, y, z, frontier.labels, frontier.groups)
-        hold = held_out_table(frontier, one.tables[0], one.squares[0])
+        if question.one_fold:
+            one = measured_fold(run, nested, CERTIFIED, *names)
+        else:
+            one = measured(run, nested, *names)
+        held = tuple(
+            held_out_table(frontier, *fold) for fold in zip(one.tables, one.squares, strict=True)
+        )
         path = (_PATH, "x" if question.blind else "xz")
         candidates.append(
-            Candidate(path, share, "randomized", one.tables, hold_out=hold, strict="low")
+            Candidate(path, share, "randomized", one.tables, held_out=held, strict="low")
         )
         rules[share] = one
     return candidates, rules
@@ -109,10 +120,11 @@ def _point(
     )
     bounds = ", ".join(f"{LABELS[n]} at most {most:.4g}" for n, most in option.bounds.items())
     measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    by = "the rows of fold 0" if question.one_fold else "every fold's rows, unseen by its rule"
     if rules:
         found = rules[option.components[0].trade_off]
         promise = found.promise
-        name = "decisions of the base model, certified by the rows of fold 0"
+        name = f"decisions of the base model, certified by {by}"
     else:
         promise = {
             n: Estimate(float(of(tables).mean()), float("nan")) for n, of in measures.items()
@@ -120,11 +132,14 @@ def _point(
         name = f"trained: {option}"
     what = promise_text(question.guarantee, "population")
     note = f"With confidence {question.confidence:g}: {bounds} ({what})."
+    if not question.one_fold:
+        note += " It takes the procedure on all rows to be as separated as on its folds."
 
     def build() -> Any:
+        k = CERTIFIED if question.one_fold else None
         if rules:
-            return procedure_predictor(frontier, point, found, CERTIFIED)
-        return trained_predictor(frontier, point, selection, CERTIFIED)
+            return procedure_predictor(frontier, point, found, k)
+        return trained_predictor(frontier, point, selection, ALL_ROWS if k is None else k)
 
     point = OperatingPoint(
         question, name, promise, tables, frontier.labels, frontier.groups, build, (note,),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core import information
 from separatrix.deploy.points import BUDGETS, KINDS, Candidate, Metric, Option, Selection
+from separatrix.deploy.words import LABELS, budget_text
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import mean_cost
 from separatrix.optimum.objectives import Cost
 from separatrix.statistics.certificates import default_composition, violation_bound
+from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 
 __all__ = ["KINDS", "RULES", "aim_of", "best_pair", "select"]
@@ -166,11 +169,11 @@ def _certified(
 ) -> tuple[dict[str, Pick | None], Array]:
     """Options that keep the budgets with the confidence, and all simultaneous bounds."""
     information.check_confidence(confidence)
-    missing = [c for c in candidates if c.hold_out is None]
+    missing = [c for c in candidates if not c.held_out]
     if missing:
         raise InputError(
             f"A confidence needs rows that trained nothing, and {missing[0]} has no such table. "
-            "Use the fold-mean rule (confidence=None), or candidates with `hold_out`."
+            "Use the fold-mean rule (confidence=None), or candidates with `held_out`."
         )
     budget = np.array(list(budgets.values()))
     error = (1.0 - confidence) / len(kinds)
@@ -211,16 +214,26 @@ def _upper(
 
     Both budgets are kept or the candidate fails: the bounds need not hold together.
     """
-    table = candidate.hold_out
-    assert table is not None
-    found = []
-    for name in budgets:
-        if name == "max_eo_gap":
-            found.append(eo_gap_bound(table, confidence, guarantee))
-        else:
-            kind = default_composition(table, guarantee)
-            found.append(violation_bound(table, confidence, guarantee=guarantee, composition=kind))
-    return np.array(found)
+    tables = candidate.held_out
+    if len(tables) == 1:
+        kind = default_composition(tables[0], guarantee)
+        how = {"guarantee": guarantee, "composition": kind}
+        bounds = {
+            "max_eo_gap": partial(eo_gap_bound, tables[0], confidence, guarantee),
+            "max_violation": partial(violation_bound, tables[0], confidence, **how),
+        }
+    elif guarantee == "large-sample":
+        bounds = {
+            "max_eo_gap": partial(folds_eo_gap_bound, tables, confidence),
+            "max_violation": partial(folds_violation_bound, tables, confidence),
+        }
+    else:
+        raise InputError(
+            f"A finite-sample guarantee needs one table of rows that trained nothing; {candidate} "
+            f"has {len(tables)}, whose rules were fitted to each other's rows. Pass one, or "
+            "guarantee='large-sample'."
+        )
+    return np.array([bounds[name]() for name in budgets])
 
 
 def _holm(
@@ -278,13 +291,16 @@ def _infeasible(
         ratio = limits.max(1)
     i = int(np.nanargmin(np.where(np.isnan(values), np.nan, ratio)))
     smallest = {name: float(limit) for name, limit in zip(budgets, limits[i], strict=True)}
-    asked = " and ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in budgets.items())
-    needed = " and ".join(f"{BUDGETS[name]} ≤ {limit:.4g}" for name, limit in smallest.items())
+    asked, needed = (
+        budget_text({BUDGETS[name]: most for name, most in some.items()})
+        for some in (budgets, {name: float(f"{most:.4g}") for name, most in smallest.items()})
+    )
     sure = "" if confidence is None else f" with confidence {confidence:g}"
     advice = "" if confidence is None else " More hold-out rows would lower that."
     return InfeasibleError(
         f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
-        f"({candidates[i]}), at {_name(maximize)} {values[i]:.4f}, {best - values[i]:.4f} below "
+        f"({candidates[i]}), at {LABELS.get(_name(maximize), _name(maximize))} {values[i]:.4f}, "
+        f"{best - values[i]:.4f} below "
         f"the best.{advice}",
         smallest,
         float(values[i]),

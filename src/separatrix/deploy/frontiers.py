@@ -1,8 +1,8 @@
 """The trained candidates of a frontier, and the predictor behind a point.
 
-By fold means, what is shipped is the procedure run on all rows. With a confidence it is that of
-fold 0, which did not see the rows of fold 0, and these rows are its hold-out. The fold is fixed
-beforehand, since the confidence would not cover a choice among folds.
+What is shipped is the procedure run on all rows. With a finite-sample confidence it is that of fold
+0, which did not see the rows of fold 0, and these rows certify it. The fold is fixed beforehand,
+since the confidence would not cover a choice among folds.
 """
 
 from __future__ import annotations
@@ -53,19 +53,20 @@ def candidates_of(
     frontier: Traced,
     method: Sequence[str] | None = None,
     *,
-    certified: bool = False,
+    fold: int = ALL_ROWS,
+    certify: Sequence[int] = (),
     blind: bool = False,
 ) -> list[Candidate]:
-    """Every trained point whose folds all trained, with its hold-out table where one is needed.
+    """Every trained point whose folds all trained, with the rows that certify it.
 
     Args:
         frontier: what was traced.
         method: only points of these methods.
-        certified: with the rows that certify it.
+        fold: whose model ships.
+        certify: the folds whose rows certify it.
         blind: only points that do not see the group.
     """
     columns = frontier.columns
-    fold = CERTIFIED if certified else ALL_ROWS
     firsts = [saved.first for saved in frontier.results.saved]
     saved = {(f.method, f.inputs): f.recipe for f in firsts if f.fold == fold}
     wanted = None if method is None else set(method)
@@ -83,8 +84,8 @@ def candidates_of(
             path, more = (name, inputs), {"auroc": auroc}
             strict = methods.strict_end(name)
             one = Candidate(path, trade_off, policy, tables, more, strict=strict)
-            held = _hold_out(frontier, one, rows) if certified else None
-            candidates.append(replace(one, hold_out=held))
+            held = tuple(_held_out(frontier, one, rows, k) for k in certify)
+            candidates.append(replace(one, held_out=held))
     if not candidates and wanted:
         raise InputError(
             f"The frontier has no trained point of {', '.join(sorted(wanted))} to choose from: "
@@ -93,12 +94,12 @@ def candidates_of(
     return candidates
 
 
-def _hold_out(frontier: Traced, candidate: Candidate, rows: Sequence[int]) -> CountTable:
-    """The counts of fold 0's rows under fold 0's model."""
+def _held_out(frontier: Traced, candidate: Candidate, rows: Sequence[int], fold: int) -> CountTable:
+    """The counts of a fold's rows under the fold's model."""
     if candidate.policy == "deterministic":
-        here = next(i for i in rows if frontier.columns["fold"][i] == CERTIFIED)
+        here = next(i for i in rows if frontier.columns["fold"][i] == fold)
         return _hard(frontier, np.asarray(frontier.columns["counts"][here], dtype=np.float64))
-    return _soft(frontier, candidate, frontier.rows["fold"] == CERTIFIED)
+    return _soft(frontier, candidate, frontier.rows["fold"] == fold)
 
 
 def _hard(frontier: Traced, counts: NDArray[np.float64]) -> CountTable:

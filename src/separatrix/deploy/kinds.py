@@ -14,7 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
+from separatrix.deploy.wrapped import (
+    Wrapped,
+    WrappedAligned,
+    WrappedBlind,
+    WrappedBlindScore,
+    WrappedScore,
+)
 from separatrix.methods import Fitted, get
 from separatrix.nn.networks import Networks
 
@@ -74,6 +80,21 @@ def _check_levels(fitted: WrappedScore) -> None:
         raise ValueError("the levels of its score are no rising probabilities")
 
 
+def _check_maps(fitted: WrappedAligned) -> None:
+    """Maps that never fall on rising knots; cuts and released values that rise."""
+    score = fitted.score
+    maps = len(score.groups) or len(score.attribute_knots)
+    shaped = score.knots.ndim == 2 and score.knots.shape[1] > 1 and fitted.bases > 0
+    if not shaped or score.values.shape != score.knots.shape or len(score.knots) != maps:
+        raise ValueError(f"its maps have the shapes {score.knots.shape}, {score.values.shape}")
+    if (np.diff(score.knots) < 0).any() or (np.diff(score.values) < 0).any():
+        raise ValueError("a map of it falls")
+    if score.levels.shape != (len(score.cuts) + 1,) or score.attribute_knots.ndim != 1:
+        raise ValueError("it has not one released value more than cuts")
+    if any((np.diff(x) <= 0).any() for x in (score.levels, score.cuts, score.attribute_knots)):
+        raise ValueError("its released values or cuts do not rise")
+
+
 COMPONENTS: dict[str, ComponentKind] = {
     # networks need numpy only, where importing their method would need torch
     Networks.kind: ComponentKind(
@@ -93,6 +114,9 @@ COMPONENTS: dict[str, ComponentKind] = {
         losses=("kernels",),  # NaN marks bins that a group does not have
         check=_check_levels,
         outputs=lambda fitted: len(fitted.score.levels),
+    ),
+    WrappedAligned.kind: ComponentKind(
+        lambda _, arrays: WrappedAligned.restore(arrays), check=_check_maps
     ),
     "method": ComponentKind(lambda method, arrays: get(method).restore(arrays)),
 }

@@ -24,7 +24,7 @@ from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.saving import ARRAYS, MANIFEST, checksum, file_entry
 from separatrix.deploy.signing import SIGNATURE, Key, verify
 from separatrix.errors import DataError, MissingExtraError
-from separatrix.io import OpenFolder, read_whole
+from separatrix.io import OpenFolder, as_path, read_whole
 
 __all__ = ["load"]
 
@@ -41,7 +41,7 @@ def load(
         trusted: full names of further types, which you have checked, in a scikit-learn base.
         verify_key: Ed25519 public key in PEM, a file or its bytes: only what its owner signed.
     """
-    place = Path(folder)
+    place = as_path(folder, "folder")
     manifest, files = read_whole(place, lambda opened: _read(opened, verify_key))
     try:
         return _predictor(place, manifest, files, trusted)
@@ -157,7 +157,11 @@ def _predictor(
 
 
 def _check_base(base: Any, name: str, reads: str, labels: int) -> None:
-    """A base must be a fitted classifier of the labels, or of labels and groups."""
+    """A base must be a fitted classifier of the labels, or of labels and groups; or a regressor."""
+    if reads == "value":
+        if not callable(getattr(base, "predict", None)) or hasattr(base, "predict_proba"):
+            raise ValueError(f"{name} is not a regressor")
+        return
     if not callable(getattr(base, "joint_proba" if reads == "joint" else "predict_proba", None)):
         raise ValueError(f"{name} is not a classifier")
     if reads != "joint":
@@ -173,6 +177,7 @@ def _check_laws(predictor: Predictor, manifest: Mapping[str, Any]) -> None:
     prepared, columns, value = predictor.preprocessing, None, 0.0
     if predictor.bases:
         each = shape[0] * (shape[1] if predictor.reads == "joint" else 1)
+        each = 1 if predictor.is_value else each
         columns, value = len(predictor.bases) * each, 1.0 / each
     elif prepared is not None:
         rows = {column: np.array([None], dtype=object) for column in prepared.columns}

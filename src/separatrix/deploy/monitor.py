@@ -30,7 +30,7 @@ from separatrix.deploy.alarms import Alarm, Cell, Report
 from separatrix.deploy.ordered_rows import coded_rows, placed_counts
 from separatrix.deploy.starts import SPACING, Starts
 from separatrix.errors import InputError
-from separatrix.io import write_whole
+from separatrix.io import as_path, write_whole
 from separatrix.statistics import inference
 from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.bounds import worst_violation
@@ -220,8 +220,8 @@ class Monitor:
         did not check on their own (`update(..., check=False)`); W workers that did add their own,
         so give each the confidence 1 − (1 − c) / W.
         """
-        if not monitors:
-            raise InputError("`monitors` is empty: pass at least one Monitor to merge.")
+        if not monitors or not all(isinstance(one, Monitor) for one in monitors):
+            raise InputError("`monitors` is empty or holds something else: pass Monitors to merge.")
         first = monitors[0]
         for other in monitors:
             same = (
@@ -296,13 +296,13 @@ class Monitor:
 
     def save(self, path: str | Path) -> None:
         """Write the state to a file: all of it or nothing."""
-        write_whole(Path(path), self.to_json(), parents=False)
+        write_whole(as_path(path, "path"), self.to_json(), parents=False)
 
     @staticmethod
     def load(path: str | Path) -> Monitor:
         """The monitor that was saved."""
         try:
-            return Monitor.from_json(Path(path).read_text(encoding="utf-8"))
+            return Monitor.from_json(as_path(path, "path").read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(
                 f"{str(path)!r} cannot be read as the state of a Monitor: {error}."

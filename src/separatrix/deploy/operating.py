@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
+from separatrix.core.criteria import CRITERIA
 from separatrix.deploy.points import Selection
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
@@ -43,6 +44,7 @@ class OperatingPoint:
         selection: the options among trained points, where one of them was chosen.
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
         shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
+        squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
     """
 
     question: Question
@@ -56,6 +58,7 @@ class OperatingPoint:
     selection: Selection | None = field(default=None, repr=False)
     audit: Audit | None = field(default=None, repr=False)
     shipped: Array | None = field(default=None, repr=False)
+    squares: Array | None = field(default=None, repr=False)
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -111,8 +114,11 @@ class OperatingPoint:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
             lines += _filled(f"Recognised: {said}.")
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
-        for name, value, more in self._told():
+        told = self._told()
+        for name, value, more in told:
             lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
+        if any(value.startswith("below") for _, value, _ in told):
+            lines.append("  below: two standard errors; with so few rows it may as well be zero")
         if self.selection is not None:
             lines += ["", str(self.selection)]
         return "\n".join(lines)
@@ -123,7 +129,10 @@ class OperatingPoint:
         beside = {"accuracy": f"always {always!r}: {share:.4f}"}
         if self.is_score:
             beside["eo_gap"] = "the largest over all thresholds"
-        shown = [name for name in _ORDER if name in self.promise]
+        kind = CRITERIA[self.question.criterion]
+        own = () if kind.name == "separation" else (kind.gap_name, kind.name)
+        first, *rest = [name for name in _ORDER if name in self.promise]
+        shown = [first, *(name for name in own if name in self.promise), *rest]
         return [
             (LABELS[name], estimate_text(name, self.promise[name]), beside.get(name, ""))
             for name in shown

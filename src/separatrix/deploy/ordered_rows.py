@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import as_groups, intersect
 from separatrix.columns.scores import check_posteriors
-from separatrix.columns.values import as_array, as_levels, check_lengths, listed
+from separatrix.columns.values import Coded, as_array, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
@@ -50,11 +50,10 @@ def coded_rows(
     reference: CountTable, y: Any, u: Any, z: Any, branch: ArrayLike | None = None
 ) -> OrderedRows:
     """Places of the rows on the axes of a reference; a value that it does not know is an error."""
-    prediction = as_array(u, "y_pred")
     at_y = as_levels(y, "y_true").places(reference.labels, "y_true")
     at_z = as_groups(z).places(reference.groups, "sensitive_features")
-    if prediction.ndim == 2:
-        predicted: NDArray[Any] = check_posteriors(prediction, "y_pred")
+    if not isinstance(u, Coded) and as_array(u, "y_pred").ndim == 2:
+        predicted: NDArray[Any] = check_posteriors(as_array(u, "y_pred"), "y_pred")
         if predicted.shape[1] != len(reference.predictions):
             raise InputError(
                 f"`y_pred` has {predicted.shape[1]} columns for the reference's "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.metrics import measure
+from separatrix.deploy.words import LABELS, budget_text, number
 from separatrix.errors import InputError
 
 __all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "Selection"]
@@ -33,7 +35,9 @@ class Candidate:
         policy: "randomized" or "deterministic".
         tables: counts N[y, z, u] of each fold's test rows, array (folds, y, z, u).
         metrics: further metrics, one value per fold, such as AUROC.
-        hold_out: counts of rows that did not train the shipped model; a confidence needs them.
+        held_out: counts of rows that certify it; a confidence needs them. One table of rows that
+            did not train the shipped model, or one for each fold, of rows that did not train the
+            fold's model.
         strict: the end of the path at which the method is strictest, "high" or "low" λ.
     """
 
@@ -42,7 +46,7 @@ class Candidate:
     policy: str
     tables: Array
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    hold_out: CountTable | None = None
+    held_out: tuple[CountTable, ...] = ()
     strict: str = "high"
 
     @property
@@ -135,22 +139,23 @@ class Selection:
     candidates: tuple[Candidate, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        asked = ", ".join(f"{BUDGETS[name]} ≤ {value:g}" for name, value in self.budgets.items())
+        asked = budget_text({BUDGETS[name]: value for name, value in self.budgets.items()})
         sure = "by fold mean" if self.confidence is None else f"with confidence {self.confidence:g}"
-        head = (self.maximize, "price", "v", "u", "EO gap", "accuracy")
+        aim = LABELS.get(self.maximize, self.maximize)
+        told = ("accuracy", "eo_gap", "violation", "utility")
         lines = [
-            f"Best {self.maximize} with {asked}, {sure} (without a budget: {self.best:.4f})",
-            f"  {'':15}" + "".join(f"{name:>10}" for name in head) + "  model",
+            f"Trained points: best {aim} with {asked}, {sure} (without a budget: {self.best:.4f})",
+            f"  {'':15}" + "".join(f"{LABELS[name]:>10}" for name in told) + "  model",
         ]
         for kind in self.asked:
             option = self.options.get(kind)
             if option is None:
                 lines.append(f"  {kind:15}none keeps the budget")
                 continue
-            shown = [option.means[m] for m in ("violation", "utility", "eo_gap", "accuracy")]
-            numbers = "".join(f"{x:10.4f}" for x in (option.value, option.price, *shown))
+            numbers = "".join(f"{number(name, option.means[name]):>10}" for name in told)
             mark = "→ " if option is self.chosen else "  "
-            lines.append(f"{mark}{kind:15}{numbers}  {option}")
+            first, *rest = textwrap.wrap(str(option), 41, break_long_words=False)
+            lines += [f"{mark}{kind:15}{numbers}  {first}", *(f"{'':59}{more}" for more in rest)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.draws import UNSET, Unset, key_id, uniforms
+from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_numbers, raw_columns
 from separatrix.columns.frames import as_frame
 from separatrix.columns.grouping import Grouping
@@ -34,12 +34,15 @@ from separatrix.deploy.content import described, model_hash
 from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
+from separatrix.estimators.numeric_fit import predictions
+from separatrix.io import as_path
+from separatrix.optimum.aligned import attribute
 from separatrix.runs.bases import joint_posteriors, posteriors
 
 __all__ = ["READS", "Predictor"]
 
 Array = NDArray[np.float64]
-READS = ("x", "xz", "joint")
+READS = ("x", "xz", "joint", "value")
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,8 @@ class Predictor:
         bases: fitted classifiers whose probabilities, side by side, are what the models see; none
             where they see the rows.
         reads: what the bases see: "x", the rows; "xz", one column per group in front of them;
-            "joint", the rows, of which they say P(y, z | x).
+            "joint", the rows, of which they say P(y, z | x); "value", the rows, of which they
+            predict a number: then the labels are the released values.
         about: plain data about the choice: budgets, audit, prices, data card, frontier.
         key_id: public name of the one secret whose draws this predictor may use (`with_key`).
     """
@@ -90,6 +94,11 @@ class Predictor:
     def is_score(self) -> bool:
         """Whether it predicts a score, P(Y = second label | S), rather than a decision."""
         return hasattr(self.components[0].fitted, "drawn")
+
+    @property
+    def is_value(self) -> bool:
+        """Whether it predicts a number, one of its labels."""
+        return self.reads == "value"
 
     @property
     def uses_groups(self) -> bool:
@@ -197,7 +206,7 @@ class Predictor:
         q = np.stack([component.proba(matrix, z) for component in self.components])
         branch = self.branches(thrown)
         law = q[branch, np.arange(len(matrix))]
-        chosen = (np.cumsum(law, axis=1)[:, :-1] <= thrown[:, 1:]).sum(1)
+        chosen = drawn(law, thrown[:, 1])
         mean = np.einsum("b,bnk->nk", np.asarray(self.weights), q)
         return Drawn(thrown, names[chosen], branch, mean)
 
@@ -276,9 +285,16 @@ class Predictor:
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
         """Expected counts N[y, z, (branch, label)] of the revealed decision on labelled rows.
 
+        Not of a predictor of numbers: audit its predictions with ``target="continuous"``.
+
         The violation and utility of this table are those of the predictor, also for a mixture. With
         one component the predictions are the labels themselves.
         """
+        if self.is_value:
+            raise InputError(
+                "This predictor predicts a number, which has no table of labels: audit its "
+                'predictions with `audit(y, u, ..., target="continuous")`.'
+            )
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)
         z = self.group_codes(X, sensitive_features, len(posterior))
@@ -318,6 +334,8 @@ class Predictor:
                 raise InputError("The classifiers behind this predictor see the group: pass it.")
             rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
         # double precision, since a channel's thresholds are exact scores
+        if self.is_value:
+            return np.stack([predictions(base, rows) for base in self.bases], axis=1)
         if self.reads == "joint":
             shape = len(self.labels), len(self.groups)
             q = [joint_posteriors(base, rows, shape) for base in self.bases]
@@ -325,15 +343,22 @@ class Predictor:
             q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
         return np.concatenate(q, axis=1)
 
-    def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[np.intp]:
-        """Codes of the groups, from `sensitive_features` or from the raw rows' own columns."""
+    def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
+        """Codes of the groups, from `sensitive_features` or from the raw rows' own columns.
+
+        Of a numeric attribute, which has no groups, the numbers.
+        """
         if sensitive_features is None:
             if self.grouping is None:
-                raise InputError(
-                    "This predictor uses the group: pass `sensitive_features` "
-                    f"({listed(self.groups)}), one per row."
-                )
+                known = f"group: pass `sensitive_features` ({listed(self.groups)})"
+                number = "number of a sensitive attribute: pass `sensitive_features`"
+                what = known if self.groups else number
+                raise InputError(f"This predictor uses the {what}, one per row.")
+            if not self.groups:
+                return attribute(raw_columns(X, self.grouping.columns)[self.grouping.columns[0]], n)
             return self.grouping.codes(X)
+        if not self.groups:
+            return attribute(sensitive_features, n)
         if self.grouping is not None:
             return self.grouping.codes_of(sensitive_features, n)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
@@ -347,7 +372,7 @@ class Predictor:
         """
         from separatrix.deploy.saving import save
 
-        return save(self, Path(folder), sign_key)
+        return save(self, as_path(folder, "folder"), sign_key)
 
     def to_onnx(self, path: str | Path) -> Path:
         """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from separatrix.core.information import check_confidence
 from separatrix.deploy.words import LABELS, budget_text
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import OBJECTIVES, Cost
+from separatrix.optimum.objectives import OBJECTIVES, Cost, budgets_of
 from separatrix.statistics.certificates import check_promise
 
 __all__ = ["Question"]
@@ -27,12 +27,13 @@ class Question:
     Args:
         maximize: "accuracy", "balanced_accuracy", "utility" or a `Cost` for decisions; "auroc" for
             a score; a function of tables (folds, y, z, u) for trained points only.
-        budgets: "eo_gap" and "violation", one or both. For a score they hold at every threshold,
-            and for the score in 20 bins.
+        budgets: those of the criterion, its gap and its information, one or both. For a score
+            they hold at every threshold, and for the score in 20 bins.
         blind: decide without the group.
         confidence: None: budgets are kept by what unseen rows are expected to show; else with this
             probability, by rows that certify.
         guarantee: of the confidence: "finite-sample" or "large-sample".
+        criterion: whose budgets they are, see `core.criteria`.
     """
 
     maximize: Aim = "accuracy"
@@ -40,10 +41,22 @@ class Question:
     blind: bool = False
     confidence: float | None = None
     guarantee: str = "finite-sample"
+    criterion: str = "separation"
 
     def __post_init__(self) -> None:
         if not self.budgets:
-            raise InputError("Pass a budget: `max_eo_gap`, `max_violation` (nats), or both.")
+            raise InputError(
+                "Pass a budget: `max_eo_gap`, `max_violation` (nats), or both; `max_gap` for "
+                "another criterion than separation."
+            )
+        if self.criterion != "separation" and (
+            self.confidence is not None or self.maximize == "auroc" or not self.solvable
+        ):
+            raise InputError(
+                f"criterion={self.criterion!r} is for decisions that are solved and expected to "
+                "keep the budget: leave `confidence` out, and maximise 'accuracy', "
+                "'balanced_accuracy', 'utility' or a Cost(...)."
+            )
         for name, most in self.budgets.items():
             if not 0.0 <= most < np.inf:
                 raise InputError(f"`max_{name}` must be a number that is not negative, got {most}.")
@@ -73,11 +86,12 @@ class Question:
         blind: bool,
         confidence: float | None,
         guarantee: str,
+        criterion: str = "separation",
+        max_gap: float | None = None,
     ) -> Question:
         """From the arguments that a user passes."""
-        given = {"eo_gap": max_eo_gap, "violation": max_violation}
-        budgets = {name: float(most) for name, most in given.items() if most is not None}
-        return cls(maximize, budgets, blind, confidence, guarantee)
+        budgets = budgets_of(criterion, max_gap, max_violation, max_eo_gap)
+        return cls(maximize, budgets, blind, confidence, guarantee, criterion)
 
     @property
     def aim(self) -> str:
@@ -92,6 +106,11 @@ class Question:
     def solvable(self) -> bool:
         """Whether a rule can be solved for it, rather than chosen among trained points."""
         return isinstance(self.maximize, str | Cost)
+
+    @property
+    def one_fold(self) -> bool:
+        """Whether one fold certifies its own rule, rather than all folds the procedure."""
+        return self.guarantee == "finite-sample"
 
     def better(self, a: float, b: float) -> float:
         """How much better the first value is."""

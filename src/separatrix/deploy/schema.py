@@ -120,7 +120,7 @@ _BASE: dict[str, Check] = {
     "kind": lambda x: x in [kind.name for kind in BASES],
     "file": _is(str),
 }
-_GROUPING: dict[str, Check] = {"columns": _list_of(_is(str)), "groups": _levels(1)}
+_GROUPING: dict[str, Check] = {"columns": _list_of(_is(str)), "groups": _levels(0)}
 _GROUPED: dict[str, Check] = {
     "edges": _map_of(lambda x: _list_of(_number)(x) and len(x) > 0 and x == sorted(set(x))),
     "missing": _is(bool),

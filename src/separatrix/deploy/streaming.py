@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +19,7 @@ from separatrix.deploy import decision_log
 from separatrix.deploy.decision_log import Drawn
 from separatrix.deploy.predictor import Predictor
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.io import whole_file
+from separatrix.io import interactive, whole_file
 
 __all__ = ["predict_file", "replay_file"]
 
@@ -44,7 +43,8 @@ def predict_file(
     """Predict every row of a CSV (plain or .gz) or Parquet file and write CSV or Parquet.
 
     The output has the id column if there is one, as text, `prediction`, `branch` for a mixture, and
-    `p_<label>`: P(U = label), or for a score what was drawn. In CSV a text that a spreadsheet would
+    `p_<label>`: P(U = label), or for a score what was drawn; nothing more where a number is
+    predicted. In CSV a text that a spreadsheet would
     take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number) gets an
     apostrophe in front.
 
@@ -78,7 +78,7 @@ def predict_file(
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
-    show = sys.stderr.isatty() if progress is None else progress
+    show = interactive() if progress is None else progress
     draw = _keyed(predictor, salt) if salt is not None else _placed(predictor, random_state)
     done = 0
     with (
@@ -117,7 +117,7 @@ def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
 
 def _check_names(predictor: Predictor, id_column: str | None) -> None:
     """Refuse an output with two columns of one name."""
-    names = [f"p_{label}" for label in predictor.labels]
+    names = _law_names(predictor)
     names += ["prediction", *(["branch"] if len(predictor.components) > 1 else [])]
     if id_column in names:
         raise InputError(
@@ -152,7 +152,12 @@ def _columns(
     out["prediction"] = drawn.labels
     if len(predictor.components) > 1:
         out["branch"] = drawn.branch
-    return out | {f"p_{label}": drawn.proba[:, i] for i, label in enumerate(predictor.labels)}
+    return out | {name: drawn.proba[:, i] for i, name in enumerate(_law_names(predictor))}
+
+
+def _law_names(predictor: Predictor) -> list[str]:
+    """The columns of P(U = label); a predicted number has none."""
+    return [] if predictor.is_value else [f"p_{label}" for label in predictor.labels]
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
+from separatrix.core.metrics import METRICS
 from separatrix.statistics.unseen import Estimate
 
 __all__ = [
@@ -25,11 +26,14 @@ LABELS = {
     "auroc": "AUROC",
     "eo_gap": "EO gap",
     "eo_max": "EO max",
-    "tpr_gap": "TPR gap",
     "fpr_gap": "FPR gap",
     "violation": "v",
     "utility": "u",
+    "r2": "R²",
+    "rmse": "RMSE",
+    **{name: metric.label for name, metric in METRICS.items() if not metric.leads},
 }
+_NATS = ("violation", "independence", "sufficiency")
 
 
 def budget_text(budgets: Mapping[str, float]) -> str:
@@ -47,12 +51,19 @@ def number(metric: str, value: float) -> str:
     >>> number("violation", 0.00002), number("accuracy", 0.87214)
     ('2.0e-05', '0.8721')
     """
-    return f"{value:.1e}" if metric == "violation" and 0 < value < 5e-4 else f"{value:.4f}"
+    return f"{value:.1e}" if metric in _NATS and 0 < value < 5e-4 else f"{value:.4f}"
 
 
 def estimate_text(metric: str, found: Estimate) -> str:
-    """An estimate with its standard error."""
-    return f"{number(metric, found.value)} ± {found.error:.2g}"
+    """An estimate with its standard error; one of zero as what it is below by two errors.
+
+    >>> estimate_text("eo_gap", Estimate(0.021, 0.01)), estimate_text("eo_gap", Estimate(0.0, 0.03))
+    ('0.0210 ± 0.01', 'below 0.06')
+    """
+    shown = number(metric, found.value)
+    if metric in ("eo_gap", "violation") and float(shown) == 0.0 < found.error:
+        return f"below {2 * found.error:.2g}"
+    return f"{shown} ± {found.error:.2g}"
 
 
 def majority(tables: Array, labels: Levels) -> tuple[str, float]:

@@ -2,8 +2,9 @@
 side.
 
 `Wrapped` decides between labels, `WrappedBlind` does so without the group. `WrappedScore` draws the
-level of a score, `WrappedBlindScore` is a score without group and coin. All are plain arrays on
-disk; the groups are codes.
+level of a score, `WrappedBlindScore` is a score without group and coin. `WrappedAligned` takes the
+bases' predictions of a number and releases one of a few values. All are plain arrays on disk; the
+groups are codes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
+from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.blind_scores import BlindScore
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.separated import SeparatedScore
 
-__all__ = ["Wrapped", "WrappedBlind", "WrappedBlindScore", "WrappedScore"]
+__all__ = ["Wrapped", "WrappedAligned", "WrappedBlind", "WrappedBlindScore", "WrappedScore"]
 
 Array = NDArray[np.float64]
 
@@ -190,6 +192,41 @@ class WrappedBlindScore:
     def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlindScore:
         """The score that `arrays` described."""
         return WrappedBlindScore(BlindScore.from_arrays(arrays), int(arrays["bases"]))
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedAligned:
+    """An aligned prediction of a number as a fitted method: its labels are the released values.
+
+    Args:
+        score: the maps, for codes of groups, or for numbers of a numeric attribute.
+        bases: how many regressors there are; the maps see their mean.
+    """
+
+    score: AlignedScore
+    bases: int
+    kind: ClassVar[str] = "aligned"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """One for the released value, zero for the others, array (1, n, levels)."""
+        if z is None:
+            raise InputError("These maps need the group or number of every row: pass `z` too.")
+        mean = np.asarray(X, dtype=np.float64).reshape(-1, self.bases).mean(1)
+        return np.eye(len(self.score.levels))[self.score.coded(mean, np.asarray(z))][None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return {**self.score.arrays(), "bases": np.array(self.bases)}
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedAligned:
+        """The maps that `arrays` described."""
+        groups = () if len(arrays["attribute_knots"]) else tuple(range(len(arrays["knots"])))
+        return WrappedAligned(AlignedScore.from_arrays(groups, arrays), int(arrays["bases"]))
 
 
 def _each(X: ArrayLike, bases: int, z: ArrayLike | None) -> Array:

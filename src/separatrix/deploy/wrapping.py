@@ -11,22 +11,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from separatrix.deploy.component import Component
 from separatrix.deploy.predictor import Predictor
-from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
+from separatrix.deploy.wrapped import (
+    Wrapped,
+    WrappedAligned,
+    WrappedBlind,
+    WrappedBlindScore,
+    WrappedScore,
+)
 from separatrix.errors import InputError
+from separatrix.estimators.aligned import EVERYONE, AlignedRegressor
 from separatrix.estimators.scorer import SeparatedScorer
 from separatrix.estimators.single import SeparationClassifier
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
+from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.blind_scores import BlindScore
 
-__all__ = ["from_estimator"]
+__all__ = ["aligned_predictor", "from_estimator"]
 
 
 def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
     """The predictor of a fitted estimator: it is saved without pickle and streams files.
 
     Args:
-        model: a fitted FrontierClassifier, SeparatedScorer or SeparationClassifier.
+        model: a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or
+            SeparationClassifier.
         features: names of the columns of a classifier that takes a matrix, if rows come as frames
             or files. By default rows reach the classifier as they are.
     """
@@ -34,6 +43,8 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         return _of_single(model)
     if isinstance(model, SeparatedScorer):
         return _of_scorer(model, features)
+    if isinstance(model, AlignedRegressor):
+        return _of_regressor(model, features)
     scores, promise = getattr(model, "crossfit_", None), getattr(model, "promise_", None)
     if scores is None or promise is None or not scores.members:
         bare = "" if promise is None else " around bare probabilities"
@@ -49,6 +60,7 @@ def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
         coded = WrappedBlind(promise.rule, len(scores.members))
     choice: dict[str, Any] = {
         "maximize": str(model.maximize),
+        "criterion": model.criterion,
         **{name: value for name, value in model.budgets().items() if value is not None},
         "level on the rows of the rule": float(promise.level),
     }
@@ -98,6 +110,44 @@ def _of_scorer(model: SeparatedScorer, features: Sequence[str]) -> Predictor:
         bases=tuple(team[0] for team in found.members),
         reads="joint" if blind else "x",
         about={"choice": {"maximize": "auroc", "penalty": model.penalty}},
+    )
+
+
+def _of_regressor(model: AlignedRegressor, features: Sequence[str]) -> Predictor:
+    """The released values of a fitted AlignedRegressor."""
+    check_is_fitted(model)
+    found = model.crossfit_
+    if not found.members:
+        raise InputError("An AlignedRegressor around bare predictions has no regressor to save.")
+    if model.groups_ == (EVERYONE,):
+        raise InputError(
+            "This AlignedRegressor was fitted without `sensitive_features`: fit it with them."
+        )
+    asked = {"max_violation": model.max_violation, "penalty": model.score_.penalty}
+    choice = {"maximize": "r2", **{k: float(v) for k, v in asked.items() if v is not None}}
+    return replace(
+        aligned_predictor(model.score_, found.members),
+        preprocessing=found.preprocessing,
+        features=tuple(features),
+        about={"choice": choice},
+    )
+
+
+def aligned_predictor(score: AlignedScore, members: Sequence[Any]) -> Predictor:
+    """The predictor of released values around fitted regressors."""
+    if len(score.levels) < 2:
+        raise InputError(
+            f"This regressor releases {score.levels[0]:g} for everybody: there is nothing to save."
+        )
+    coded = replace(score, groups=tuple(range(len(score.groups))))
+    fitted: Any = WrappedAligned(coded, len(members))
+    component = Component("postprocessing", score.penalty, "deterministic", fitted)
+    return Predictor(
+        tuple(score.levels.tolist()),
+        score.groups,
+        (component,),
+        bases=tuple(members),
+        reads="value",
     )
 
 

@@ -108,12 +108,6 @@ class Base(ClassifierMixin, BaseEstimator):
             return int(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
-    def _draw(self, q: Array) -> NDArray[Any]:
-        """A label per row of q; the coins come from `random_state` and the row's place."""
-        coin = np.random.default_rng(self._seed()).random((len(q), 1))
-        labels: NDArray[Any] = self.classes_[(np.cumsum(q, axis=1)[:, :-1] <= coin).sum(1)]
-        return labels
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

@@ -18,14 +18,18 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from separatrix import datasets
+from separatrix.columns.draws import seed_of
+from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed
+from separatrix.core.numbers import whole_number
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.estimators.boosted import BoostedTrees
@@ -35,6 +39,7 @@ __all__ = [
     "CrossFit",
     "base_model",
     "check_sizes",
+    "checked_rows",
     "cross_fit",
     "deals",
     "fit_one",
@@ -133,8 +138,9 @@ def deals(
     y: NDArray[Any], z: NDArray[np.intp], cv: int, ensemble: int, random_state: int
 ) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
     """The number of each fold of every deal, the rows outside it and the rows in it."""
+    first = seed_of(random_state)
     for deal in range(ensemble):
-        fold = datasets.folds(y, z, cv, random_state + deal)
+        fold = datasets.folds(y, z, cv, first + deal)
         for k in range(cv):
             yield k, np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -215,8 +221,7 @@ def check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: in
     """An error where there are too few rows for the folds."""
     if not isinstance(cv, int | np.integer) or cv < 2:
         raise InputError(f'`cv` must be a number of folds, at least 2, or "prefit", got {cv!r}.')
-    if ensemble < 1:
-        raise InputError(f"`ensemble` must be at least 1, got {ensemble}.")
+    whole_number(ensemble, "ensemble", least=1)
     count = np.unique(y, return_counts=True)[1]
     if count.min() < cv:
         rare = np.asarray(classes)[count.argmin()].tolist()
@@ -226,11 +231,27 @@ def check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: in
         )
 
 
+def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
+    """X as it goes on to `model.estimator`; sets or compares `n_features_in_`.
+
+    Only the default trees' matrix is checked; other estimators check their own.
+    """
+    if isinstance(model.estimator, str) or (isinstance(X, Mapping) and not issparse(X)):
+        return X
+    if model.estimator is None and not has_text(X):
+        return validate_data(
+            model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+        validate_data(model, X, reset=reset, skip_check_array=True)
+    return X
+
+
 def has_text(X: Any) -> bool:
     """Whether rows are columns by name, and not all of them numbers."""
     if isinstance(X, Mapping):
-        return True
-    frame = nw.from_native(X, pass_through=True, eager_only=True)
+        return not issparse(X)  # one kind of sparse matrix is a mapping
+    frame = as_frame(X, "X")
     if not isinstance(frame, nw.DataFrame):
         return False
     return any(not (d.is_numeric() or d == nw.Boolean) for d in frame.schema.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,41 +17,37 @@ from sklearn.utils.validation import (
     _check_y,
     check_consistent_length,
     check_is_fitted,
-    validate_data,
 )
 
 from separatrix.columns.bins import bin_labels, edges_of
+from separatrix.columns.draws import drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
 from separatrix.columns.values import Levels, listed
+from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
     base_model,
+    checked_rows,
     cross_fit,
     fit_one,
-    has_text,
     posteriors_of,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.decision_limit import DecisionLimit
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit
+from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limits import limit
-from separatrix.optimum.objectives import Cost
+from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.optimum.promised import Promises
 
 __all__ = ["FrontierClassifier"]
 
 Array = NDArray[np.float64]
-_BUDGETS = {
-    "max_eo_gap": "eo_gap",
-    "max_violation": "violation",
-    "max_eo_max": "eo_max",
-    "max_tpr_gap": "tpr_gap",
-    "max_fpr_gap": "fpr_gap",
-}
+_BUDGETS = ("max_gap", "max_eo_gap", "max_violation", "max_eo_max", "max_fpr_gap")
 
 
 class FrontierClassifier(ClassifierMixin, BaseEstimator):
@@ -70,16 +65,21 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             probabilities.
         maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
         max_eo_gap: budget: mean over both labels of the range of the groups' rates.
-        max_violation: budget: I(U;Z|Y) in nats. One budget at most; none for the best rule without.
+        max_violation: budget: I(U;Z|Y), or the criterion's own information, in nats. One budget at
+            most; none for the best rule without.
         confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
             samples.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds and of `predict`.
+        random_state: seed of the folds.
         margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
             budget on the rows of `fit` only.
         ensemble: how many times the rows are dealt into folds; scores are means over the deals.
-        max_eo_max, max_tpr_gap, max_fpr_gap: other budgets: the larger of both ranges, the range of
-            the true-positive rates, of the false-positive rates.
+        max_eo_max, max_fpr_gap: other budgets: the larger of both ranges, the range of the
+            false-positive rates.
+        criterion: "separation", "independence" (demographic parity), "sufficiency" (predictive
+            parity) or "equal_opportunity"; all but the first for two labels.
+        max_gap: budget of the criterion's own gap: EO gap, parity gap, the larger range of
+            P(Y=1|U=1) and P(Y=1|U=0), TPR gap.
         blind: whether decisions are made without the group. `fit` still needs it; `predict` never
             asks for it. The estimator is then fitted with the group as further columns, a second
             classifier learns the group from X, and the rule sees q(y, z | x) (`JointModel`). A
@@ -118,8 +118,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         margin: float | None = None,
         ensemble: int = 1,
         max_eo_max: float | None = None,
-        max_tpr_gap: float | None = None,
         max_fpr_gap: float | None = None,
+        criterion: str = "separation",
+        max_gap: float | None = None,
         blind: bool = False,
         group_estimator: Any = None,
     ) -> None:
@@ -133,8 +134,9 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         self.margin = margin
         self.ensemble = ensemble
         self.max_eo_max = max_eo_max
-        self.max_tpr_gap = max_tpr_gap
         self.max_fpr_gap = max_fpr_gap
+        self.criterion = criterion
+        self.max_gap = max_gap
         self.blind = blind
         self.group_estimator = group_estimator
 
@@ -216,13 +218,18 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: int | None = None
     ) -> NDArray[Any]:
-        """A decision per row; the same `random_state` throws the same coins."""
+        """A decision per row.
+
+        Args:
+            X, sensitive_features: rows and their groups.
+            random_state: seed of the coins; None throws fresh ones at every call, so that requests
+                of one row do not all get the same coin.
+        """
         q = self.predict_proba(X, sensitive_features)
         if self.crossfit_ is None:
             return np.asarray(self.classes_[q.argmax(1)])
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        place = (np.cumsum(q, axis=1)[:, :-1] <= rng.random((len(q), 1))).sum(1)
-        return np.asarray(self.classes_[place])
+        coin = uniforms(len(q), ("label",), random_state=random_state)
+        return np.asarray(self.classes_[drawn(q, coin[:, 0])])
 
     def score(
         self,
@@ -231,12 +238,17 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The accuracy of `predict`."""
-        decided = self.predict(X, sensitive_features)
-        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        """The accuracy of `predict`; where it draws, the mean over its coins."""
+        if self.crossfit_ is None:
+            decided = self.predict(X, sensitive_features)
+            return float(accuracy_score(y, decided, sample_weight=sample_weight))
+        right = np.asarray(y)[:, None] == self.classes_
+        q = self.predict_proba(X, sensitive_features)
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def limit_(self) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    def limit_(self) -> DecisionLimit | LabelLimit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
         if isinstance(self.best_, BlindPromises):
@@ -274,16 +286,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
-        """X as it goes on. Only the default trees' matrix is checked; others check their own."""
-        if isinstance(self.estimator, str) or isinstance(X, Mapping):
-            return X
-        if self.estimator is None and not has_text(X):
-            return validate_data(
-                self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
-            )
-        if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        return X
+        return checked_rows(self, X, reset)
 
     def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(
@@ -342,9 +345,14 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         given = {name: value for name, value in self.budgets().items() if value is not None}
         if len(given) > 1:
             raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
+        shared = (self.max_gap, self.max_violation, self.max_eo_gap)
+        for name, value in budgets_of(self.criterion, *shared).items():
+            return name, value
         for name, value in given.items():
-            return _BUDGETS[name], float(value)
-        return "eo_gap", None
+            if self.criterion != "separation":
+                raise InputError(f"`{name}` belongs to separation; pass `max_gap` instead.")
+            return name.removeprefix("max_"), one_number(value, name)
+        return criterion_named(self.criterion).gap_name, None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

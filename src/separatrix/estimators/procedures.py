@@ -149,8 +149,8 @@ def _stricter(
 
 def too_few(asked: Budgets, smallest: Budgets, value: float) -> InfeasibleError:
     """The refusal of budgets that these rows cannot promise, with the smallest that they can."""
-    wanted = " and ".join(f"{name} ≤ {most:g}" for name, most in asked.items())
-    least = " and ".join(f"{name} ≤ {most:.4g}" for name, most in smallest.items())
+    wanted = " and ".join(f"{METRICS[name].label} ≤ {most:g}" for name, most in asked.items())
+    least = " and ".join(f"{METRICS[name].label} ≤ {most:.4g}" for name, most in smallest.items())
     return InfeasibleError(
         f"With these rows nothing can promise {wanted} on unseen rows: even exact equality on the "
         f"rows is expected to show {least}. Ask for that or more, or bring more rows.",

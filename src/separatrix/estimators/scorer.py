@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from separatrix.columns.draws import UNSET, uniforms
@@ -52,7 +53,7 @@ class SeparatedScorer(BaseEstimator):
             frames with text; "precomputed" if X is the probabilities of unseen rows.
         penalty: β of AUROC − β I(S; Z | Y); None for exact separation, or for 100 if blind.
         cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds, and of the draws by default.
+        random_state: seed of the folds.
         blind: whether rows are scored without the group.
         group_estimator: if blind, the classifier that learns the group from X; None for the kind
             of `estimator`.
@@ -102,6 +103,7 @@ class SeparatedScorer(BaseEstimator):
         if not isinstance(X, dict) and np.ndim(X) != 1:
             validate_data(self, X, skip_check_array=True)
         labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
         groups = as_groups(sensitive_features)
         check_consistent_length(labels, groups.codes)
         weight = None
@@ -173,7 +175,7 @@ class SeparatedScorer(BaseEstimator):
 
         Args:
             X, sensitive_features: rows and their groups.
-            random_state: seed of the coins; None for the estimator's own.
+            random_state: seed of the coins; None throws fresh ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coins.
         """
         check_is_fitted(self, "score_")
@@ -185,11 +187,10 @@ class SeparatedScorer(BaseEstimator):
                 "The score needs the group of every row: pass `sensitive_features` "
                 f"({listed(self.groups_)})."
             )
-        own = self.random_state if random_state is None else random_state
         coins = uniforms(
             len(posteriors[0]),
             ("branch", "level"),
-            random_state=own if ids is None else UNSET,
+            random_state=random_state if ids is None else UNSET,
             ids=ids,
             salt=salt,
             model=self.score_.levels.tobytes(),

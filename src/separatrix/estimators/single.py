@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix import methods
+from separatrix.columns.draws import drawn, uniforms
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
 from separatrix.methods import Lane, Sample
@@ -23,8 +24,7 @@ class SeparationClassifier(Base):
         method: a name of `methods.names()`.
         use_sensitive: let the model see the group; it then needs `sensitive_features` to predict.
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
-            draws from the posterior with `random_state`, which is the policy whose violation the
-            method controls.
+            draws from the posterior, which is the policy whose violation the method controls.
         level: whose violation the penalty sees: of a label drawn from the posterior, "draw" (the
             paper's), or of the "score" itself at every threshold; for "cmi", "raw_cmi" and
             "cmi_boosting".
@@ -34,7 +34,7 @@ class SeparationClassifier(Base):
         piecewise_linear: cut each numeric column into so many pieces, as more inputs; 0 for none.
         device: a torch device.
         verbose: show a progress bar.
-        random_state: seed of weights, batches and draws.
+        random_state: seed of weights and batches.
 
     Attributes:
         classes_, groups_: labels and groups in the order of their codes.
@@ -119,9 +119,18 @@ class SeparationClassifier(Base):
         q = np.asarray(self.fitted_.posteriors(rows, z)[0], dtype=np.float64)
         return q / q.sum(1, keepdims=True)
 
-    def predict(self, X: Any, sensitive_features: Any = None) -> NDArray[Any]:
-        """Labels, by `policy`."""
+    def predict(
+        self, X: Any, sensitive_features: Any = None, random_state: int | None = None
+    ) -> NDArray[Any]:
+        """Labels, by `policy`.
+
+        Args:
+            X, sensitive_features: rows, and their groups where the model sees them.
+            random_state: seed of the coins of the randomised policy; None throws fresh ones at
+                every call.
+        """
         q = self.predict_proba(X, sensitive_features)
         if self.policy == "deterministic":
             return self.classes_[q.argmax(1)]
-        return self._draw(q)
+        coin = uniforms(len(q), ("label",), random_state=random_state)
+        return self.classes_[drawn(q, coin[:, 0])]

@@ -114,7 +114,7 @@ class Method:
         per_row: the loss needs single rows, so equal rows may not be merged into one with a weight.
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
-        levels: the `Recipe.level`s that it knows.
+        levels: those of `Recipe.level` that it knows.
         erm_at_zero: λ = 0 is the method `erm`.
         strict: the strict end of the grid: "high" λ (a penalty) or "low" (an allowed violation).
         standardise: whether estimators scale the columns of X first; trees take them as they are.

@@ -21,10 +21,14 @@ for a shift of all scores of a cell (y, z). More than twice that weight diverges
   whole cell (chosen on simulated laws). It starts at zero: the score is learnt before it is
   separated. No row's penalty asks for more than one unit of log-odds in a round, and centres closer
   than a quarter of their mean distance in log-odds are merged: both tame scores of few values.
+
+η may differ from round to round. Rates that fall (`falling_rates`) let the late rounds settle: the
+same u or AUROC at a smaller v, for the same number of rounds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,13 +48,27 @@ from separatrix.core.binned_cmi import (
 )
 from separatrix.errors import InputError
 
-__all__ = ["RATE", "Last", "Rows", "SeparationObjective"]
+__all__ = ["RATE", "Last", "Rows", "SeparationObjective", "falling_rates"]
 
 Array = NDArray[np.float64]
 RATE = 0.1
 _SOME = 4096  # rows that decide where the bins are
-_ENDS = np.array([0.0, 1.0])
 _TINY = np.finfo(np.float64).tiny
+
+
+def falling_rates(rounds: int, learning_rate: float = RATE) -> list[float]:
+    r"""One learning rate per round, along half a cosine from 2η to η/5.
+
+    .. math:: \eta_t = \eta\,\bigl(0.2 + 0.9\,(1 + \cos(\pi t / T))\bigr)
+
+    Give them to the objective, and to LightGBM as
+    `callbacks=[lightgbm.reset_parameter(learning_rate=rates)]`.
+
+    >>> [round(rate, 3) for rate in falling_rates(4)]
+    [0.2, 0.174, 0.11, 0.046]
+    """
+    turn = np.cos(np.pi * np.arange(rounds) / rounds)
+    return (learning_rate * (0.2 + 0.9 * (1.0 + turn))).tolist()
 
 
 class Last(NamedTuple):
@@ -85,12 +103,13 @@ class Rows(NamedTuple):
 
     def violation(self, p: Array, level: str, bins: int, some: Any = slice(None)) -> Value:
         """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores."""
-        if p.ndim == 1:
-            at = _ENDS if level == "draw" else self.centres(p, bins, some)
-            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
-            return Value(value, slope * (p * (1.0 - p)))
         if level == "draw":
             return cmi_of_draws(p, self.cell, self.shape, self.weight)
+        if p.ndim == 1:
+            at = self.centres(p, bins, some)
+            value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
+            slope *= p * (1.0 - p)
+            return Value(value, slope)
         found = [
             cmi_of_scores(s, self.cell, self.shape, self.centres(s, bins, some), self.weight)
             for s in np.ascontiguousarray(p.T)
@@ -101,9 +120,32 @@ class Rows(NamedTuple):
 
     def centres(self, s: Array, bins: int, some: Any = slice(None)) -> Array:
         """Where the bins of posteriors s are, by the rows `some`."""
-        inner = centres(s[some], bins, None if self.weight is None else self.weight[some])
-        at = np.unique(np.concatenate([[s.min()], inner[1:-1], [s.max()]]))
+        at = centres(s[some], bins, None if self.weight is None else self.weight[some])
+        if len(at) < 2:
+            return np.unique([s.min(), s.max()])
+        at[[0, -1]] = s.min(), s.max()
         return at[spread_out(logit(np.clip(at, 1e-15, 1.0 - 1e-15)))] if len(at) > 3 else at
+
+
+def _rows(
+    y_true: ArrayLike, groups: Any, sample_weight: ArrayLike | None, labels: Any = None
+) -> tuple[Rows, Any]:
+    """Coded rows, and their labels; held-out rows have those of training."""
+    y, seen = as_levels(y_true, "y_true")
+    z, names = as_groups(groups)
+    n = check_lengths({"y_true": y, "sensitive_features": z})
+    if labels is not None:
+        new = [label for label in seen if label not in labels]
+        if new:
+            raise InputError(
+                f"`y_true` of the held-out rows has the label {new[0]!r}, which training does not "
+                f"have: {', '.join(map(repr, labels))}."
+            )
+        y = np.array([labels.index(label) for label in seen], dtype=np.intp)[y]
+    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    shape = max(len(seen if labels is None else labels), 2), len(names)
+    y = y.astype(np.intp)
+    return Rows(y, y * shape[1] + z, shape, weight), list(seen)
 
 
 class SeparationObjective:
@@ -119,7 +161,7 @@ class SeparationObjective:
         level: whose violation: that of a "draw" from the posterior (the paper's), or of the
             "score" in soft bins, which no threshold escapes.
         normalise: balance the two gradients by their norms; False takes (1−λ) CE + λ v as it is.
-        learning_rate: η of the booster.
+        learning_rate: η of the booster; or one of each round, for a single training.
         bins: of the score; None: `bins_for` the rows, at most 16.
         sample_weight: weight of each row; do not give the Dataset weights as well.
 
@@ -140,17 +182,11 @@ class SeparationObjective:
         trade_off: float,
         level: str = "draw",
         normalise: bool = True,
-        learning_rate: float = RATE,
+        learning_rate: float | Sequence[float] = RATE,
         bins: int | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> None:
-        y, labels = as_levels(y_true, "y_true")
-        z, groups = as_groups(sensitive_features)
-        n = check_lengths({"y_true": y, "sensitive_features": z})
-        weight = None if sample_weight is None else check_weight(sample_weight, n)
-        shape = (max(len(labels), 2), len(groups))
-        cell = y.astype(np.intp) * shape[1] + z
-        rows = Rows(y.astype(np.intp), cell, shape, weight)
+        rows, self._labels = _rows(y_true, sensitive_features, sample_weight)
         self._set(rows, trade_off, level, normalise, learning_rate, bins)
 
     @classmethod
@@ -161,11 +197,12 @@ class SeparationObjective:
         level: str,
         *,
         normalise: bool = True,
-        learning_rate: float = RATE,
+        learning_rate: float | Sequence[float] = RATE,
         bins: int | None = None,
     ) -> SeparationObjective:
-        """The objective of coded rows."""
+        """The objective of coded rows; their labels are 0, 1, …"""
         self = cls.__new__(cls)
+        self._labels = list(range(rows.shape[0]))
         self._set(rows, trade_off, level, normalise, learning_rate, bins)
         return self
 
@@ -175,20 +212,22 @@ class SeparationObjective:
         trade_off: float,
         level: str,
         normalise: bool,
-        learning_rate: float,
+        learning_rate: float | Sequence[float],
         bins: int | None,
     ) -> None:
         if not 0.0 <= trade_off <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         if level not in ("draw", "score"):
             raise InputError(f'`level` must be "draw" or "score", got {level!r}.')
-        if (bins is not None and bins < 2) or not learning_rate > 0:
+        rates = np.atleast_1d(np.asarray(learning_rate, dtype=np.float64))
+        if (bins is not None and bins < 2) or not len(rates) or not (rates > 0).all():
             raise InputError(
                 f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}."
             )
         self.rows, self.trade_off, self.level = rows, float(trade_off), level
-        self.normalise, self.learning_rate = normalise, float(learning_rate)
+        self.normalise, self.rates, self._round = normalise, rates, 0
         self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
+        self._second = (rows.y == 1).astype(np.float64)
         self._last: tuple[Array, float, float] | None = None
         n = len(rows.y)
         chosen = np.random.default_rng(0).choice(n, _SOME, replace=False) if n > _SOME else None
@@ -206,14 +245,17 @@ class SeparationObjective:
             )
         if n_labels == 2:
             p = expit(scores)
-            task = p - rows.y
-            hessian = p * (1.0 - p)
+            task = p - self._second
+            hessian = 1.0 - p
+            hessian *= p
         else:
             p = softmax(scores, axis=1)
             task = p.copy()
             task[np.arange(len(rows.y)), rows.y] -= 1.0
             hessian = p * (1.0 - p)
-        gradient = task if self.trade_off == 0 else self._mixed(scores, p, task, hessian)
+        rate = float(self.rates[min(self._round, len(self.rates) - 1)])
+        self._round += 1
+        gradient = task if self.trade_off == 0 else self._mixed(scores, p, task, hessian, rate)
         if n_labels > 2:
             hessian = hessian * (n_labels / (n_labels - 1.0))  # LightGBM's own factor
         if rows.weight is not None:
@@ -229,17 +271,36 @@ class SeparationObjective:
         scores, v, weight = self._last
         return Last(self.rows.cross_entropy(scores), v, weight)
 
+    def watch(
+        self, y_true: ArrayLike, *, sensitive_features: Any, sample_weight: ArrayLike | None = None
+    ) -> Callable[[Array, Any], tuple[str, float, bool]]:
+        """A `feval` for early stopping on held-out rows, which may have groups of their own.
+
+        >>> y, z = [0, 1] * 6, ["f", "f", "m"] * 4
+        >>> objective = SeparationObjective(y, sensitive_features=z, trade_off=0.3)
+        >>> feval = objective.watch([0, 1, 1], sensitive_features=["f", "x", "x"])
+        >>> name, value, larger_is_better = feval(np.zeros(3), None)
+        >>> name, round(value, 4), larger_is_better
+        ('task and penalty', 0.4852, False)
+        """
+        held, _ = _rows(y_true, sensitive_features, sample_weight, self._labels)
+
+        def watched(scores: Array, data: Any = None) -> tuple[str, float, bool]:
+            return "task and penalty", self.metric(scores, held), False
+
+        return watched
+
     def metric(self, scores: Array, held: Rows) -> float:
         r"""(1−λ) CE + (λ/η) v of raw scores of held-out rows: what early stopping watches.
 
-        λ/η is the largest weight that a step gives to the violation of a draw.
+        λ/η, η the mean rate, is the largest weight that a step gives to the violation of a draw.
         """
         p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
         v = held.violation(p, self.level, self.bins).value
         share = self.trade_off
-        return (1.0 - share) * held.cross_entropy(scores) + share / self.learning_rate * v
+        return (1.0 - share) * held.cross_entropy(scores) + share / float(self.rates.mean()) * v
 
-    def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array) -> Array:
+    def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array, rate: float) -> Array:
         """(1−λ) g_CE + ω n ∂v, per unit of weight of a row."""
         rows, n = self.rows, self.rows.total
         v, slope = rows.violation(p, self.level, self.bins, self._some)
@@ -250,15 +311,17 @@ class SeparationObjective:
             slope *= unit if slope.ndim == 1 else unit[:, None]
         weight = self.trade_off
         if self.normalise:
-            most, balanced = self._largest(p, hessian), weight * self._norm(task)
+            most, balanced = self._largest(p, hessian, rate), weight * self._norm(task)
             norm = self._norm(slope)
             weight = balanced / norm if balanced < most * norm else most
         self._last = scores, v, float(weight)
         slope *= weight
         if self.normalise and self.level == "score":
-            step = hessian / self.learning_rate  # a posterior of almost 0 or 1 has no Hessian
-            np.clip(slope, -step, step, out=slope)
-        slope += (1.0 - self.trade_off) * task
+            step = hessian / rate  # a posterior of almost 0 or 1 has no Hessian
+            np.minimum(slope, step, out=slope)
+            np.maximum(slope, np.negative(step, out=step), out=slope)
+        task *= 1.0 - self.trade_off
+        slope += task
         return slope
 
     def _norm(self, gradient: Array) -> float:
@@ -268,18 +331,19 @@ class SeparationObjective:
         by_row = squares if gradient.ndim == 1 else squares.sum(1)
         return float(np.sqrt(self.rows.weight @ by_row))
 
-    def _largest(self, p: Array, hessian: Array) -> float:
+    def _largest(self, p: Array, hessian: Array, rate: float) -> float:
         """ω_max, see the top of the file."""
         if self.level == "draw":
-            return 1.0 / self.learning_rate
-        rows, cells = self.rows, self.rows.shape[0] * self.rows.shape[1]
-        weight, some, cell = rows.weight, self._some, rows.cell[self._some]
-        columns = [p[some]] if p.ndim == 1 else list(p[some].T)
-        w = np.ones(len(cell)) if weight is None else weight[some]
+            return 1.0 / rate
+        rows, some = self.rows, self._some
+        cell, cells = rows.cell[some], rows.shape[0] * rows.shape[1]
+        w = None if rows.weight is None else rows.weight[some]
         size = np.maximum(np.bincount(cell, w, cells), _TINY)
         total = 0.0
-        for s in columns:
-            mean = np.bincount(cell, w * s, cells) / size
-            total += float(w @ (s - mean[cell]) ** 2)
-        curved = float(w @ (hessian[some] if p.ndim == 1 else hessian[some].sum(1)))
-        return self.trade_off * total / max(1.5 * self.learning_rate * curved, _TINY)
+        for s in [p[some]] if p.ndim == 1 else p[some].T:
+            mean = np.bincount(cell, s if w is None else w * s, cells) / size
+            square = (s - mean.take(cell)) ** 2
+            total += float(square.sum() if w is None else w @ square)
+        h = hessian[some] if p.ndim == 1 else hessian[some].sum(1)
+        curved = float(h.sum() if w is None else w @ h)
+        return self.trade_off * total / max(1.5 * rate * curved, _TINY)

@@ -9,14 +9,15 @@ x, z) their mean. A network on all rows would have other scores than those that 
 fitted to, and on Adult that alone trebles the violation of exact separation on unseen rows.
 
 Two labels: the certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact
-separation (a vertex of a linear programme) and λ = 0 the most useful rule. More labels: the
-channels of `channels.softmax` with β = 3λ/(1−λ), λ = 1 again exact separation.
+separation (a vertex of a linear programme) and λ = 0 the most useful rule. Beyond λ = 1 separation
+on the fitted rows cannot get better, on unseen rows it can: what is left there is the sampling
+error of decisions that are almost hard. 1 < λ < 2 are the noise-aware channels (`noise_aware`),
+softer ones, which have the share 2 − λ of the utility of λ = 1 and the least violation to be
+expected on unseen rows; λ = 2 is a constant.
 
-Beyond λ = 1 separation on the fitted rows cannot get better, on unseen rows it can: what is left
-there is the sampling error of decisions that are almost hard. 1 < λ < 2 are the noise-aware
-channels (`channels.noise-aware`), softer ones, which have the share 2 − λ of the utility of λ = 1
-(of the plain rule where there are more than two labels) and the least violation to be expected on
-unseen rows; λ = 2 is a constant.
+More labels: the rules of `label_rules` at the price β = 3λ/(2 − λ) of the violation, from the most
+useful one (λ = 0) to a constant (λ = 2). They are softer the higher the price, since their sampling
+error has that price too.
 
 λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel
 here does that. `FrontierClassifier` (`estimators`) goes around any classifier.
@@ -31,17 +32,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.values import as_levels
+from separatrix.columns.values import Levels, as_levels
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
 from separatrix.optimum.certified import certified_curve
 from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.decisions import rule_of
+from separatrix.optimum.label_rules import LabelRules
 from separatrix.optimum.limits import limit
 from separatrix.optimum.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
-from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["METHOD", "fit"]
 
@@ -49,6 +50,7 @@ Array = NDArray[np.float64]
 Channel = ThresholdChannel | SoftmaxChannel
 _FOLDS = 5
 _ENSEMBLE = 4  # networks whose mean is one score
+_MIDDLE, _CHEAPEST = 3.0, 1e-3  # price of v at λ = 1 and λ = 0, more than two labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,40 +184,62 @@ def _channels(
     ).all():  # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
     codes, seen = as_levels(z, "z")
-    wanted = np.asarray(trade_offs)
-    share = np.minimum(wanted, 1.0)
     if scores.shape[1] == 2:
-        best = limit(
-            y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4
-        )
-        assert isinstance(best, DecisionLimit)
-        levels, at = np.unique(float(best.violation[-1]) * (1.0 - share) ** 2, return_inverse=True)
-        curve = certified_curve(best.regions, levels, tolerance=1e-4)
-        exact: list[Channel] = [
-            rule_of(r, best.curves, best.regions, best.groups) for r in curve.rates
-        ]
-        reference: float | None = float(best.utility[0])
+        found = _of_two_labels(scores, y, codes, z, weight, np.asarray(trade_offs), seen)
     else:
-        with np.errstate(divide="ignore"):
-            betas, at = np.unique(
-                np.where(share < 1.0, 3.0 * share / (1.0 - share), np.inf), return_inverse=True
-            )
-        path = softmax_path(scores, y, codes, betas=betas.tolist(), sample_weight=weight)
-        exact = [
-            SoftmaxChannel(seen, *parts)
-            for parts in zip(path.weight, path.bias, path.mix, strict=True)
-        ]
-        reference = None
+        w = np.ones(len(y)) if weight is None else weight
+        found = _of_many_labels(scores, y, codes, w, trade_offs, seen)
+    size, groups = np.bincount(z, minlength=n_groups), tuple(range(n_groups))
+    return [_for_all(channel, groups, size) for channel in found]
+
+
+def _of_two_labels(
+    scores: Array,
+    y: NDArray[Any],
+    codes: NDArray[np.intp],
+    z: NDArray[Any],
+    weight: Array | None,
+    wanted: Array,
+    seen: Levels,
+) -> list[Channel]:
+    best = limit(y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4)
+    assert isinstance(best, DecisionLimit)
+    level = float(best.violation[-1]) * (1.0 - np.minimum(wanted, 1.0)) ** 2
+    levels, at = np.unique(level, return_inverse=True)
+    curve = certified_curve(best.regions, levels, tolerance=1e-4)
+    exact: list[Channel] = [rule_of(r, best.curves, best.regions, best.groups) for r in curve.rates]
+    found = [exact[i] for i in at]
     beyond = np.flatnonzero(wanted > 1.0)
     shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()
     softer = noise_aware_channels(
-        scores, y, codes, shares, seen, reference=reference, sample_weight=weight
+        scores, y, codes, shares, seen, reference=float(best.utility[0]), sample_weight=weight
     )
-    found = [exact[i] for i in at]
     for i, channel in zip(beyond.tolist(), softer, strict=True):
         found[i] = channel
-    size, groups = np.bincount(z, minlength=n_groups), tuple(range(n_groups))
-    return [_for_all(channel, groups, size) for channel in found]
+    return found
+
+
+def _of_many_labels(
+    scores: Array,
+    y: NDArray[Any],
+    codes: NDArray[np.intp],
+    weight: Array,
+    trade_offs: list[float],
+    seen: Levels,
+) -> list[Channel]:
+    rules = LabelRules(scores, np.asarray(y, dtype=np.intp), codes, weight, len(seen), "utility")
+    choice = rules.choice(_MIDDLE)
+    found: dict[float, Channel] = {}
+    for trade_off in sorted(set(trade_offs)):  # each the start of the next
+        if trade_off < 2.0:
+            price = max(_MIDDLE * trade_off / (2.0 - trade_off), _CHEAPEST)
+            found[trade_off] = rules.point(price, choice).rule(seen)
+        else:
+            k, law = scores.shape[1], np.bincount(y, weight, scores.shape[1]) / weight.sum()
+            bias = np.tile(np.log(np.maximum(law, 1e-12)), (len(seen), 1))
+            plain = np.tile(np.eye(k), (len(seen), 1, 1))
+            found[trade_off] = SoftmaxChannel(seen, 0.0 * plain, bias, plain)
+    return [found[trade_off] for trade_off in trade_offs]
 
 
 def _for_all(channel: Channel, groups: tuple[int, ...], size: NDArray[np.intp]) -> Channel:

@@ -1,4 +1,6 @@
 from .binned import binned_cmi as binned_cmi
+from .continuous_loss import ContinuousSeparationLoss as ContinuousSeparationLoss
+from .continuous_loss import continuous_cmi as continuous_cmi
 from .information import soft_cmi as soft_cmi
 from .information import soft_mi as soft_mi
 from .lanes import Adversary as Adversary

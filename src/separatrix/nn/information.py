@@ -194,6 +194,7 @@ def _lanes(
     logits: Tensor, codes: tuple[Tensor, ...], weight: Tensor | None, relative: bool = True
 ) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Everything with a lane axis, the logits in at least float32."""
+    check_tensor(logits, "logits")
     if logits.ndim not in (2, 3):
         raise InputError(
             f"`logits` must have shape (B, K), or (M, B, K) for M lanes, got {tuple(logits.shape)}."
@@ -217,8 +218,15 @@ def _lanes(
     return stacked, [column.long().expand(shape) for column in codes], weight
 
 
+def check_tensor(value: Tensor, name: str) -> None:
+    """Refuse what is no tensor."""
+    if not isinstance(value, Tensor):
+        raise InputError(f"`{name}` must be a torch tensor, got {type(value).__name__}.")
+
+
 def _size(codes: Tensor, size: int | None, name: str, size_name: str) -> int:
     """The number of levels; codes are checked, as one beyond it would fall into another cell."""
+    check_tensor(codes, name)
     if codes.dtype.is_floating_point or codes.dtype.is_complex:
         raise InputError(f"`{name}` must hold integer codes, got {codes.dtype}.")
     if size is not None and torch.compiler.is_compiling():  # reading a value would break the graph

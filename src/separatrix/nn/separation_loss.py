@@ -4,7 +4,8 @@ r"""SeparationLoss: Algorithm 1 of the paper for any PyTorch loop.
           + \lambda \frac{\hat I_{\mathrm{CMI}}}{n_{\mathrm{cmi}} + \epsilon}, \qquad
           n_\bullet = \mathbb{E}_i \|\partial_{h_i} L_\bullet\|_2 \text{, detached}
 
-The violation is that of a draw from the posterior (the paper's) or of the score in soft bins.
+The violation is that of a draw from the posterior (the paper's) or of the score in soft bins. With
+the label axis of its table collapsed it is I(U;Z), the penalty for independence.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from separatrix.core.binned_cmi import bins_for
+from separatrix.core.numbers import one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.nn.balance import EPSILON, head_norm
 from separatrix.nn.binned import Ranks, check_bins, running_term
@@ -67,6 +69,9 @@ class SeparationLoss(nn.Module):
             one score each, and the mean of their violations counts.
         bins: number of soft bins; None: at most 16, fewer where batches of 512 rows (with their
             running counts) would leave fewer than 8 rows to a bin of a cell (y, z).
+        criterion: "separation", or "independence" for the penalty I(U;Z) (demographic parity).
+
+    For a numeric outcome or a numeric attribute there is `ContinuousSeparationLoss`.
 
     With gradient accumulation, v is that of each micro-batch; `running` nears that of their union.
 
@@ -95,14 +100,19 @@ class SeparationLoss(nn.Module):
         eps: float = EPSILON,
         level: str = "draw",
         bins: int | None = None,
+        criterion: str = "separation",
     ) -> None:
         super().__init__()
-        if not 0.0 <= trade_off <= 1.0:
-            raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
-        if n_labels < 2 or n_groups < 1:
+        if criterion not in ("separation", "independence"):
             raise InputError(
-                f"`n_labels` must be ≥ 2 and `n_groups` ≥ 1, got {n_labels} and {n_groups}."
+                f'`criterion` must be "separation" or "independence", got {criterion!r}.'
             )
+        if criterion == "independence" and utility == "mi":
+            raise InputError('utility="mi" needs the labels\' counts: pass utility="ce".')
+        if not 0.0 <= one_number(trade_off, "trade_off") <= 1.0:
+            raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
+        n_labels = whole_number(n_labels, "n_labels", least=2)
+        n_groups = whole_number(n_groups, "n_groups", least=1)
         if utility not in ("ce", "mi"):
             raise InputError(f'`utility` must be "ce" or "mi", got {utility!r}.')
         if level not in ("draw", "score"):
@@ -118,11 +128,12 @@ class SeparationLoss(nn.Module):
         self.distributed, self.eps = distributed, eps
         self._last: tuple[Tensor | float, ...] | None = None
         self.level, self.bins = level, 0
-        shape: tuple[int, ...] = (n_labels, n_labels, n_groups)
+        self.criterion, self.given = criterion, n_labels if criterion == "separation" else 1
+        shape: tuple[int, ...] = (n_labels, self.given, n_groups)
         if level == "score":
             rows, scores = 512 / (1.0 - running), 1 if n_labels == 2 else n_labels
-            self.bins = bins_for(rows, n_labels * n_groups) if bins is None else check_bins(bins)
-            shape = (scores, self.bins, n_labels, n_groups)
+            self.bins = bins_for(rows, self.given * n_groups) if bins is None else check_bins(bins)
+            shape = (scores, self.bins, self.given, n_groups)
             self.register_buffer("centres", torch.full(shape[:2], torch.nan, dtype=torch.float64))
         self.register_buffer("counts", torch.zeros(shape, dtype=torch.float64))
 
@@ -185,7 +196,7 @@ class SeparationLoss(nn.Module):
     def extra_repr(self) -> str:
         return ", ".join(
             f"{name}={getattr(self, name)!r}"
-            for name in ("trade_off", "utility", "normalise", "running", "level")
+            for name in ("trade_off", "utility", "normalise", "running", "level", "criterion")
         )
 
     def _ranks(self) -> int:
@@ -214,7 +225,7 @@ class SeparationLoss(nn.Module):
         of_known = weight
         if known is not None:
             of_known = known.double()[None] if weight is None else weight * known
-        cell = torch.add(z, y, alpha=self.n_groups)
+        cell = torch.add(z, y, alpha=self.n_groups) if self.given > 1 else z
         count = self._draws if self.level == "draw" else self._scores
         cmi, counted, rows = count(p, cell, of_known, ranks)
         if known is not None or ranks > 1:  # the mean over the rows of known group
@@ -234,7 +245,7 @@ class SeparationLoss(nn.Module):
         self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
     ) -> tuple[Term, Tensor, Tensor]:
         """The violation of draws, their counts, and the rows of this batch in them."""
-        shape = (self.n_labels, self.n_groups)
+        shape = (self.given, self.n_groups)
         table = soft_table(p, cell, shape[0] * shape[1], weight).unflatten(2, shape)
         if ranks > 1:
             distributed.all_reduce(table)
@@ -250,7 +261,7 @@ class SeparationLoss(nn.Module):
     ) -> tuple[Term, Tensor, Tensor]:
         """The violation of the score, its counts, and the rows of this batch in them."""
         memory = {"centres": self.centres, "bins": self.counts.double()}
-        shape = (self.bins, self.n_labels, self.n_groups)
+        shape = (self.bins, self.given, self.n_groups)
         others = Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
         term, table, rows = running_term(p, cell, shape, weight, self.running, memory, others)
         if self.running and self.training:

@@ -22,7 +22,7 @@ from separatrix.errors import InputError
 from separatrix.optimum.blind_columns import BlindColumns, BlindPoint
 from separatrix.optimum.blind_law import BlindRows
 from separatrix.optimum.blind_rules import BlindRule, check_joint
-from separatrix.optimum.margin import BudgetKeeper
+from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass
 from separatrix.optimum.objectives import Cost, Value, budget_named, objective_of
 from separatrix.optimum.promised import PromisedRule, check_question
 
@@ -124,11 +124,14 @@ class BlindPromises:
         return found.rates
 
     def _used(self, rates: Array) -> Array:
-        """What rates (..., labels, groups, U) use of the budget."""
+        """What drawn rates (draws, labels, groups, U) use of the budget."""
         law = self._law
         if law.labels == 2:
             x = np.swapaxes(rates[..., 1], -1, -2)
-            return budget_named(self.budget).measure(x, law.mass.T)
+            kind, mass = budget_named(self.budget), law.mass.T
+            if kind.criterion not in RATES_ONLY:
+                mass = drawn_mass(law.effective_rows().T, mass)
+            return kind.measure(x, mass)
         tables = law.mass[..., None] * rates / np.maximum(rates.sum(-1, keepdims=True), 1e-300)
         if self.budget == "violation":
             return conditional_mutual_information(tables)

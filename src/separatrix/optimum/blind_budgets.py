@@ -23,7 +23,7 @@ from scipy.optimize import linprog
 from separatrix.errors import InputError, SeparatrixError
 from separatrix.optimum.objectives import Budget
 
-__all__ = ["DifferenceBudget", "Mixture", "ViolationBudget", "budget_of"]
+__all__ = ["DifferenceBudget", "Mixture", "PooledBudget", "ViolationBudget", "budget_of"]
 
 Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
@@ -195,10 +195,40 @@ class ViolationBudget:
         return float((self.mass * inside * ratio).sum())
 
 
-def budget_of(budget: Budget, mass: Array, outputs: int) -> DifferenceBudget | ViolationBudget:
+class PooledBudget:
+    """A budget on P(U=u | z), whatever the label: that of one label with the pooled rates.
+
+    Args:
+        inner: the budget of a single label.
+        mass: P(y, z).
+    """
+
+    def __init__(self, inner: DifferenceBudget | ViolationBudget, mass: Array) -> None:
+        of_group = mass.sum(0)
+        self.inner, self.share = inner, mass / np.where(of_group > 0, of_group, 1.0)
+
+    def mix(self, gains: Array, rates: Array, level: float) -> Mixture:
+        """The best mixture of columns with these gains (m,) and rates (m, labels, groups, U)."""
+        pooled = np.einsum("yz,myzu->mzu", self.share, rates)[:, None]
+        found = self.inner.mix(gains, pooled, level)
+        return found._replace(price=self.share[..., None] * found.price[0])
+
+
+def budget_of(
+    budget: Budget, mass: Array, outputs: int
+) -> DifferenceBudget | ViolationBudget | PooledBudget:
     """The programme of a budget of the list, for these labels and groups."""
     labels = len(mass)
-    if budget.widths is None:
+    if budget.criterion == "sufficiency":
+        raise InputError(
+            "A predictive gap needs rules that see the group; use another criterion without it."
+        )
+    if budget.pooled and labels == 2:
+        whole = mass.sum(0, keepdims=True)
+        if budget.widths is None:
+            return PooledBudget(ViolationBudget(whole, outputs), mass)
+        return PooledBudget(DifferenceBudget(np.array(budget.widths, float), whole, outputs), mass)
+    if budget.name == "violation":
         return ViolationBudget(mass, outputs)
     if labels == 2:
         return DifferenceBudget(np.array(budget.widths, dtype=np.float64), mass, outputs)

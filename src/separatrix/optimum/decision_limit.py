@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, listed
+from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.numbers import one_number
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.display import new_axes, root_scale
+from separatrix.errors import InputError
 from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.geometry import Regions, RocCurve
 from separatrix.optimum.objectives import BUDGETS, Cost, Value, budget_named, objective_of
@@ -117,7 +119,8 @@ class DecisionLimit:
         columns[objective.label] = [f"{x:.4f}" for x in self.values[rows]]
         for name, label in (("accuracy", "accuracy"), ("utility", "u")):
             columns.setdefault(label, [f"{x:.4f}" for x in Value.of(name, self.mass, ())(at)])
-        for name in ("eo_gap", "violation"):
+        own = CRITERIA[budget.criterion].gap_name
+        for name in dict.fromkeys((own, "eo_gap", "violation")):
             if name != self.budget:
                 used = BUDGETS[name].measure(at, self.mass)
                 columns[BUDGETS[name].label] = [f"{x:.4g}" for x in used]
@@ -147,17 +150,11 @@ class DecisionLimit:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """The objective of the best decision against the budget; returns the axes."""
-        if ax is None:
-            try:
-                from matplotlib.figure import Figure
-            except ImportError as error:
-                raise MissingExtraError(
-                    "Plotting needs matplotlib: pip install 'separatrix[figures]'."
-                ) from error
-            ax = Figure(figsize=(5, 3.4), layout="constrained").subplots()
+        ax = new_axes(5.0, 3.4) if ax is None else ax
         objective, budget = objective_of(self.maximize), budget_named(self.budget)
         ax.plot(self.levels, self.values, color="#0072b2", label="best binary decision")
         ax.plot(self.levels, self.upper, color="#555555", lw=0.8, ls="--", label="upper bound")
+        root_scale(ax)
         ax.set_xlabel(f"{budget.label} at most")
         ax.set_ylabel(objective.label)
         ax.legend(frameon=False)

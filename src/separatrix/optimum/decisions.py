@@ -2,9 +2,11 @@ r"""The best binary decisions from a score, for an objective and a budget: exact
 
 The rates of a randomised threshold rule fill the product of the groups' ROC regions (`geometry`).
 
-- Accuracy, balanced accuracy, cost under a violation: a root in its price (`violation_budget`).
-- The same under an EO gap, EO max, TPR gap or FPR gap: a linear programme (`eo_budget`).
-- The utility under a violation: `certified`; under the others: vertices of a polygon (`eo_budget`).
+- Accuracy, balanced accuracy, cost under a violation: a root in its price (`violation_budget`);
+  under I(U;Z) the same root with other regions (`parity`).
+- The same under an EO gap, EO max, TPR, FPR or parity gap: a linear programme (`eo_budget`).
+- The utility under a violation: `certified`; under the others: vertices of a `polygon`.
+- Any objective under a predictive gap: branch and bound over two numbers (`predictive`).
 
 Each gives rates within the budget and an upper bound that holds for every binary decision of the
 score and the group; both are exact, so they differ by rounding or by the tolerance.
@@ -23,13 +25,18 @@ from separatrix.optimum.certified import certified_curve, separated_corners
 from separatrix.optimum.eo_budget import Programme
 from separatrix.optimum.geometry import Regions, RocCurve, roc_curve
 from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
+from separatrix.optimum.parity import ParityRegions
+from separatrix.optimum.polygon import most_useful_vertex
+from separatrix.optimum.predictive import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 from separatrix.optimum.violation_budget import best_linear
 
-__all__ = ["DecisionCurve", "group_curves", "rule_of", "solve"]
+__all__ = ["DecisionCurve", "group_curves", "least_level", "rule_of", "solve"]
 
 Array = NDArray[np.float64]
 _CLOSE = 1e-6
+_FINE = 5e-5  # nats
+_NEAR = 1e-4  # of the branch and bound
 
 
 class DecisionCurve(NamedTuple):
@@ -57,11 +64,11 @@ def solve(
         curves: the ROC curve of each group.
         mass: P(Y=y, Z=z), array (groups, 2); both labels occur.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`.
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
+        budget: one of `BUDGETS`.
         levels: budgets, rising, none negative.
         groups: names of the groups, where a cost differs between them.
         tolerance: where the search for a bound may stop; 1e-6, for the utility under a
-            violation 5e-5 nats.
+            violation 5e-5 nats, under a predictive gap 1e-4.
 
     >>> from separatrix.optimum.geometry import roc_curve
     >>> good = roc_curve(np.array([2.0, 1.0]), np.array([9.0, 1.0]), np.array([1.0, 9.0]))
@@ -70,14 +77,19 @@ def solve(
     >>> best.values.round(3).tolist()
     [0.6, 0.65, 0.75]
     """
-    regions = Regions([curve.rates[curve.hull] for curve in curves], mass)
+    kind = budget_named(budget)
+    regions = regions_for(kind)([curve.rates[curve.hull] for curve in curves], mass)
     names = range(len(curves)) if groups is None else groups
-    value, limit = Value.of(maximize, regions.mass, names), budget_named(budget)
+    value = Value.of(maximize, regions.mass, names)
     levels = np.asarray(levels, dtype=np.float64)
-    if limit.widths is None:
-        rates, upper = _under_violation(regions, value, levels, tolerance)
+    if kind.criterion == "sufficiency":
+        rates, upper = _under_predictive_gap(regions, value, levels, tolerance)
+    elif kind.widths is not None:
+        rates, upper = _under_widths(regions, value, kind, levels, tolerance)
+    elif value.price is None and isinstance(regions, ParityRegions):
+        rates, upper = _useful_under_parity(regions, levels, tolerance)
     else:
-        rates, upper = _under_widths(regions, value, limit, levels, tolerance)
+        rates, upper = _under_violation(regions, value, levels, tolerance)
     values = value(rates)
     for j in range(1, len(levels)):  # a stricter rule serves every laxer level
         if values[j - 1] > values[j]:
@@ -90,9 +102,9 @@ def _under_violation(
     regions: Regions, value: Value, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     if value.price is None:
-        curve = certified_curve(regions, levels, 5e-5 if tolerance is None else tolerance)
+        curve = certified_curve(regions, levels, _FINE if tolerance is None else tolerance)
         return curve.rates, curve.upper
-    separated = _best_separated(regions, value)
+    separated = _best_equal(regions, value)
     rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
     upper = np.asarray(value(rates))
     some = levels > 0
@@ -109,10 +121,10 @@ def _under_widths(
 ) -> tuple[Array, Array]:
     programme = Programme(regions, budget)
     rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
-    separation = bool((programme.widths.max(0) > 0).all())
+    exact = bool((programme.widths.max(0) > 0).all())  # at level 0 the groups are equal
     for j, level in enumerate(levels.tolist()):
-        if level == 0 and separation:
-            rates[j] = _best_separated(regions, value)
+        if level == 0 and exact:
+            rates[j] = _best_equal(regions, value)
             upper[j] = value(rates[j])
         elif value.price is None:
             rates[j], upper[j] = programme.most_useful(level, tolerance or _CLOSE)
@@ -122,13 +134,55 @@ def _under_widths(
     return rates, upper
 
 
-def _best_separated(regions: Regions, value: Value) -> Array:
-    """The best rates (groups, 2) that are the same in every group.
+def _useful_under_parity(
+    regions: ParityRegions, levels: Array, tolerance: float | None
+) -> tuple[Array, Array]:
+    """The utility under I(U;Z): a vertex of the overall rates that linear objectives reach."""
+    rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
+    for j, level in enumerate(levels):
 
-    They lie in the intersection of the regions, and the objective is convex: the best is a corner.
+        def touch(angle: float, level: float = float(level)) -> tuple[Array, Array, float]:
+            price = np.broadcast_to([-np.cos(angle), np.sin(angle)], regions.mass.shape)
+            aim = Value(regions.mass, price / regions.prior, 0.0)
+            x, bound = _under_violation(regions, aim, np.array([level]), tolerance)
+            return x[0], (x[0] * regions.share).sum(0), float(bound[0])
+
+        rates[j], upper[j] = most_useful_vertex(touch, regions.prior, tolerance or _FINE)
+    return rates, upper
+
+
+def _under_predictive_gap(
+    regions: Regions, value: Value, levels: Array, tolerance: float | None
+) -> tuple[Array, Array]:
+    search = PredictiveSearch(regions)
+    found = [search.best(value.price, float(e), tolerance or _NEAR) for e in levels]
+    constant = 0.0 if value.price is None else value.constant
+    return np.array([x for x, _ in found]), constant + np.array([bound for _, bound in found])
+
+
+def least_level(curves: Sequence[RocCurve], mass: Array, budget: str) -> float:
+    """The smallest level that a decision keeps: 0 for all but the predictive gap."""
+    if budget_named(budget).criterion != "sufficiency":
+        return 0.0
+    return PredictiveSearch(Regions([c.rates[c.hull] for c in curves], mass)).smallest[0]
+
+
+def regions_for(budget: Budget) -> type[Regions]:
+    """The kind of regions that a budget is measured on."""
+    return ParityRegions if budget.criterion == "independence" else Regions
+
+
+def _best_equal(regions: Regions, value: Value) -> Array:
+    """The best rates (groups, 2) with nothing of the budget used.
+
+    Separation: the same in every group, in the intersection of the regions. The objective is
+    convex: the best is a corner.
     """
-    corners = separated_corners(regions)
-    each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
+    if isinstance(regions, ParityRegions):
+        each = regions.equal()
+    else:
+        corners = separated_corners(regions)
+        each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
     return np.array(each[int(value(each).argmax())])
 
 

@@ -1,7 +1,6 @@
-r"""Linear objectives under a violation for any number of labels: one convex dual and a certificate.
+r"""The best rules for any number of labels under a violation: one convex dual and a certificate.
 
-Rows have posteriors p_i, groups z_i and weights w_i that sum to one; a rule q_i(u) has the table
-N[y,z,u] = Σ_i w_i p_iy 1{z_i = z} q_i(u). The violation is a maximum of linear functions of it,
+A rule has the table N[y,z,u] (`label_law`). The violation is a maximum of linear functions of it,
 :math:`v(N) = H(Z|Y) + \max_t \langle \log t, N \rangle` over laws t(z|y,u). With
 :math:`t \propto P(z|y) e^{ν/β}` every rule with v ≤ ε therefore gains at most
 
@@ -9,7 +8,12 @@ N[y,z,u] = Σ_i w_i p_iy 1{z_i = z} q_i(u). The violation is a maximum of linear
    W[y,z_i,u] / τ \Bigr), \quad W = g - ν + β \log \sum_z P(z|y) e^{ν/β},
 
 for gains g[y,u] and *any* ν and β > 0: that is the upper bound. D_τ + βε is convex in (ν, β);
-where it is least, the rule softmax(p W_z / τ) has v = ε. The temperature τ is lowered in steps.
+where it is least, the rule softmax(p W_z / τ) has v = ε. In the variable ν √P(y,z) the curvature of
+rare and common cells is alike, and L-BFGS needs tens of steps instead of thousands.
+
+The utility is convex in N, so that its tangent g = log P(u|y)/P(u) at a rule is below it: the best
+rule for the tangent's gains has at least the same u. Repeated, u rises to a local optimum
+without a bound (`free_alphabet` has one for few labels).
 
 The law is that of the posteriors: P(y|x,z) = p. Posteriors that are not calibrated give a bound for
 a law that is not the data's.
@@ -17,143 +21,238 @@ a law that is not the data's.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax
+from scipy.special import logsumexp
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.optimum.label_law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
-__all__ = ["DualPoint", "LinearDual", "by_group"]
+__all__ = ["DualPoint", "LabelDual", "tangent"]
 
 Array = NDArray[np.float64]
-_TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains
+_TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
 _CLOSE = 1e-5  # bound and value this close, in the range of the gains, are good enough
-_EVALUATIONS = 300  # at each temperature
+_EVALUATIONS = 300  # at each temperature, for fixed gains
+_STEP, _ROUNDS = 25, 12  # evaluations between two tangents, and how many tangents
+_STILL = 1e-3  # a tangent that moves the utility by less than this share of it is the last
 _STUCK = -4.0  # a start with a lower log price stays there, since its slope in log β vanishes
 _LOG_PRICE = (-14.0, 14.0)  # of the violation, for gains with a range of one
+_FEW, _RANDOM = 500, 5  # numbers of a law that is small, and its random starts
+_RAREST = 1e-9  # mass of a cell, for the scale of its variable, and of a value, for its logarithm
 
 
 class DualPoint(NamedTuple):
-    """A rule softmax(weight_z p) mix: weight (groups, U, labels), mix (U, U); and its numbers."""
+    """A rule π(u) exp(p · weight_z), then `mix`; and its numbers on the law.
+
+    Args:
+        weight: (groups, U, labels).
+        log_base: log π (U,).
+        mix: (U, U), what each value is replaced by.
+        value, violation, utility: of the rule.
+        upper: bound of every rule within the level; NaN where nothing is proven.
+    """
 
     weight: Array
+    log_base: Array
     mix: Array
     value: float
     violation: float
     utility: float
     upper: float
 
+    def rule(self, groups: Levels) -> SoftmaxChannel:
+        """It as a channel."""
+        bias, mix = np.tile(self.log_base, (len(groups), 1)), np.tile(self.mix, (len(groups), 1, 1))
+        return SoftmaxChannel(groups, self.weight, bias, mix)
 
-class LinearDual:
-    """The dual for given rows and gains; `solve` answers one level, from the last answer."""
 
-    def __init__(
-        self, p: Array, z: NDArray[Any], weight: Array, n_groups: int, gains: Array
-    ) -> None:
-        """
-        Args:
-            p: posteriors (n, labels).
-            z: codes of the groups.
-            weight: of the rows; normalised here.
-            n_groups: how many groups.
-            gains: g[y, u], what deciding u for a row with label y is worth.
-        """
-        self.p, self.wp, self.w = by_group(p, z, weight, n_groups)
-        self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
-        self.gains = (gains - self.offset) / self.scale
-        mass = np.array([part.sum(0) for part in self.wp]).T  # P(y, z)
-        self.prior = mass.sum(1)
-        self.share = mass / np.maximum(self.prior, 1e-300)[:, None]  # P(z | y)
-        within = mass / np.maximum(mass.sum(0), 1e-300)  # P(y | z)
-        lift = np.clip(1.0 - self.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
-        self._start = np.r_[(self.gains[:, None] * lift[..., None]).ravel(), 0.0]
-        self._shape = (*mass.shape, gains.shape[1])
+class _State(NamedTuple):
+    """Where a search is: (ν √P(y,z), log β), the gains and log π."""
+
+    x: Array
+    gains: Array
+    log_base: Array
+
+
+class LabelDual:
+    """The dual for a law and an objective; searches start where the last one ended.
+
+    Args:
+        law: of posteriors and groups.
+        gains: g[y, u], what deciding u for a row with label y is worth; None for the utility.
+    """
+
+    def __init__(self, law: LabelLaw, gains: Array | None) -> None:
+        self.law, self.utility = law, gains is None
+        self.offset, self.scale = 0.0, 1.0
+        if gains is None:
+            scaled, *others = _informative(law)
+        else:
+            self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
+            scaled, others = (gains - self.offset) / self.scale, []
+        self._shape = (*law.mass.shape, scaled.shape[1])
+        self._metric = np.sqrt(np.maximum(law.mass, _RAREST))[..., None]
+        within = law.mass / np.maximum(law.mass.sum(0), 1e-300)  # P(y | z)
+        lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
+        self._first, *self._others = (
+            _State(
+                np.r_[(own[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
+                own,
+                np.zeros(own.shape[1]),
+            )
+            for own in (scaled, *others)
+        )
+        self._last: dict[float, _State] = {}
         self.evaluations = 0
 
     def solve(self, level: float) -> DualPoint:
-        """The best rule with v ≤ level > 0, and the upper bound of every such rule."""
-        x, best = self._start, self._free(level)
-        upper = float(sum(w @ (p @ self.gains).max(1) for p, w in zip(self.p, self.w, strict=True)))
+        """The best rule with v ≤ level > 0 on the law, and the upper bound of every such rule.
+
+        The temperature is lowered until value and bound meet.
+        """
+        if np.isinf(level):  # the rule of the largest gain
+            best = self._free(level)
+            return self._measured(best, best.value)
+        start = self._last.get(_TEMPERATURES[0], self._first)
+        best, upper = self._cooled(start, level)
+        for other in self._others:
+            best = max(best, self._cooled(other, level)[0], key=lambda point: point.value)
+        return self._measured(best, max(upper, best.value))
+
+    def _cooled(self, state: _State, level: float) -> tuple[DualPoint, float]:
+        """The best rule of a search at falling temperatures, and the best bound on its way."""
+        best, upper = self._free(level), np.inf
+        if not self.utility:
+            upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
         for tau in _TEMPERATURES:
             if upper - best.value <= _CLOSE:
                 break
-            x = np.r_[x[:-1], max(x[-1], _STUCK)]
-            found = minimize(
-                self._dual,
-                x,
-                args=(level, tau),
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(None, None)] * (len(x) - 1) + [_LOG_PRICE],
-                options={
-                    "maxfun": _EVALUATIONS,
-                    "maxiter": _EVALUATIONS,
-                    "maxcor": 20,
-                    "ftol": 1e-12,
-                },
-            )
-            x = found.x
-            upper = min(upper, self._dual(x, level, 0.0)[0])
-            point = self._primal(self._prices(*self._split(x))[0] / tau, level)
+            state = state._replace(x=np.r_[state.x[:-1], max(state.x[-1], _STUCK)])
+            state, weight = self._search(state, level, np.full(self._shape[1], tau), _LOG_PRICE)
+            self._last[tau] = state
+            if not self.utility:
+                upper = min(upper, self._bound(state, level))
+            point = self._within(weight, state, level)
             best = point if point.value > best.value else best
-            if tau == _TEMPERATURES[1]:
-                self._start = x
-        return best._replace(
-            value=self.offset + self.scale * best.value,
-            upper=self.offset + self.scale * max(upper, best.value),
+        return best, upper
+
+    def _measured(self, point: DualPoint, upper: float) -> DualPoint:
+        """The point in the units of the gains; nothing is proven for the utility."""
+        upper = np.nan if self.utility else upper
+        return point._replace(
+            value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper
         )
+
+    def tightest(self, level: float) -> tuple[Array, Array, float]:
+        """W, ν/β and β behind the best bound of the last `solve(level)`, in units of the gains."""
+        state = min(self._last.values(), key=lambda own: self._bound(own, level))
+        prices, _, _, beta = self._prices(state)
+        ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
+        return self.offset + self.scale * prices, ratio, self.scale * beta
 
     def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
         """The rule behind a level."""
-        point = self.solve(level)
-        bias, mix = np.zeros(point.weight.shape[:2]), np.tile(point.mix, (len(groups), 1, 1))
-        return SoftmaxChannel(groups, point.weight, bias, mix)
+        return self.solve(level).rule(groups)
 
-    def _dual(self, x: Array, level: float, tau: float) -> tuple[float, Array]:
-        """D_τ + βε and its gradient in (ν, log β)."""
+    def priced(self, price: float, tau: Array) -> DualPoint:
+        r"""The rule that maximises gain − β v − Σ_z τ_z P(z) KL(q ‖ π), π(u) = P(u).
+
+        Args:
+            price: β > 0 in the units of the gains.
+            tau: temperature of each group, in the units of the gains.
+        """
+        beta = float(np.log(price / self.scale))
+        state = self._last.get(0.0)
+        if state is None:
+            table = self._table_of(self._first)
+            state = self._first._replace(log_base=_log(table.sum((0, 1))))
+        state = state._replace(x=np.r_[state.x[:-1], beta])
+        state, weight = self._search(state, 0.0, tau / self.scale, (beta, beta), follow=True)
+        self._last[0.0] = state
+        point = self._within(weight, state, np.inf)
+        return point._replace(value=self.offset + self.scale * point.value)
+
+    def _search(
+        self,
+        state: _State,
+        level: float,
+        tau: Array,
+        log_price: tuple[float, float],
+        follow: bool = False,
+    ) -> tuple[_State, Array]:
+        """The best ν and β; tangent by tangent where the gains, or π (`follow`), are the rule's."""
+        repeated, reached = self.utility or follow, np.nan
+        for _ in range(_ROUNDS if repeated else 1):
+            evaluations = _STEP if repeated else _EVALUATIONS
+            found = minimize(
+                self._dual,
+                state.x,
+                args=(state, level, tau),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(None, None)] * (len(state.x) - 1) + [log_price],
+                options={"maxfun": evaluations, "maxcor": 20, "ftol": 1e-10},
+            )
+            state = state._replace(x=found.x)
+            weight = self._prices(state)[0] / tau[:, None]
+            if not repeated:
+                break
+            table = self.law.table(weight, state.log_base)
+            u = float(mutual_information(table))
+            if abs(u - reached) < _STILL * u + _RAREST:
+                break
+            reached, kept = u, state  # the rule is that of the gains and π before this line
+            state = state._replace(
+                gains=tangent(table) if self.utility else state.gains,
+                log_base=_log(table.sum((0, 1))) if follow else state.log_base,
+            )
+        else:
+            state = kept if repeated else state
+        return state, weight
+
+    def _dual(self, x: Array, state: _State, level: float, tau: Array) -> tuple[float, Array]:
+        """D_τ + βε and its gradient in (ν √P(y,z), log β)."""
         self.evaluations += 1
-        nu, beta = self._split(x)
-        prices, t, divergence = self._prices(nu, beta)
-        table, total = np.zeros(self._shape), beta * level
-        for z, (p, wp, w) in enumerate(zip(self.p, self.wp, self.w, strict=True)):
-            s = p @ prices[:, z]
-            if tau:
-                total += tau * float(w @ logsumexp(s / tau, axis=1))
-                table[:, z] = wp.T @ softmax(s / tau, axis=1)
-            else:
-                total += float(w @ s.max(1))
+        state = state._replace(x=x)
+        prices, t, divergence, beta = self._prices(state)
+        total, table = self.law.sweep(prices, tau, state.log_base)
         pooled = table.sum(1, keepdims=True)
-        slope = level - float((pooled[:, 0] * divergence).sum())
-        return total, np.r_[(t * pooled - table).ravel(), beta * slope]
+        slope = beta * (level - float((pooled[:, 0] * divergence).sum()))
+        return total + beta * level, np.r_[((t * pooled - table) / self._metric).ravel(), slope]
 
-    def _prices(self, nu: Array, beta: float) -> tuple[Array, Array, Array]:
-        """W, t(z|y,u), and KL(t ‖ P(z|y)) for each (y, u)."""
-        ratio = nu / beta
-        level = logsumexp(ratio, axis=1, b=self.share[..., None], keepdims=True)
-        likelihood = ratio - level  # log t/P
-        t = self.share[..., None] * np.exp(likelihood)
-        return self.gains[:, None] - beta * likelihood, t, (t * likelihood).sum(1)
+    def _bound(self, state: _State, level: float) -> float:
+        """D_0 + βε."""
+        prices, _, _, beta = self._prices(state)
+        return self.law.most(prices) + beta * level
 
-    def _split(self, x: Array) -> tuple[Array, float]:
-        return x[:-1].reshape(self._shape), float(np.exp(x[-1]))
+    def _prices(self, state: _State) -> tuple[Array, Array, Array, float]:
+        """W, t(z|y,u), KL(t ‖ P(z|y)) for each (y, u), and β."""
+        beta, share = float(np.exp(state.x[-1])), self.law.share[..., None]
+        ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
+        likelihood = ratio - logsumexp(ratio, axis=1, b=share, keepdims=True)  # log t/P
+        t = share * np.exp(likelihood)
+        return state.gains[:, None] - beta * likelihood, t, (t * likelihood).sum(1), beta
+
+    def _table_of(self, state: _State) -> Array:
+        """The table of the rule of the largest gain, without a price of the violation."""
+        return self.law.table(self._sharp(state))
+
+    def _sharp(self, state: _State) -> Array:
+        return np.broadcast_to(state.gains[:, None], self._shape) * (100.0 / _TEMPERATURES[-1])
 
     def _free(self, level: float) -> DualPoint:
-        """The rule of the largest gain, without a price of the violation."""
-        prices = np.broadcast_to(self.gains[:, None], self._shape)
-        return self._primal(prices / _TEMPERATURES[-1] * 100.0, level)
+        return self._within(self._sharp(self._first), self._first, level)
 
-    def _primal(self, weight: Array, level: float) -> DualPoint:
-        """softmax(p · weight), thinned towards the best constant until v ≤ level."""
-        table = np.zeros(self._shape)
-        for z, (p, wp) in enumerate(zip(self.p, self.wp, strict=True)):
-            table[:, z] = wp.T @ softmax(p @ weight[:, z], axis=1)
-        constant = int((self.prior @ self.gains).argmax())
+    def _within(self, weight: Array, state: _State, level: float) -> DualPoint:
+        """The rule, thinned towards the best constant until v ≤ level."""
+        table = self.law.table(weight, state.log_base)
+        constant = int((self.law.prior @ state.gains).argmax())
         fixed = np.zeros(self._shape)
         fixed[..., constant] = table.sum(-1)
         share, below = 0.0, 1.0
@@ -166,22 +265,51 @@ class LinearDual:
         mixed = (1.0 - share) * table + share * fixed
         mix = (1.0 - share) * np.eye(self._shape[-1])
         mix[:, constant] += share
+        u = float(mutual_information(mixed))
         return DualPoint(
             np.moveaxis(weight, 0, -1),
+            state.log_base,
             mix,
-            float((mixed.sum(1) * self.gains).sum()),
+            u if self.utility else float((mixed.sum(1) * state.gains).sum()),
             float(conditional_mutual_information(mixed)),
-            float(mutual_information(mixed)),
+            u,
             np.nan,
         )
 
 
-def by_group(
-    p: Array, z: NDArray[Any], weight: Array, n_groups: int
-) -> tuple[list[Array], list[Array], list[Array]]:
-    """Posteriors, posteriors times weight, and weights of each group's rows; weights sum to one."""
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
-    rows = [order[a:b] for a, b in pairwise(ends)]
-    w = weight / weight.sum()
-    return [p[r] for r in rows], [w[r, None] * p[r] for r in rows], [w[r] for r in rows]
+def tangent(table: Array) -> Array:
+    """g = log P(u|y) / P(u): u(N) ≥ ⟨g, N⟩ for every table with the same labels.
+
+    >>> float(tangent(np.array([[[0.5, 0.0]], [[0.0, 0.5]]])).round(2)[0, 0])
+    0.69
+    """
+    joint = np.maximum(table.sum(1), 1e-12)
+    return np.asarray(np.log(joint / (joint.sum(1, keepdims=True) * joint.sum(0))))
+
+
+def _log(law: Array) -> Array:
+    return np.asarray(np.log(np.maximum(law, _RAREST)))
+
+
+def _informative(law: LabelLaw) -> list[Array]:
+    """Gains of informative rules, the best first: each from a start, tangent by tangent.
+
+    The starts are three plain rules; for small laws, where others may end higher under a
+    violation, also random ones.
+    """
+    k, groups = law.mass.shape
+    starts = [np.diag(1.0 / np.maximum(law.prior, _RAREST) ** power) for power in (0.0, 0.5, 1.0)]
+    few = sum(len(w) for _, _, w in law.rows) * k <= _FEW
+    if few:
+        rng = np.random.default_rng(0)
+        starts += [np.log(rng.dirichlet(np.ones(k), k)).T for _ in range(_RANDOM)]
+    found: list[tuple[float, Array]] = []
+    for gains in starts:
+        for _ in range(10):
+            prices = np.broadcast_to(gains[:, None], (k, groups, k))
+            table = law.table(prices / np.ptp(gains) * 1e3)
+            u, gains = float(mutual_information(table)), tangent(table)
+        if all(abs(u - other) > 1e-6 for other, _ in found):
+            found.append((u, gains))
+    found.sort(key=lambda one: -one[0])
+    return [gains for _, gains in found[: None if few else 1]]

@@ -1,14 +1,17 @@
 r"""The best rates under a budget on the groups' differences: a small linear programme per level.
 
-Over x_z in the ROC regions R_z and lo_y ≤ x_zy ≤ hi_y, maximise c·x subject to R (hi − lo) ≤ ε.
-A region is given by its hull's half-planes; only those that a solution breaks are added.
+Over x_z in the ROC regions R_z and lo_k ≤ φ_zk·x_z ≤ hi_k, maximise c·x subject to R (hi − lo) ≤ ε.
+The forms φ are the rates of both labels, φ_zy·x_z = x_zy, or the share of U = 1 (demographic
+parity), φ_z·x_z = Σ_y P(y|z) x_zy. A region is given by its hull's half-planes; only those that a
+solution breaks are added.
 
-*Upper bound.* For multipliers μ⁺, μ⁻ ≥ 0 of x ≤ hi and x ≥ lo and β ≥ 0 of the budget, every x
+*Upper bound.* For multipliers μ⁺, μ⁻ ≥ 0 of φ·x ≤ hi and φ·x ≥ lo and β ≥ 0 of the budget, every x
 within the budget has
 
-.. math:: c \cdot x \le \sum_z \max_{R_z} (c_z - μ^+_z + μ^-_z) \cdot x
-   + \sum_y \Bigl[ \sum_z μ^+_{zy} - (βR)_y \Bigr]_+
-   + \sum_y \Bigl[ (βR)_y - \sum_z μ^-_{zy} \Bigr]_+ + ε \sum_i β_i .
+.. math:: c \cdot x \le \sum_z \max_{R_z}
+   \Bigl(c_z - \sum_k (μ^+_{zk} - μ^-_{zk}) φ_{zk}\Bigr) \cdot x
+   + \sum_k \Bigl[ \sum_z μ^+_{zk} - (βR)_k \Bigr]_+
+   + \sum_k \Bigl[ (βR)_k - \sum_z μ^-_{zk} \Bigr]_+ + ε \sum_i β_i .
 
 It is evaluated afresh from the solver's multipliers: it holds to rounding whatever the solver did.
 The utility is convex in the overall rates (s, t), so its maximum is at a vertex of the polygon that
@@ -23,7 +26,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.geometry import Regions
+from separatrix.optimum.geometry import Regions, selection_rates
 from separatrix.optimum.objectives import Budget
 from separatrix.optimum.polygon import most_useful_vertex
 
@@ -40,17 +43,27 @@ class Programme:
     def __init__(self, regions: Regions, budget: Budget) -> None:
         self.regions = regions
         self.widths = np.array(budget.widths, dtype=np.float64)
-        k = len(regions.chains)
+        self.pooled = budget.pooled
+        k, forms = len(regions.chains), self.widths.shape[1]
         self.solved = 0  # how many programmes, for the tests
-        bound = np.flatnonzero(((regions.mass > 0) & (self.widths.max(0) > 0)).ravel())
-        label, column, m = bound % 2, 2 * k, len(bound)
-        low, high = np.zeros((m, 2 * k + 4)), np.zeros((m, 2 * k + 4))
-        high[np.arange(m), bound], high[np.arange(m), column + 2 + label] = 1.0, -1.0
-        low[np.arange(m), bound], low[np.arange(m), column + label] = -1.0, 1.0
-        width = np.hstack([np.zeros((len(self.widths), 2 * k)), -self.widths, self.widths])
-        above = np.zeros((k, 2 * k + 4))  # s ≤ t: nothing is gained below the diagonal
+        weight = regions.mass.sum(1, keepdims=True)
+        if budget.pooled:
+            form = (regions.mass / np.where(weight > 0, weight, 1.0))[:, None]  # (groups, 1, 2)
+            here = weight > 0
+        else:
+            form, here = np.broadcast_to(np.eye(2), (k, 2, 2)), regions.mass > 0
+        self._here = here
+        group, which = np.nonzero(here & (self.widths.max(0) > 0))
+        m, rates = len(group), 2 * k
+        at = np.zeros((m, rates))
+        for i, (z, f) in enumerate(zip(group, which, strict=True)):
+            at[i, 2 * z : 2 * z + 2] = form[z, f]
+        ends = np.eye(forms)[which]
+        low, high = np.hstack([-at, ends, 0 * ends]), np.hstack([at, 0 * ends, -ends])
+        width = np.hstack([np.zeros((len(self.widths), rates)), -self.widths, self.widths])
+        above = np.zeros((k, rates + 2 * forms))  # s ≤ t: nothing is gained below the diagonal
         above[np.arange(k), 2 * np.arange(k)], above[np.arange(k), 2 * np.arange(k) + 1] = 1.0, -1.0
-        self._coupling, self._bound = np.vstack([width, high, low, above]), bound
+        self._coupling, self._at, self._which = np.vstack([width, high, low, above]), at, which
         self._cuts: list[set[int]] = []
         for chain in regions.chains:
             edges = len(chain) - 1
@@ -73,7 +86,7 @@ class Programme:
             right = np.r_[
                 np.full(len(self.widths), level), np.zeros(rows - len(self.widths)), height
             ]
-            goal = np.r_[-direction.ravel() / scale, np.zeros(4)]
+            goal = np.r_[-direction.ravel() / scale, np.zeros(2 * self.widths.shape[1])]
             found = linprog(goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds")
             self.solved += 1
             if found.status != 0:
@@ -97,7 +110,7 @@ class Programme:
     def _half_planes(self) -> tuple[Array, Array]:
         """The cuts of all groups: rows over the variables, and right-hand sides."""
         rows, right = [], []
-        width = 2 * len(self.regions.chains) + 4
+        width = self._coupling.shape[1]
         for z, (chain, cuts) in enumerate(zip(self.regions.chains, self._cuts, strict=True)):
             at = np.array(sorted(cuts))
             edge = chain[at + 1] - chain[at]
@@ -125,7 +138,9 @@ class Programme:
         """The solver's point, brought into the regions and the budget to rounding."""
         x = np.clip(x, 0.0, 1.0)
         x[:, 1] = np.minimum(x[:, 1], self.regions.height(x[None, :, 0])[0])
-        here = self.regions.mass > 0
+        if self.pooled:
+            return self._within_shares(x, level)
+        here = self._here
         high, low = np.where(here, x, -1.0).max(0), np.where(here, x, 2.0).min(0)
         used = float((self.widths @ (high - low)).max())
         if used > level:
@@ -133,12 +148,23 @@ class Programme:
             x += pull * here * (np.array([high[0], low[1]]) - x)  # s up, t down: inside the region
         return np.clip(x, 0.0, 1.0)
 
+    def _within_shares(self, x: Array, level: float) -> Array:
+        """Shares of U = 1 pulled together: towards nobody where too large, everybody if small."""
+        share = selection_rates(x, self.regions.mass)
+        high, low = share[self._here].max(), share[self._here].min()
+        if high - low > level:
+            wanted = low + (share - low) * (level / (high - low)) + 0.5 * (high - low - level)
+            down = np.where(share > 0, wanted / np.where(share > 0, share, 1.0), 1.0)
+            up = np.where(share < 1, (1.0 - wanted) / np.where(share < 1, 1.0 - share, 1.0), 1.0)
+            x = np.where(wanted < share, down * x, 1.0 - up * (1.0 - x))
+        return np.clip(x, 0.0, 1.0)
+
     def _upper(self, direction: Array, multiplier: Array, level: float) -> float:
-        m, n = len(self.widths), len(self._bound)
+        m, n = len(self.widths), len(self._which)
         beta, plus, minus = multiplier[:m], multiplier[m : m + n], multiplier[m + n : m + 2 * n]
-        price, paid = direction.ravel().copy(), beta @ self.widths
-        price[self._bound] += minus - plus
-        total = [np.bincount(self._bound % 2, part, minlength=2) for part in (plus, minus)]
+        price, paid = direction.ravel() + (minus - plus) @ self._at, beta @ self.widths
+        forms = self.widths.shape[1]
+        total = [np.bincount(self._which, part, minlength=forms) for part in (plus, minus)]
         slack = np.maximum(total[0] - paid, 0.0).sum() + np.maximum(paid - total[1], 0.0).sum()
         best = self.regions.linear_max(price.reshape(1, -1, 2)).sum()
         return float(best + slack + level * beta.sum())

@@ -29,7 +29,14 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import entr, expit
 
-__all__ = ["Regions", "RocCurve", "rates_utility", "rates_violation", "roc_curve"]
+__all__ = [
+    "Regions",
+    "RocCurve",
+    "rates_utility",
+    "rates_violation",
+    "roc_curve",
+    "selection_rates",
+]
 
 Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
@@ -208,6 +215,10 @@ class Regions:
             axis=-1,
         )
 
+    def violation(self, x: Array) -> Array:
+        """v of the rates x (..., groups, 2)."""
+        return rates_violation(x, self.mass)
+
     def mean(self, x: Array) -> Array:
         """x̄_y = P(U=1 | y): array (n, 2)."""
         return np.einsum("nzy,zy->ny", x, self.share)
@@ -357,6 +368,12 @@ def rates_violation(x: Array, mass: Array) -> Array:
     """v of the rates x (..., groups, 2): convex in x."""
     mean = (x * mass).sum(-2, keepdims=True) / mass.sum(-2, keepdims=True)
     return np.maximum((mass * (_kl(x, mean) + _kl(1.0 - x, 1.0 - mean))).sum((-2, -1)), 0.0)
+
+
+def selection_rates(x: Array, mass: Array) -> Array:
+    """P(U=1 | z) of the rates x (..., groups, 2) where P(Y=y, Z=z) is `mass`: (..., groups, 1)."""
+    weight = mass.sum(-1, keepdims=True)
+    return np.asarray((x * mass).sum(-1, keepdims=True) / np.where(weight > 0, weight, 1.0))
 
 
 def _kl(x: Array, m: Array) -> Array:

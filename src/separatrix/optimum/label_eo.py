@@ -28,7 +28,7 @@ from scipy.sparse import eye_array as eye
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.duals import by_group
+from separatrix.optimum.label_law import by_group
 from separatrix.optimum.rules import HardMixture
 
 __all__ = ["EoColumns", "EoPoint"]
@@ -59,13 +59,13 @@ class EoColumns:
     ) -> None:
         """
         Args:
-            p, z, weight, n_groups, gains: as in `LinearDual`.
+            p, z, weight, n_groups, gains: the law (`LabelLaw`) and g[y, u].
             worst: the budget is on the largest label's gap instead of the mean over the labels.
         """
-        self.p, self.wp, self.w = by_group(p, z, weight, n_groups)
+        self.rows = by_group(p, z, weight, n_groups)
         self.offset, self.scale = float(gains.min()), float(np.ptp(gains)) or 1.0
         self.gains, self.worst = (gains - self.offset) / self.scale, worst
-        self.mass = np.array([part.sum(0) for part in self.wp]).T  # P(y, z)
+        self.mass = np.array([w @ own for own, w in self.rows]).T  # P(y, z)
         self._shape = (*self.mass.shape, gains.shape[1])
         self._pairs = np.array(
             [
@@ -133,10 +133,10 @@ class EoColumns:
     def _add(self, priced: Array) -> bool:
         """Add the column argmax_u p W_z; whether its table is a new one."""
         table = np.zeros(self._shape)
-        for z, (p, wp) in enumerate(zip(self.p, self.wp, strict=True)):
+        for z, (p, w) in enumerate(self.rows):
             chosen = (p @ priced[:, z]).argmax(1)
             for u in range(self._shape[-1]):
-                table[:, z, u] = wp[chosen == u].sum(0)
+                table[:, z, u] = w[chosen == u] @ p[chosen == u]
         if any(np.abs(table - old).max() < 1e-12 for old in self.tables):
             return False
         self.prices.append(np.asarray(priced, dtype=np.float64))
@@ -184,8 +184,5 @@ class EoColumns:
         spent = np.zeros(len(self.mass))
         np.add.at(spent, y, mu.max(1))
         price = spent.sum() if self.worst else self._labels * spent.max()
-        best = sum(
-            float(w @ (p @ priced[:, z]).max(1))
-            for z, (p, w) in enumerate(zip(self.p, self.w, strict=True))
-        )
+        best = sum(float(w @ (p @ priced[:, z]).max(1)) for z, (p, w) in enumerate(self.rows))
         return best + price * level, priced

@@ -1,4 +1,4 @@
-r"""The results of `limit` for more than two labels: certified for linear objectives, not for u."""
+"""The result of `limit` for more than two labels: certified for linear objectives, not for u."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import checked_level
-from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.duals import LabelDual
+from separatrix.optimum.free_alphabet import FreeAlphabet
 from separatrix.optimum.label_eo import EoColumns
 from separatrix.optimum.objectives import BUDGETS
 from separatrix.optimum.rules import HardMixture, SoftmaxChannel
-from separatrix.optimum.softmax import SoftmaxPath
 
-__all__ = ["LabelLimit", "SoftmaxLimit", "gains_of", "label_limit"]
+__all__ = ["LabelLimit", "Solver", "gains_of", "label_limit"]
 
 Array = NDArray[np.float64]
+Solver = LabelDual | EoColumns | FreeAlphabet
 _STRICTEST = 1e-6  # nats: below, rounding decides
 
 
 @dataclass(frozen=True, eq=False)
 class LabelLimit:
-    """The best decisions among more than two labels under a budget, for a linear objective.
+    """The best decisions among more than two labels under a budget.
 
     Args:
         levels: the budgets, rising.
         values: the objective of the best rule found, on the law of the posteriors.
-        upper: a proven upper bound on the objective of any rule within the budget, on that law.
+        upper: a proven upper bound on the objective of any rule within the budget, on that law;
+            NaN for the utility of decisions, whose best rule is found but not proven best.
         violation, utility: v and u of the rules, on that law.
         labels, groups: names of the axes.
     """
@@ -43,25 +46,33 @@ class LabelLimit:
     utility: Array
     labels: Levels
     groups: Levels
-    dual: LinearDual | EoColumns = field(repr=False)
+    dual: Solver = field(repr=False)
     budget: str = "violation"
 
     @property
     def gap(self) -> float:
-        """How far, at most, the curve is below the true limit."""
+        """How far, at most, the curve is below the true limit; NaN if nothing is proven."""
         return float((self.upper - self.values).max())
+
+    def envelope(self) -> Envelope:
+        """u by v of what a public coin between two of the rules reaches on average."""
+        return concave_envelope(self.violation, self.utility)
 
     def rule(self, level: float) -> SoftmaxChannel | HardMixture:
         """The best rule found within the budget, solved for exactly that level."""
         return self.dual.rule(label_level(level, self.budget), self.groups)
 
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
     def __str__(self) -> str:
         rows = [
-            f"{e:>15.4g} {x:>12.4f} {u:>12.4f}"
+            f"{e:>15.4g} {x:>12.4f} {'not known' if np.isnan(u) else format(u, '.4f'):>12}"
             for e, x, u in zip(self.levels, self.values, self.upper, strict=True)
         ]
+        what = "predictions of any values" if isinstance(self.dual, FreeAlphabet) else "decisions"
         head = (
-            f"Best decisions among {len(self.labels)} labels, {len(self.groups)} groups "
+            f"Best {what} for {len(self.labels)} labels, {len(self.groups)} groups "
             f"({listed(self.groups)}), on the law of the posteriors"
         )
         return "\n".join(
@@ -73,67 +84,8 @@ class LabelLimit:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SoftmaxLimit:
-    """u against v for more than two labels, as far as the softmax channels found reach.
-
-    Args:
-        violation, utility: the curve, strictest first; not certified.
-        labels, groups: the names of the axes.
-    """
-
-    violation: Array
-    utility: Array
-    labels: Levels
-    groups: Levels
-    path: SoftmaxPath = field(repr=False)
-    order: NDArray[np.intp] = field(repr=False)
-
-    @property
-    def levels(self) -> Array:
-        """The violations."""
-        return self.violation
-
-    @property
-    def values(self) -> Array:
-        """The utilities."""
-        return self.utility
-
-    def envelope(self) -> Envelope:
-        """What a public coin between two of the channels reaches on average."""
-        return concave_envelope(self.violation, self.utility)
-
-    def rule(self, level: float) -> SoftmaxChannel:
-        """The best of the channels with v ≤ `level`."""
-        v = checked_level(level, "violation")
-        fits = np.flatnonzero(self.violation <= v)
-        if not len(fits):
-            raise InputError(
-                f"No channel has a violation of at most {v:.3g}: the strictest has "
-                f"{self.violation[0]:.3g}."
-            )
-        return self._at(int(fits[-1]))
-
-    def revealed(self, level: float) -> tuple[SoftmaxChannel, SoftmaxChannel, float]:
-        """Two channels and the probability of the second: the point of `envelope()` at `level`."""
-        mixture = self.envelope().mixture(checked_level(level, "violation"))
-        return self._at(mixture.first), self._at(mixture.second), mixture.weight
-
-    def _at(self, point: int) -> SoftmaxChannel:
-        step, path = self.order[point], self.path
-        return SoftmaxChannel(self.groups, path.weight[step], path.bias[step], path.mix[step])
-
-    def __str__(self) -> str:
-        rows = [f"{v:>10.2g} {u:>10.4f}" for v, u in zip(self.violation, self.utility, strict=True)]
-        head = (
-            f"Channels for {len(self.labels)} labels, {len(self.groups)} groups "
-            f"({listed(self.groups)}); nats, not certified"
-        )
-        return "\n".join([head, f"{'v':>10} {'u':>10}", *rows])
-
-
 def label_limit(
-    dual: LinearDual | EoColumns,
+    dual: Solver,
     levels: Array | None,
     points: int,
     labels: Levels,
@@ -154,7 +106,7 @@ def label_limit(
         for name in ("value", "upper", "violation", "utility")
     )
     upper = np.minimum.accumulate(upper[::-1])[::-1]  # a laxer bound serves every stricter level
-    upper = np.maximum(upper, values)
+    upper = np.maximum(upper, values)  # NaN stays NaN
     return LabelLimit(levels, values, upper, violation, utility, labels, groups, dual, budget)
 
 
@@ -164,19 +116,21 @@ def label_level(level: float, budget: str) -> float:
     if budget == "violation" and v < _STRICTEST:
         raise InputError(
             f"For more than two labels the budget on v must be at least {_STRICTEST:g} nats, "
-            f"got {level:g}; exact separation is `maximize='utility'` and its first rule."
+            f"got {level:g}: below that, rounding decides."
         )
     return v
 
 
-def gains_of(maximize: Any, prior: Array) -> Array:
-    """g[y, u] of an objective's name or matrix for these labels."""
+def gains_of(maximize: Any, prior: Array) -> Array | None:
+    """g[y, u] of an objective's name or matrix for these labels; None for the utility."""
     k = len(prior)
     if isinstance(maximize, str):
+        if maximize == "utility":
+            return None
         if maximize == "accuracy":
             return np.eye(k)
         if maximize == "balanced_accuracy":
-            return np.diag(1.0 / (k * prior))
+            return np.diag(1.0 / (k * np.maximum(prior, 1e-12)))
     else:
         try:
             gains = np.asarray(maximize, dtype=np.float64)

@@ -4,8 +4,8 @@ Two labels: exact, certified, any number of groups, any objective and budget (`d
 is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
 binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-More labels: accuracy, balanced accuracy and matrices of gains under a violation by the convex dual,
-certified on the law of the posteriors (`duals`); the utility by softmax channels, not certified.
+More labels: a convex dual on the law of the posteriors (`duals`), certified for accuracy, balanced
+accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
@@ -23,21 +23,22 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import ScoreHistogram, score_histogram
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.envelope import pareto
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import DecisionLimit, checked_level
-from separatrix.optimum.decisions import group_curves, solve
-from separatrix.optimum.duals import LinearDual
+from separatrix.optimum.decisions import group_curves, least_level, solve
+from separatrix.optimum.duals import LabelDual
+from separatrix.optimum.free_alphabet import MOST_LABELS, FreeAlphabet
 from separatrix.optimum.geometry import RocCurve, roc_curve
 from separatrix.optimum.label_eo import EoColumns
-from separatrix.optimum.label_limit import LabelLimit, SoftmaxLimit, gains_of, label_limit
-from separatrix.optimum.objectives import Cost, budget_named, objective_of
-from separatrix.optimum.softmax import softmax_path
+from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.label_limit import LabelLimit, Solver, gains_of, label_limit
+from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
 
 __all__ = ["limit", "limit_frame"]
 
 Array = NDArray[np.float64]
+_SLOW = 11  # points of a curve where each takes a third of a second
 _FEWEST = 1e-12  # a budget that the free optimum does not use is no budget
 
 
@@ -48,12 +49,13 @@ def limit(
     sensitive_features: Any,
     sample_weight: ArrayLike | None = None,
     maximize: str | Cost | ArrayLike = "utility",
-    budget: str = "violation",
+    budget: str | None = None,
+    criterion: str = "separation",
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
-    random_state: int = 0,
-) -> DecisionLimit | LabelLimit | SoftmaxLimit:
+    alphabet: str = "labels",
+) -> DecisionLimit | LabelLimit:
     """The best decisions from a score, for every level of a budget.
 
     Args:
@@ -64,16 +66,21 @@ def limit(
         sample_weight: weights of the rows.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap"; the last two need two
-            labels.
+        budget: what is kept small; None for the first of its criterion below. All but "violation",
+            "eo_gap" and "eo_max" need two labels.
+        criterion: "separation" ("violation", "eo_gap", "eo_max", "fpr_gap"), "independence"
+            ("independence", "parity_gap"), "sufficiency" ("predictive_gap") or "equal_opportunity"
+            ("tpr_gap").
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
-        random_state: seed of the softmax channels.
+        alphabet: "labels": decisions, one of the labels. "free": predictions with any values, for
+            "utility" under "violation", posteriors and at most three labels; certified.
 
     Returns:
-        `DecisionLimit` for two labels; `LabelLimit` (linear objectives) or `SoftmaxLimit` (u) for
-        more. All have `levels`, `values` and `rule(level)`; all but the last `upper` and `gap`.
+        `DecisionLimit` for two labels, `LabelLimit` for more and for a free alphabet. Both have
+        `levels`, `values`, `upper`, `gap` and `rule(level)`; `upper` and `gap` are NaN for u of
+        decisions among more than two labels.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
@@ -90,11 +97,23 @@ def limit(
     )
     if len(labels) < 2:
         raise InputError(f"`y_true` holds a single label, {labels[0]!r}: nothing to predict.")
-    budget_named(budget)
+    kind = budget_for(criterion, budget)
+    budget = kind.name
     if points < 2:
         raise InputError(f"`points` must be at least 2, got {points}.")
     wanted = None if levels is None else _levels(levels, budget)
-    if len(labels) == 2:
+    if alphabet not in ("labels", "free"):
+        raise InputError(f"`alphabet` must be 'labels' or 'free', got {alphabet!r}.")
+    free = alphabet == "free"
+    informative = isinstance(maximize, str) and maximize == "utility" and budget == "violation"
+    if free and not informative:
+        raise InputError("`alphabet='free'` is for maximize='utility' and budget='violation'.")
+    if free and len(labels) > MOST_LABELS:
+        raise InputError(
+            f"There is no bound on u for {len(labels)} labels: `alphabet='free'` takes at most "
+            f"{MOST_LABELS}."
+        )
+    if len(labels) == 2 and not free:
         s = binary_score(scores)
         n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
         w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
@@ -103,7 +122,7 @@ def limit(
         return decision_limit(
             curves, mass, labels, groups, _named(maximize), budget, wanted, points, tolerance
         )
-    if budget in ("tpr_gap", "fpr_gap"):
+    if budget not in ("violation", "eo_gap", "eo_max"):
         raise InputError(
             f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation', 'eo_gap' or "
             "'eo_max'."
@@ -116,19 +135,18 @@ def limit(
             "pass one per label."
         )
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    if isinstance(maximize, str) and maximize == "utility":
-        if budget != "violation":
+    if budget == "violation":
+        law = LabelLaw(p, z_codes, weight, len(groups))
+        gains = gains_of(maximize, law.prior)
+        dual: Solver = FreeAlphabet(law) if free else LabelDual(law, gains)
+    else:
+        gains = gains_of(maximize, weight @ p / weight.sum())
+        if gains is None:
             raise InputError(
                 f"For {len(labels)} labels 'utility' goes with 'violation'; under {budget!r} "
                 "maximise 'accuracy', 'balanced_accuracy' or a matrix of gains."
             )
-        given = None if sample_weight is None else weight
-        path = softmax_path(p, y_codes, z_codes, sample_weight=given, random_state=random_state)
-        order = pareto(path.violation, path.utility)
-        return SoftmaxLimit(path.violation[order], path.utility[order], labels, groups, path, order)
-    gains = gains_of(maximize, weight @ p / weight.sum())
-    law = (p, z_codes, weight, len(groups), gains)
-    dual = LinearDual(*law) if budget == "violation" else EoColumns(*law, budget == "eo_max")
+        dual = EoColumns(p, z_codes, weight, len(groups), gains, budget == "eo_max")
     return label_limit(dual, wanted, min(points, 9), labels, groups, budget)
 
 
@@ -140,7 +158,8 @@ def limit_frame(
     score: str,
     weight: str | None = None,
     maximize: str | Cost = "utility",
-    budget: str = "violation",
+    budget: str | None = None,
+    criterion: str = "separation",
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
@@ -173,6 +192,7 @@ def limit_frame(
             "score needs two. For more, pass posteriors to `limit`."
         )
     curves, mass = histogram_curves(histogram)
+    budget = budget_for(criterion, budget).name
     wanted = None if levels is None else _levels(levels, budget)
     return decision_limit(
         curves, mass, histogram.labels, histogram.groups, _named(maximize), budget, wanted, points,
@@ -212,7 +232,13 @@ def decision_limit(
         )  # fmt: skip
         # no rate differs by more than one, and v of two labels and decisions is at most log 2
         top = float(budget_named(budget).measure(free.rates[0], mass))
-        levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > _FEWEST else np.zeros(1)
+        least = least_level(curves, mass, budget)
+        if maximize == "utility" and budget in ("independence", "predictive_gap"):
+            points = min(points, _SLOW)
+        wide = max(top - least, 0.0)
+        levels = least + (
+            wide * np.linspace(0.0, 1.0, points) ** 2 if wide > _FEWEST else np.zeros(1)
+        )
     found = solve(
         curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
         tolerance=tolerance,

@@ -6,9 +6,12 @@ A rule that was fitted to have the rates x on the rows has other rates in the po
 .. math:: r_{yz} \approx x_{yz} + \sqrt{\operatorname{Var}(q \mid y, z) / (n_{yz} + m_{yz} + 1)}
           \; N(0, 1), \qquad E(b) = \mathbb E \bigl[ \text{budget}(r) \bigr]
 
-for the rule fitted for the level b. The largest of several noisy rates is far above their common
-mean, so E(b) > b, and much so for many or small groups. `BudgetKeeper` finds the largest b with
-E(b) ≤ asked. A confidence asks for more: that quantile of budget(r) is at most what was asked.
+for the rule fitted for the level b. Parity and predictive values also depend on the shares of the
+labels in each group: these are drawn too, from Beta laws of the group's rows (`drawn_mass`).
+
+The largest of several noisy rates is far above their common mean, so E(b) > b, and much so for many
+or small groups. `BudgetKeeper` finds the largest b with E(b) ≤ asked. A confidence asks for more:
+that quantile of budget(r) is at most what was asked.
 
 Where E(0) is above what was asked, no b will do: `InfeasibleError` says the smallest E, and asking
 for that succeeds. The normal law is an approximation, and a curve whose hull was chosen on the rows
@@ -25,10 +28,13 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves
+from separatrix.optimum.objectives import budget_named
 
-__all__ = ["BudgetKeeper", "Kept", "rate_errors"]
+__all__ = ["RATES_ONLY", "BudgetKeeper", "Kept", "drawn_mass", "rate_errors"]
 
 Array = NDArray[np.float64]
+# criteria whose gaps depend on the rates of each label only, not on how frequent the label is
+RATES_ONLY = ("separation", "equal_opportunity")
 _DRAWS = 1000
 _SAFETY = 1.1  # chosen on the laws of `benchmarks.margins --law develop`
 _CLOSE = 0.002  # of what was asked: close enough
@@ -118,13 +124,26 @@ class BudgetKeeper:
     def _refusal(self, asked: float, smallest: float, confidence: float | None) -> InfeasibleError:
         sure = "" if confidence is None else f" with probability {confidence:g}"
         return InfeasibleError(
-            f"With these rows no rule can promise {self.name} ≤ {asked:g} in the population{sure}:"
-            " even a rule that is exactly equal on the rows is expected to show "
+            f"With these rows no rule can promise {budget_named(self.name).label} ≤ {asked:g} in "
+            f"the population{sure}: even a rule that is equal on the rows is expected to show "
             f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, join "
             "them, or pass margin=0 to keep the budget on these rows only.",
             {self.name: smallest},
             float("nan"),
         )
+
+
+def drawn_mass(rows: Array, mass: Array) -> Array:
+    """P(Y=y, Z=z) as other samples of as many rows would show it, array (draws, groups, 2).
+
+    Args:
+        rows: effective rows of each cell (groups, 2).
+        mass: P(Y=y, Z=z) of these rows (groups, 2).
+    """
+    first, second = rows.T + 0.5
+    share = np.random.default_rng(1).beta(second, first, size=(_DRAWS, len(rows)))
+    share = np.where((rows > 0).all(1), share, rows[:, 1] > 0)
+    return np.stack([1.0 - share, share], -1) * mass.sum(1)[:, None]
 
 
 def rate_errors(known: GroupCurves, rule: Any) -> Array:

@@ -1,4 +1,4 @@
-r"""Noise-aware channels: the least expected violation on unseen rows at a given utility.
+r"""Noise-aware channels for two labels: the least expected violation on unseen rows at a given u.
 
 An audit of n unseen rows sees v plus the sampling error of the rates r[y,z,u] = E[q_u | y, z]. A
 second-order expansion of v in the rates gives its mean,
@@ -10,12 +10,11 @@ one share for the n_fit rows that the channel is fitted to, one for the rows of 
 rule has the largest variance that its rates allow; softer decisions have less, and so a smaller
 violation on unseen rows. Both are softmax(W_z p + b_z).
 
-For two labels, p is here the posterior that the same likelihoods have if both labels are equally
-common in the group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, and the
+p is here the posterior that the same likelihoods have if both labels are equally common in the
+group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, and the
 error counts the variance of h within each label alike, also of a rare one. So the best h is linear
 in f_1 / (f_0 + f_1), which is that posterior; the plain one hardly moves where a label is rare (on
-Bank it has half the utility at a small violation). For more labels p stays as it is: posteriors of
-rare labels are too inexact to be divided by their frequency (on ACS this loses 1 to 5 %).
+Bank it has half the utility at a small violation).
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def noise_aware_channels(
     """One channel per share: utility share · `reference`, least violation on as many new rows.
 
     Args:
-        p: posteriors (n, K).
+        p: posteriors (n, 2).
         y, z: codes of labels and groups, each from 0.
         shares: of the reference; 0 is a constant, the law of the labels.
         groups: the groups, in the order of their codes.
@@ -82,10 +81,8 @@ def noise_aware_channels(
     problem = _Problem(p, y, z, sample_weight, shrinkage)
     if reference is None:
         reference = problem.measure(problem.start(_HARDEST))[0]
-    prior = None
-    if problem.k == 2:
-        prior = _prior(y, z, sample_weight, (len(groups), problem.k), shrinkage)
-        problem = _Problem(balanced(p, prior[z]), y, z, sample_weight, shrinkage)
+    prior = _prior(y, z, sample_weight, (len(groups), problem.k), shrinkage)
+    problem = _Problem(balanced(p, prior[z]), y, z, sample_weight, shrinkage)
     found = []
     for theta in problem.path(shares, reference, steps):
         weight, bias = problem.split(theta)
@@ -200,7 +197,7 @@ class _Problem:
         """The channel of each share of the reference; a constant where that is nothing."""
         solved: dict[float, Array] = {}
         softer: Array | None = None
-        for step in _LADDER if self.k == 2 else ():
+        for step in _LADDER:
             if step * reference > _NOTHING and step <= max(shares, default=0.0) + _SAME:
                 solved[step] = softer = self.solve(step * reference, softer, steps)
         found = []
@@ -218,8 +215,8 @@ class _Problem:
     def solve(self, utility: float, softer: Array | None, steps: int) -> Array:
         """The channel of a utility with the least log of the expected violation.
 
-        It starts at a softer channel or at the sharpened posterior. For two labels the softer
-        channel is the better start, as a sharp one has almost no gradient. For more it is worse.
+        It starts at a softer channel, as a sharp one has almost no gradient, or, where there is
+        none, at the sharpened posterior.
         """
         low, high = -8.0, float(np.log2(_HARDEST))
         while high - low > 0.05:

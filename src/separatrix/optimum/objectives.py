@@ -5,8 +5,10 @@ a[z,y] = P(Y=y, Z=z), every objective but the utility is linear in them,
 
 .. math:: f(x) = f_0 + \sum_z a_{z1} k_{z1} x_{z1} - \sum_z a_{z0} k_{z0} x_{z0}, \qquad k \ge 0,
 
-and every budget but the violation is a bound on the widths d_y = max_z x_{zy} − min_z x_{zy}:
-max_i Σ_y R_{iy} d_y ≤ ε. Cells (y, z) without weight take no part.
+and a budget is an information, or a bound max_i Σ_k R_{ik} d_k ≤ ε on widths d_k, the largest less
+the smallest over the groups: of the rates x_{zy} of both labels, or of the shares of U = 1. The
+predictive gap bounds the widths of P(Y=1|U=1,z) and of P(Y=1|U=0,z), which are not linear in x.
+Cells (y, z) without weight take no part.
 """
 
 from __future__ import annotations
@@ -18,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
+from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
-from separatrix.optimum.geometry import rates_utility, rates_violation
+from separatrix.optimum.geometry import rates_utility, rates_violation, selection_rates
 
 __all__ = [
     "BUDGETS",
@@ -27,12 +31,15 @@ __all__ = [
     "Budget",
     "Cost",
     "Objective",
+    "budget_for",
     "budget_named",
+    "budgets_of",
     "objective_of",
     "parse_cost",
 ]
 
 Array = NDArray[np.float64]
+_NOBODY = 1e-12  # a share of decisions below this is none
 PerGroup = float | Mapping[Hashable, float]
 
 
@@ -100,25 +107,61 @@ class Objective:
 
 @dataclass(frozen=True)
 class Budget:
-    """One entry of the list; `widths` is R (rows, 2), None for the violation."""
+    """One entry of the list.
+
+    Args:
+        name, label, text: as users pass it, for the head of a column, what it is.
+        criterion: whose budget it is, see `core.criteria`.
+        widths: R of the module's equation; None for an information and for the predictive gap.
+        pooled: the rates are the shares of U = 1, whatever the label.
+    """
 
     name: str
     label: str
     text: str
-    widths: tuple[tuple[float, float], ...] | None
+    criterion: str
+    widths: tuple[tuple[float, ...], ...] | None = None
+    pooled: bool = False
+
+    @property
+    def nats(self) -> bool:
+        """Whether it is an information."""
+        return self.widths is None and self.criterion != "sufficiency"
 
     def measure(self, rates: Array, mass: Array) -> Array:
-        """What the rates (..., groups, 2) use of the budget.
+        """What the rates (..., groups, 2) use of the budget; P(Y=y, Z=z) is (..., groups, 2).
 
         >>> x = np.array([[0.2, 0.7], [0.4, 0.8]])
         >>> float(BUDGETS["eo_gap"].measure(x, np.full((2, 2), 0.25)).round(3))
         0.15
         """
+        if self.criterion == "sufficiency":
+            return _predictive_gap(rates, mass)
+        if self.pooled:
+            rates, mass = selection_rates(rates, mass), mass.sum(-1, keepdims=True)
         if self.widths is None:
             return rates_violation(rates, mass)
-        high = np.where(mass > 0, rates, -np.inf).max(-2)
-        low = np.where(mass > 0, rates, np.inf).min(-2)
-        return np.asarray(((high - low) @ np.array(self.widths).T).max(-1))
+        return np.asarray((_widths(rates, mass > 0) @ np.array(self.widths).T).max(-1))
+
+
+def _widths(rates: Array, seen: NDArray[np.bool_]) -> Array:
+    """The largest less the smallest over the groups: (..., groups, k) → (..., k)."""
+    high, low = (np.where(seen, rates, end) for end in (-np.inf, np.inf))
+    return np.maximum(high.max(-2) - low.min(-2), 0.0)
+
+
+def _predictive_gap(rates: Array, mass: Array) -> Array:
+    """The larger of the widths of P(Y=1|U=1,z) and P(Y=1|U=0,z).
+
+    Groups without one of the labels, or without such a decision, take no part.
+    """
+    chosen = rates * mass
+    widths = []
+    for joint in (chosen, mass - chosen):
+        n = joint.sum(-1, keepdims=True)
+        seen = (mass > 0).all(-1, keepdims=True) & (n > _NOBODY * mass.sum(-1, keepdims=True))
+        widths.append(_widths(joint[..., 1:] / np.where(seen, n, 1.0), seen)[..., 0])
+    return np.maximum(*widths)
 
 
 OBJECTIVES: dict[str, Objective] = {
@@ -133,15 +176,50 @@ OBJECTIVES: dict[str, Objective] = {
 BUDGETS: dict[str, Budget] = {
     b.name: b
     for b in (
-        Budget("violation", "v", "I(U;Z|Y) in nats, zero under separation", None),
+        Budget("violation", "v", "I(U;Z|Y) in nats, zero under separation", "separation"),
         Budget(
-            "eo_gap", "EO gap", "range of the groups' rates, mean of both labels", ((0.5, 0.5),)
+            "eo_gap",
+            "EO gap",
+            "range of the groups' rates, mean of both labels",
+            "separation",
+            ((0.5, 0.5),),
         ),
-        Budget("eo_max", "EO max", "range of the groups' rates, larger label", ((1, 0), (0, 1))),
         Budget(
-            "tpr_gap", "TPR gap", "range of the true-positive rates (equal opportunity)", ((0, 1),)
+            "eo_max",
+            "EO max",
+            "range of the groups' rates, larger label",
+            "separation",
+            ((1, 0), (0, 1)),
         ),
-        Budget("fpr_gap", "FPR gap", "range of the false-positive rates", ((1, 0),)),
+        Budget(
+            "tpr_gap",
+            "TPR gap",
+            "range of the true-positive rates",
+            "equal_opportunity",
+            ((0, 1),),
+        ),
+        Budget("fpr_gap", "FPR gap", "range of the false-positive rates", "separation", ((1, 0),)),
+        Budget(
+            "independence",
+            "I(U;Z)",
+            "I(U;Z) in nats, zero under independence",
+            "independence",
+            pooled=True,
+        ),
+        Budget(
+            "parity_gap",
+            "parity gap",
+            "range of the groups' shares of U = 1 (demographic parity)",
+            "independence",
+            ((1,),),
+            pooled=True,
+        ),
+        Budget(
+            "predictive_gap",
+            "predictive gap",
+            "range of P(Y=1|U=1) or of P(Y=1|U=0), the larger (predictive parity)",
+            "sufficiency",
+        ),
     )
 }
 
@@ -151,6 +229,65 @@ def budget_named(name: str) -> Budget:
     if name not in BUDGETS:
         raise InputError(f"`budget` must be one of {', '.join(map(repr, BUDGETS))}, got {name!r}.")
     return BUDGETS[name]
+
+
+def budget_for(criterion: str, budget: str | None) -> Budget:
+    """The budget of that name, or the first of the criterion where none is named.
+
+    >>> budget_for("independence", None).name, budget_for("independence", "parity_gap").label
+    ('independence', 'parity gap')
+    """
+    kind = criterion_named(criterion)
+    if budget is None:
+        return BUDGETS[kind.budgets[0]]
+    found = budget_named(budget)
+    if criterion not in ("separation", found.criterion):
+        names = ", ".join(map(repr, kind.budgets))
+        raise InputError(
+            f"`budget={budget!r}` belongs to {found.criterion}; for criterion={criterion!r} pass "
+            f"{names}, or leave `criterion` out."
+        )
+    return found
+
+
+def budgets_of(
+    criterion: str,
+    max_gap: float | None = None,
+    max_violation: float | None = None,
+    max_eo_gap: float | None = None,
+) -> dict[str, float]:
+    """The budgets that a user gave for a criterion: its gap, its information in nats, or both.
+
+    Args:
+        criterion: one of the list.
+        max_gap: of its own gap: EO, parity, predictive or TPR gap.
+        max_violation: of its information in nats.
+        max_eo_gap: separation's gap by its own name.
+
+    >>> budgets_of("independence", max_gap=0.05), budgets_of("separation", max_eo_gap=0.02)
+    ({'parity_gap': 0.05}, {'eo_gap': 0.02})
+    """
+    kind = criterion_named(criterion)
+    found = {}
+    if max_eo_gap is not None:
+        if criterion != "separation":
+            raise InputError(
+                f"`max_eo_gap` belongs to separation; for criterion={criterion!r} pass `max_gap` "
+                f"(its {kind.gap_label})."
+            )
+        if max_gap is not None:
+            raise InputError("`max_gap` and `max_eo_gap` are the same for separation: pass one.")
+        found["eo_gap"] = one_number(max_eo_gap, "max_eo_gap")
+    if max_gap is not None:
+        found[kind.gap_name] = one_number(max_gap, "max_gap")
+    if max_violation is not None:
+        nats = [name for name in kind.budgets if BUDGETS[name].nats]
+        if not nats:
+            raise InputError(
+                f"{criterion!r} has no budget in nats: pass `max_gap` (its {kind.gap_label})."
+            )
+        found[nats[0]] = one_number(max_violation, "max_violation")
+    return found
 
 
 def objective_of(maximize: str | Cost) -> Objective:

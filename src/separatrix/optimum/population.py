@@ -101,7 +101,7 @@ def exact_frontier(
 
     Args:
         p_xyz: array (x, y, z) of probabilities (or counts).
-        n_outputs: |U|; by default the number of labels.
+        n_outputs: how many values U has; by default the number of labels.
         points: levels of the certified private curve (two labels, two outputs).
 
     >>> p = np.zeros((2, 2, 2))
@@ -217,7 +217,8 @@ def blind_limit(
         p_xyz: array (x, y, z) of probabilities (or counts).
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost`; linear for more than two
             labels.
-        budget: "violation", "eo_gap", "eo_max", "tpr_gap" or "fpr_gap".
+        budget: "violation", "eo_gap", "eo_max", "tpr_gap", "fpr_gap", "independence" or
+            "parity_gap".
         levels: budgets, none negative; by default 0 and 20 more up to 0.1 (EO) or 0.01 nats.
 
     >>> p = np.zeros((3, 2, 2))

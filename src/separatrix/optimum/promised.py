@@ -1,8 +1,8 @@
 """From scores to the decision rule that keeps an asked budget in the population.
 
 Two labels: the exact optimum of `decisions` on curves that borrow (`borrowing`), at the level that
-`margin` finds. More labels: the best of the channels of `softmax` and of the dual (`duals`) whose
-table, drawn anew from its own counts, is expected to keep the budget.
+`margin` finds. More labels: the rules of `label_rules`, at the price of the violation at which
+rules fitted to one half of the rows keep the budget on the other.
 
 `margin=0` keeps the budget on the given rows, with their own curves; another number is taken off
 the budget first.
@@ -10,10 +10,8 @@ the budget first.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,28 +19,28 @@ from numpy.typing import NDArray
 from separatrix.columns.counting import soft_counts
 from separatrix.columns.values import Levels
 from separatrix.core.information import (
-    accuracy,
     conditional_mutual_information,
     eo_gap,
-    mutual_information,
 )
+from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.geometry import Regions
-from separatrix.optimum.label_limit import LabelLimit
-from separatrix.optimum.limits import limit
-from separatrix.optimum.margin import BudgetKeeper, rate_errors
+from separatrix.optimum.label_rules import LabelRules
+from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass, rate_errors
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
-from separatrix.optimum.softmax import softmax_path
 
 __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
+_PRICES = (1e-3, 1e3)  # of v for more than two labels, for gains with a range of one
+_STEPS = 9  # of the bisection between them
+_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
 class PromisedRule(NamedTuple):
@@ -53,7 +51,7 @@ class PromisedRule(NamedTuple):
         level: the budget that it was fitted for on the rows.
         expected: what the population is expected to show of the budget; NaN if nobody asked.
         smallest: the least that could be promised with these rows; NaN if nobody asked.
-        borrowed: pseudo-rows of the pooled curve in each cell (groups, 2).
+        borrowed: pseudo-rows in each cell (groups, labels).
     """
 
     rule: Rule
@@ -141,9 +139,11 @@ class Promises:
     @cached_property
     def _keeper(self) -> BudgetKeeper:
         known, kind = self._pulled, budget_named(self.budget)
+        mass = known.mass if kind.criterion in RATES_ONLY else drawn_mass(known.rows, known.mass)
+        least = least_level(known.curves, known.mass, self.budget)
         return BudgetKeeper(
-            lambda level: self._rates(known, level),
-            lambda x: kind.measure(x, known.mass),
+            lambda level: self._rates(known, max(level, least)),
+            lambda x: kind.measure(x, mass),
             lambda x: rate_errors(known, self._rule(known, x)),
             self.budget,
         )
@@ -160,84 +160,75 @@ class Promises:
             budget=self.budget,
             levels=levels,
             groups=self.groups,
+            tolerance=_CLOSE if self.budget == "violation" else None,
         )
 
     def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
         return rule_of(x, known.curves, regions_of(known), self.groups)
 
-    def _of_many_labels(
-        self, asked: float | None, margin: float | None, confidence: float | None
-    ) -> PromisedRule:
-        """The best channel that is expected to keep the budget."""
-        if not isinstance(self.maximize, str) or self.maximize not in _VALUES:
-            raise InputError(
-                f"More than two labels: `maximize` must be one of {', '.join(map(repr, _VALUES))}, "
-                f"got {self.maximize!r}."
-            )
+    @cached_property
+    def _label_rules(self) -> LabelRules:
         if self.budget not in _GAPS:
             raise InputError(
                 f"More than two labels: the budget must be one of {', '.join(map(repr, _GAPS))}, "
                 f"got {self.budget!r}."
             )
-        rules, tables = self._channels(asked)
-        values, used = _VALUES[self.maximize](tables), _GAPS[self.budget](tables)
+        n_groups = len(self.groups)
+        return LabelRules(self.scores, self.y, self.z, self.weight, n_groups, self.maximize)
+
+    def _of_many_labels(
+        self, asked: float | None, margin: float | None, confidence: float | None
+    ) -> PromisedRule:
+        """The best rule that is expected to keep the budget, at a price found by bisection."""
+        rules = self._label_rules
+        scale = 1.0 if rules.gains is None else float(np.ptp(rules.gains)) or 1.0
+        cheap, dear = scale * _PRICES[0], scale * _PRICES[1]
+        choice = rules.choice(scale)
         computed = asked is not None and margin is None
-        shown = used
-        if computed:
-            drawn = [_GAPS[self.budget](_drawn(table, self.weight)) for table in tables]
-            shown = np.array(
-                [d.mean() if confidence is None else np.quantile(d, confidence) for d in drawn]
-            )
         most = np.inf if asked is None else asked - (margin or 0.0)
-        smallest = float(shown.min())
-        fits = np.flatnonzero(shown <= most + 1e-12)
-        if not len(fits):
-            raise InfeasibleError(
-                f"No channel found keeps {self.budget} ≤ {most:g}; the strictest is expected to "
-                f"show {smallest:.3g}. Ask for that or more, or bring more rows.",
-                {self.budget: smallest},
-                float("nan"),
-            )
-        best = int(fits[values[fits].argmax()])
-        promise = (float(shown[best]), smallest) if computed else (np.nan, np.nan)
-        borrowed = np.zeros((len(self.groups), 2))
-        return PromisedRule(rules[best], float(used[best]), *promise, borrowed)
 
-    @cached_property
-    def _softmax_rules(self) -> list[SoftmaxChannel]:
-        path = softmax_path(self.scores, self.y, self.z, sample_weight=self.weight)
-        parts = zip(path.weight, path.bias, path.mix, strict=True)
-        return [SoftmaxChannel(tuple(range(len(self.groups))), *one) for one in parts]
+        fitted: dict[float, SoftmaxChannel] = {}
 
-    def _channels(self, asked: float | None) -> tuple[list[SoftmaxChannel], Array]:
-        """Channels for more than two labels and their tables (channels, y, z, u).
+        def shows(price: float) -> float:
+            if not computed:
+                fitted[price] = rules.point(price, choice).rule(self.groups)
+                return self._used(fitted[price])
+            return _expected(rules.tables(price, choice), self.budget, self.weight, confidence)
 
-        Those of the softmax path; for a linear objective also the optima of the dual at a few
-        violations up to what was asked. An EO gap ε comes with a v of about ε².
-        """
-        rules = list(self._softmax_rules)
-        if self.maximize != "utility":
-            most = 10.0 if asked is None else asked if self.budget == "violation" else 2 * asked**2
-            levels = most * np.array([1.0] if asked is None else [1.0, 0.5, 0.2, 0.05])
-            best = limit(
-                self.y,
-                self.scores,
-                sensitive_features=self.z,
-                sample_weight=self.weight,
-                maximize=self.maximize,
-                levels=levels[:1],
-            )
-            assert isinstance(best, LabelLimit)
-            found = [best.rule(level) for level in levels.tolist()]
-            rules += [rule for rule in found if isinstance(rule, SoftmaxChannel)]
-        q = (rule.predict_proba(self.scores, sensitive_features=self.z) for rule in rules)
-        tables = np.stack(
-            [
-                soft_counts(self.y, one, sensitive_features=self.z, sample_weight=self.weight)
-                for one in q
-            ]
-        )
-        return [replace(rule, groups=self.groups) for rule in rules], tables
+        smallest = np.nan
+        price, shown = cheap, np.nan if asked is None else shows(cheap)
+        if asked is not None and shown > most + 1e-12:
+            price, smallest = dear, shows(dear)
+            if smallest > most + 1e-12:
+                raise InfeasibleError(
+                    f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the "
+                    f"strictest is expected to show {smallest:.3g}. Ask for that or more, or bring "
+                    "more rows.",
+                    {self.budget: smallest},
+                    float("nan"),
+                )
+            shown, low = smallest, cheap
+            for _ in range(_STEPS):
+                middle = float(np.sqrt(low * price))
+                found = shows(middle)
+                if found <= most:
+                    price, shown = middle, found
+                else:
+                    low = middle
+        elif computed:
+            smallest = shows(dear)
+        rule = fitted.get(price) or rules.point(price, choice).rule(self.groups)
+        promise = (shown, smallest) if computed else (np.nan, np.nan)
+        k = self.scores.shape[1]
+        borrowed = np.full((len(self.groups), k), choice[1] / k)
+        return PromisedRule(rule, self._used(rule), *promise, borrowed)
+
+    def _used(self, rule: SoftmaxChannel) -> float:
+        """What the rule uses of the budget on the rows that it was fitted to."""
+        names = [self.groups[code] for code in self.z.tolist()]
+        q = rule.predict_proba(self.scores, sensitive_features=names)
+        table = soft_counts(self.y, q, sensitive_features=self.z, sample_weight=self.weight)
+        return float(_GAPS[self.budget](table))
 
 
 def regions_of(known: GroupCurves) -> Regions:
@@ -245,11 +236,6 @@ def regions_of(known: GroupCurves) -> Regions:
     return Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
 
 
-_VALUES: dict[str, Callable[[Any], Array]] = {
-    "accuracy": accuracy,
-    "utility": mutual_information,
-    "balanced_accuracy": lambda table: _balanced(np.asarray(table)),
-}
 _GAPS = {"eo_gap": eo_gap, "violation": conditional_mutual_information}
 
 
@@ -264,16 +250,25 @@ def _drawn(table: Array, weight: Array) -> Array:
     return counts / np.where(n > 0, n, 1)[..., None] * rows[..., None]
 
 
-def _balanced(table: Array) -> Array:
-    """The mean over labels of the share decided right."""
-    return np.diagonal(table.sum(-2) / table.sum((-2, -1))[..., None], axis1=-2, axis2=-1).mean(-1)
+def _expected(tables: Array, budget: str, weight: Array, confidence: float | None) -> float:
+    """What unseen rows show of a budget, from tables (half, quarter, y, z, u) of such rows.
+
+    The mean over both halves, sampling error included, so that it is rather too large than too
+    small; with a confidence, that quantile of tables drawn anew.
+    """
+    whole = tables.sum(1)
+    if confidence is not None:
+        drawn = [_GAPS[budget](_drawn(table, weight)) for table in whole]
+        return float(np.mean([np.quantile(one, confidence) for one in drawn]))
+    return float(np.mean(_GAPS[budget](whole)))
 
 
 def check_question(asked: float | None, margin: float | None, confidence: float | None) -> None:
     """An error where a budget, a margin or a confidence cannot be meant."""
     if asked is not None and not asked >= 0.0:
         raise InputError(f"A budget is a number of at least 0, got {asked}.")
-    if margin is not None and not (margin >= 0.0 and (asked is None or margin <= asked)):
+    taken = 0.0 if margin is None else one_number(margin, "margin")
+    if not (taken >= 0.0 and (asked is None or taken <= asked)):
         raise InputError(
             f"`margin` is taken off the budget of {asked} and must be between 0 and that, got "
             f"{margin}."

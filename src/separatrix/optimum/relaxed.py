@@ -52,7 +52,7 @@ def relaxed_score(
         penalty: β.
     """
     problem = _Problem(steps, mass, penalty)
-    starts = [_from_exact(exact, problem), *(_from_ratio(problem, soft) for soft in (_SOFT, 0.9))]
+    starts = [_from_exact(exact, problem), _from_ratio(problem, _SOFT)]
     ends = [_padded(exact.kernels, problem), _from_ratio(problem)]
     climbed = [problem.climb(start) for start in starts]
     best = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])

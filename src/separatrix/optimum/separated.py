@@ -29,6 +29,7 @@ from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.display import preformatted
 from separatrix.errors import InputError
 
 __all__ = ["SeparatedDecision", "SeparatedScore"]
@@ -130,7 +131,7 @@ class SeparatedScore:
         scores: ArrayLike,
         *,
         sensitive_features: Any,
-        random_state: int | None = 0,
+        random_state: int | None = None,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> Array:
@@ -138,7 +139,7 @@ class SeparatedScore:
 
         Args:
             scores, sensitive_features: as in `level_proba`.
-            random_state: seed of the coins, None for coins that nobody can repeat.
+            random_state: seed of the coins; None throws fresh ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coin.
         """
         seed = random_state if ids is None else UNSET
@@ -211,6 +212,9 @@ class SeparatedScore:
             bins[here] = np.searchsorted(-cut, -s[here], side="left")
             rows.append(here)
         return rows, bins
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
 
     def __str__(self) -> str:
         return (

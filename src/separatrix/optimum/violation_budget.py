@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.geometry import Regions, rates_violation
+from separatrix.optimum.geometry import Regions
 
 __all__ = ["best_linear"]
 
@@ -50,7 +50,7 @@ def best_linear(
     free = _free(regions, unit)
     rates = np.broadcast_to(free, (n, *mass.shape)).copy()
     upper = np.full(n, regions.linear_max((mass * unit)[None]).sum())
-    todo = np.flatnonzero(levels < rates_violation(free, mass))
+    todo = np.flatnonzero(levels < regions.violation(free))
     if len(todo):
         roots = _Roots(regions, unit, levels[todo], separated, free)
         for turn in range(_TURNS):
@@ -88,7 +88,7 @@ class _Roots:
 
     def _side(self, log_price: float, x: Array, n: int) -> _Side:
         each = np.broadcast_to(x, (n, *x.shape)).copy()
-        v = rates_violation(each, self.regions.mass)
+        v = self.regions.violation(each)
         return _Side(np.full(n, log_price), each, v, self._objective(each))
 
     def next_price(self, turn: int) -> Array:
@@ -111,11 +111,11 @@ class _Roots:
 
     def evaluate(self, which: NDArray[np.intp], log_price: Array) -> None:
         """Maximise at these prices. Every point tells every level on which side it lies."""
-        beta, mass = np.exp(log_price), self.regions.mass
+        beta = np.exp(log_price)
         kappa = self.unit / beta[:, None, None]
         best = float(self._objective(self.separated))
         x, dual = self._maximise(kappa, self.over.x[which])
-        top = self._objective(x) - beta * rates_violation(x, mass)
+        top = self._objective(x) - beta * self.regions.violation(x)
         again = np.flatnonzero(
             (top < best) | (beta * dual - top > 1e-7)
         )  # not there: start elsewhere
@@ -123,10 +123,10 @@ class _Roots:
             other, bound = self._maximise(kappa[again], self.rates[which[again]])
             dual[again] = np.minimum(dual[again], bound)
             higher = (
-                self._objective(other) - beta[again] * rates_violation(other, mass) > top[again]
+                self._objective(other) - beta[again] * self.regions.violation(other) > top[again]
             )
             x[again[higher]] = other[higher]
-        v, value = rates_violation(x, mass), self._objective(x)
+        v, value = self.regions.violation(x), self._objective(x)
         idle = (
             value - beta * v < best
         )  # Newton's method creeps towards rates of 0 or 1: this is there
@@ -153,7 +153,7 @@ class _Roots:
         share, above = np.zeros(len(self.levels)), np.ones(len(self.levels))
         for _ in range(50):
             middle = (share + above) / 2
-            v = rates_violation(start + middle[:, None, None] * step, self.regions.mass)
+            v = self.regions.violation(start + middle[:, None, None] * step)
             fits = v <= self.levels
             share, above = np.where(fits, middle, share), np.where(fits, above, middle)
         x = start + share[:, None, None] * step

@@ -28,6 +28,7 @@ KINDS = {
     "trained": "one point of a trained path",
     "chosen": "the trained point that a budget chooses",
     "constant": "the most frequent label, always",
+    "criterion": "the best decisions within one criterion's gap, to compare the criteria",
 }
 
 

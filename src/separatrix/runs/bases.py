@@ -111,6 +111,7 @@ def fit_bases(
     bases: Sequence[str],
     models: Mapping[str, Any],
     *,
+    known: Mapping[Fit, Piece] | None = None,
     n_jobs: int = 1,
     done: Callable[[], None] = lambda: None,
 ) -> NestedScores:
@@ -121,6 +122,7 @@ def fit_bases(
         rows: what to fit.
         bases: the name of the model of each outer fold, and last of all rows.
         models: unfitted models by name.
+        known: pieces that were fitted to these rows already.
         n_jobs: processes.
         done: called after each fit.
     """
@@ -128,6 +130,9 @@ def fit_bases(
 
     (folder / BASE).mkdir(parents=True, exist_ok=True)
     fits = plan_fits(bases)
+    for fit, (scores, model) in (known or {}).items():
+        if fit in fits:
+            _write(folder, rows, fit, scores, model_bytes(model) if _ships(fit) else None)
     missing = [fit for fit in fits if not _file(folder, rows, fit).is_file()]
     for _ in range(len(fits) - len(missing)):
         done()
@@ -174,8 +179,12 @@ def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
         scores, fitted = fit_piece(
             fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score
         )
-    ships = len(fit.without) == 1 or KEPT in fit.without
-    return scores, model_bytes(fitted) if ships else None
+    return scores, model_bytes(fitted) if _ships(fit) else None
+
+
+def _ships(fit: Fit) -> bool:
+    """Whether the model may ship: with all rows, or with the fold that certifies."""
+    return len(fit.without) == 1 or KEPT in fit.without
 
 
 def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:

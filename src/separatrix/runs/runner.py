@@ -8,7 +8,6 @@ both find the same numbers, and the first record stays.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -18,7 +17,7 @@ from typing import Any
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.io import remove_stale, workers
+from separatrix.io import interactive, remove_stale, workers
 from separatrix.runs.jobs import Stack
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.progress import live_table
@@ -87,7 +86,7 @@ def run(stacks: Sequence[Stack], folder: str | Path, execution: Execution = HERE
     Returns:
         Counts of what was skipped and added.
     """
-    show = sys.stderr.isatty() if execution.progress is None else execution.progress
+    show = interactive() if execution.progress is None else execution.progress
     added: dict[str, int] = {}
     with Store(folder) as store:
         remove_stale(store.folder)

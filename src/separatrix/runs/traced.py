@@ -20,7 +20,7 @@ from separatrix.columns.groups import from_plain, to_plain
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import NestedScores
-from separatrix.io import write_whole
+from separatrix.io import as_path, write_whole
 from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_members
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
@@ -43,7 +43,7 @@ class Traced:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = as_path(folder, "folder")
         self.manifest = read_manifest(self.folder)
 
     @cached_property
@@ -108,6 +108,11 @@ class Traced:
                 "(--blind) for decisions without the group."
             )
         return read_bases(self.folder, self._base_rows(JOINT), self.manifest["base"]["bases"])
+
+    @property
+    def criterion(self) -> str:
+        """The criterion whose gap the usual questions are about."""
+        return str(self.manifest.get("criterion", "separation"))
 
     @property
     def blind(self) -> bool:
@@ -190,6 +195,7 @@ def write_manifest(
     *,
     base: Mapping[str, Any],
     blind: bool,
+    criterion: str = "separation",
     notes: Sequence[str] = (),
 ) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
@@ -200,6 +206,7 @@ def write_manifest(
         base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
             they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
         blind: whether decisions without the group were traced.
+        criterion: whose gap the usual questions are about.
         notes: what the user was told.
     """
     from safetensors.numpy import save
@@ -226,6 +233,7 @@ def write_manifest(
         "card": data.card.to_dict(),
         "base": dict(base),
         "blind": blind,
+        "criterion": criterion,
         "notes": list(notes),
     }
     codes = {"y": data.y, "z": data.z, "fold": fold}

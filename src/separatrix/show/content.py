@@ -19,7 +19,7 @@ from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.core.metrics import METRICS, budgets, objectives
+from separatrix.core.metrics import METRICS, budgets, leading, objectives
 from separatrix.errors import InputError
 from separatrix.runs.answers import BASE
 from separatrix.runs.results import Results
@@ -55,6 +55,7 @@ def content(
             {"name": name, "label": m.label, "axis": m.axis, "nats": m.nats, "mixes": m.mixes}
             | {"lower": m.lower_is_better}
             for name, m in METRICS.items()
+            if m.leads
         ],
         "quantile": float(ndtri((1 + confidence) / 2)),
         "datasets": [_dataset(results, name, confidence, plain_audit) for name in results.datasets],
@@ -101,7 +102,7 @@ def _dataset(
         ],
         "points": points,
         "envelopes": hulls,
-        "ship": None if shippable is None else offered(shippable, results),
+        "ship": None if shippable is None else offered(shippable, results, plain_audit),
         "erm": erm,
         "audits": audits,
         "limit": None if limit is None else _curve(limit.violation, limit.utility),
@@ -129,9 +130,9 @@ def _points(
                     "folds": int(mean["folds"][i]),
                     "lost": int(mean["lost"][i]),
                     "threshold": _plain(cuts.mean()) if len(cuts) else None,
-                    "mean": {m: _plain(mean[m][i]) for m in METRICS},
-                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in METRICS},
-                    "runs": {m: [_plain(x) for x in own[m][order]] for m in METRICS},
+                    "mean": {m: _plain(mean[m][i]) for m in leading()},
+                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading()},
+                    "runs": {m: [_plain(x) for x in own[m][order]] for m in leading()},
                 }
             )
     return found

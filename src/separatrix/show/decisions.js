@@ -91,7 +91,10 @@ function drawDecisions() {
     ...(line.length ? [node("li", {}, node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" }, node("line", { x1: -11, x2: 11, y1: 0, y2: 0, class: "limit", stroke: "var(--quiet)", "stroke-width": 2, "stroke-dasharray": "6 3" })), "limit of these scores on these rows")] : []),
     ...(below ? [node("li", { class: "quiet" }, `${below} point${below > 1 ? "s lie" : " lies"} further down`)] : []));
 }
-const told = (a) => [a.name, ...METRICS.filter((m) => a.promise[m]).map((m) => `${SHORT[m]} ${number(m, promised(a, m))} ± ${wrong(a, m).toPrecision(2)}`),
+/** A gap of zero is said as what it is below by two errors: few rows cannot show more. */
+const vanishes = (a, m) => METRIC[m].lower && a.promise[m] && promised(a, m) < 5e-5 && wrong(a, m) > 0;
+const estimate = (a, m) => vanishes(a, m) ? `below ${(2 * wrong(a, m)).toPrecision(2)}` : `${number(m, promised(a, m))} ± ${wrong(a, m).toPrecision(2)}`;
+const told = (a) => [a.name, ...METRICS.filter((m) => a.promise[m]).map((m) => `${SHORT[m]} ${estimate(a, m)}`),
   ...(a.note ? [a.note] : [])].join("\n");
 /** The chosen answer beside the plain model, in numbers, rates and commands. */
 function showAnswer() {
@@ -101,7 +104,7 @@ function showAnswer() {
   at("answer-about").className = a.always !== null && a.kind !== "constant" ? "note" : "quiet";
   const rows = [head("", ...columns.map(([name]) => name))];
   const cell = (k, m, name) => node("td", { class: "number", "data-column": name, "data-value": promised(k, m) ?? "", "data-error": k.promise[m] ? wrong(k, m) : "" },
-    number(m, promised(k, m)), ...(k.promise[m] && wrong(k, m) ? [node("span", { class: "sd" }, ` ± ${wrong(k, m).toPrecision(2)}`)] : []));
+    vanishes(k, m) ? estimate(k, m) : number(m, promised(k, m)), ...(k.promise[m] && wrong(k, m) && !vanishes(k, m) ? [node("span", { class: "sd" }, ` ± ${wrong(k, m).toPrecision(2)}`)] : []));
   const shown = ["accuracy", "balanced_accuracy", "auroc", "eo_gap", "violation", "utility"].filter((m) => columns.some(([, k]) => k.promise[m]));
   const constant = ship().answers.find((k) => k.kind === "constant");
   for (const m of shown) {
@@ -145,8 +148,8 @@ function drawScores() {
     axes(svg, edge, px, py, marks, marks, "false-positive rate", "true-positive rate");
     svg.append(node("line", { class: "cross", x1: px(0), y1: py(0), x2: px(1), y2: py(1) }));
     groups.forEach((g, k) => a.roc[g].length && svg.append(node("polyline", { points: a.roc[g].map(([u, v]) => `${px(u).toFixed(1)},${py(v).toFixed(1)}`).join(" "), fill: "none", stroke: colour(g), "stroke-width": 2, ...(k % 2 ? { "stroke-dasharray": "6 3" } : {}) })));
-    const area = `AUROC ${number("auroc", promised(a, "auroc"))} ± ${wrong(a, "auroc").toPrecision(2)}`;
-    const gap = a.kind === "score" ? `; EO gap at most ${number("eo_gap", promised(a, "eo_gap"))} ± ${wrong(a, "eo_gap").toPrecision(2)} at any threshold` : "";
+    const area = `AUROC ${estimate(a, "auroc")}`;
+    const gap = a.kind === "score" ? `; EO gap at any threshold: ${estimate(a, "eo_gap")} or less` : "";
     return node("figure", {}, node("figcaption", {}, node("b", {}, a.kind === "plain" ? a.name.replace("plain model", "plain score") : a.name), node("br"), area + gap), svg);
   }));
   fill("scores-legend", ...groups.map((g, k) => node("li", {}, node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" },

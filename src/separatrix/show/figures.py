@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
-from separatrix.errors import InputError
-from separatrix.io import write_whole
+from separatrix.errors import InputError, require
+from separatrix.io import interactive, write_whole
 from separatrix.runs.results import Results
 from separatrix.runs.store import POLICIES
 from separatrix.runs.tidy import Columns
@@ -60,7 +59,7 @@ def draw(
     from rich.progress import track
 
     results = records if isinstance(records, Results) else Results.read(records)
-    show = sys.stderr.isatty() if progress is None else progress
+    show = interactive() if progress is None else progress
     written, console = [], Console(stderr=True)
     for dataset in track(
         results.datasets, "Drawing", console=console, transient=True, disable=not show
@@ -310,10 +309,9 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
 
 def blank_figure(width: float, height: float) -> Figure:
     """A figure of its own."""
-    from matplotlib.figure import Figure as Made
-
+    made = require("matplotlib.figure", "figures", "A figure").Figure
     # a figure of its own, not pyplot's: nothing to close, no window
-    return Made(figsize=(width, height), layout="constrained", dpi=150)
+    return cast("Figure", made(figsize=(width, height), layout="constrained", dpi=150))
 
 
 def _bytes(figure: Figure, ending: str) -> bytes:

@@ -6,7 +6,7 @@ from separatrix import datasets, methods
 from separatrix.errors import MissingExtraError
 from separatrix.show.tables import Table
 
-__all__ = ["dataset_table", "method_table"]
+__all__ = ["dataset_table", "method_rows", "method_table"]
 
 
 def dataset_table() -> str:
@@ -19,6 +19,13 @@ def dataset_table() -> str:
 
 def method_table() -> str:
     """One line per method."""
+    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
+    return Table("Methods", head, tuple(tuple(row.values()) for row in method_rows())).text()
+
+
+def method_rows() -> list[dict[str, str]]:
+    """What each method takes and where it comes from; or which extra it needs."""
+    names = "name", "label", "labels", "groups", "trade_offs", "reference"
     rows: list[tuple[str, ...]] = []
     for name in methods.names():
         try:
@@ -29,5 +36,4 @@ def method_table() -> str:
         able = method.supports.multiclass, method.supports.multigroup
         takes = ["any" if one else "two" for one in able]
         rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
-    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
-    return Table("Methods", head, tuple(rows)).text()
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -6,12 +6,14 @@ of a model what the terminal and the model card say.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from separatrix import methods
 from separatrix.auditing.layout import PALETTE
 from separatrix.auditing.result import Audit
 from separatrix.auditing.view import measures
+from separatrix.core.criteria import identity
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
 from separatrix.deploy.words import number
@@ -26,19 +28,27 @@ __all__ = ["audit_of_plain", "named", "offered", "promised"]
 _MOST_CURVES = 8  # of groups in one ROC figure
 
 
-def offered(shippable: Shippable, results: Results) -> dict[str, Any]:
-    """What the page shows first: the sentence, the answers, the commands, ROC curves, the limit."""
+def offered(shippable: Shippable, results: Results, audit: Audit | None) -> dict[str, Any]:
+    """What the page shows first: the sentence, the answers, the commands, ROC curves, the limit.
+
+    `audit` is that of the plain model, where there is one: its numbers tell the identity.
+    """
     folder = str(results.folder)
-    axes = ("eo_gap", "accuracy") if shippable.aim == "accuracy" else ("violation", "utility")
+    axes = (shippable.gap, "accuracy") if shippable.aim == "accuracy" else ("violation", "utility")
+    compared = shippable.criteria()
     best = shippable.usual() or shippable.first("plain")
-    curve = next((c for c in results.curves if c.name == LIMITS[axes]), None)
+    curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
     hull = None if curve is None else concave_envelope(curve.violation, curve.utility)
     return {
         "sentence": shippable.sentence(),
         "price": shippable.price_of_blindness(),
         "explained": shippable.explained(),
         "axes": axes,
-        "answers": [_answer(shippable, a, folder) for a in shippable.answers],
+        "answers": [
+            _answer(shippable, a, folder) for a in shippable.answers if a.kind != "criterion"
+        ],
+        "criteria": None if compared is None else asdict(compared),
+        "identity": None if audit is None else identity(audit.table.counts),
         "start": shippable.answers.index(best),
         "plain": shippable.answers.index(shippable.first("plain")),
         "limit": None if hull is None else [hull.violation.tolist(), hull.utility.tolist()],

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from separatrix.columns.groups import from_plain, group_name
+from separatrix.core.criteria import CRITERIA
+from separatrix.core.metrics import METRICS
 from separatrix.runs.answers import Answer, read_answers
 from separatrix.runs.results import Results
 from separatrix.show.tables import Table
@@ -21,6 +23,7 @@ __all__ = ["Shippable"]
 
 _ROWS = 10
 _USUAL = 0.05  # of the EO gap
+_OTHERS = {kind.gap_name: name for name, kind in CRITERIA.items() if name != "separation"}
 _METRICS = ("accuracy", "balanced_accuracy", "auroc", "eo_gap", "violation", "utility")
 
 
@@ -69,15 +72,39 @@ class Shippable:
         """Whether it was also asked what is possible without the group."""
         return any(a.blind for a in self.answers)
 
+    @property
+    def gap(self) -> str:
+        """The gap that the usual questions are about."""
+        budgets = [a.budgets for a in self._all("decisions", maximize="accuracy")]
+        return next(iter(budgets[0]), "eo_gap") if budgets else "eo_gap"
+
+    def criteria(self) -> Table | None:
+        """The criteria side by side, each within the same gap; None for more than two labels."""
+        compared = self._all("criterion")
+        if not compared:
+            return None
+        nats = ("utility", "violation", "independence", "sufficiency")
+        gaps = [kind.gap_name for kind in CRITERIA.values()]
+        rows = [
+            (a.name, _three(a, "accuracy"), *(_nats(a, m) for m in nats),
+             *(_three(a, m) for m in gaps))
+            for a in (self.first("plain"), *compared)
+        ]  # fmt: skip
+        head = ("", "accuracy", *(METRICS[m].label for m in (*nats, *gaps)))
+        error = max(a.promise["accuracy"][1] for a in compared)
+        title = f"The criteria side by side, on unseen rows (accuracy ± {error:.2g} or less)"
+        return Table(title, head, tuple(rows))
+
     def usual(self, blind: bool = False) -> Answer | None:
         """Decisions that one would ship: the tightest usual budget at which they decide."""
         good = [a for a in self._all("decisions", blind, self.aim) if a.always is None]
         if self.aim == "utility":
             return good[len(good) // 2] if good else None
-        wanted = [a for a in good if a.budgets["eo_gap"] >= _USUAL]
+        gap = self.gap
+        wanted = [a for a in good if a.budgets[gap] >= _USUAL]
         if wanted:
-            return min(wanted, key=lambda a: a.budgets["eo_gap"])
-        return max(good, key=lambda a: a.budgets["eo_gap"], default=None)
+            return min(wanted, key=lambda a: a.budgets[gap])
+        return max(good, key=lambda a: a.budgets[gap], default=None)
 
     def sentence(self) -> str:
         """The answer in words: what the plain model does, and what the usual budget costs."""
@@ -93,7 +120,8 @@ class Shippable:
             text = f"The plain model has an EO gap of {_three(plain, 'eo_gap')}."
         if best is None:
             return f"{text} Its accuracy is {accuracy} {always}; no budget below it decides."
-        kept = f"With an {best.name}" if "eo_gap" in best.budgets else f"With {best.name}"
+        article = {"eo_gap": "an ", "violation": ""}.get(next(iter(best.budgets)), "a ")
+        kept = f"With {article}{best.name}"
         shown = self._shares(best) if len(self.labels) == 2 else f"{_three(best, 'eo_gap')}"
         return f"{text} {kept}: {shown}, accuracy {accuracy} → {_three(best, 'accuracy')} {always}."
 
@@ -144,15 +172,17 @@ class Shippable:
     def table(self) -> Table:
         """The short table: decisions, accuracy, AUROC, EO gap with its noise, v and u."""
         two = len(self.labels) == 2
-        head = ["", *(["recognised"] if two else []), "accuracy", "AUROC", "EO gap", "noise"]
+        apart = ["EO gap", "noise"] if self.gap == "eo_gap" else [METRICS[self.gap].label]
+        head = ["", *(["recognised"] if two else []), "accuracy", "AUROC", *apart]
         rows = []
         for a in self.rows():
             shares = [self.recognised(a)] if two else []
-            accuracy, gap = (_with_error(a, name) for name in ("accuracy", "eo_gap"))
+            accuracy, gap = (_with_error(a, name) for name in ("accuracy", self.gap))
             noise = None if np.isnan(a.floor) else f"{a.floor:.3f}"
             nats = (_nats(a, name) for name in ("violation", "utility"))
             name = self.short(a)
-            rows.append((name, *shares, accuracy, _three(a, "auroc"), gap, noise, *nats))
+            own = (gap, noise)[: len(apart)]
+            rows.append((name, *shares, accuracy, _three(a, "auroc"), *own, *nats))
         return Table(
             "What you could ship, as unseen rows will show it", (*head, "v", "u"), tuple(rows)
         )
@@ -167,7 +197,10 @@ class Shippable:
             first = [f"recognised: of people with {self.labels[1]!r}, the share {who} that gets it"]
         if self.blind:
             first.append("blind: without the group at decision time")
-        return [*first, "noise: the EO gap that pure chance shows; v and u in nats"]
+        if any("below" in (_with_error(a, self.gap) or "") for a in self.rows()):
+            first.append("below: two standard errors; with so few rows the gap may as well be zero")
+        noise = "noise: the EO gap that pure chance shows; " if self.gap == "eo_gap" else ""
+        return [*first, f"{noise}v and u in nats"]
 
     def command(self, folder: str, answer: Answer | None = None) -> str | None:
         """The command that ships an answer; without one, the next command, which succeeds.
@@ -186,7 +219,7 @@ class Shippable:
             return None
         if answer.blind:
             extra.append("--blind")
-        given = [f"--max-{n.replace('_', '-')} {level:g}" for n, level in answer.budgets.items()]
+        given = _options(answer)
         aim = f"--maximize {answer.maximize}"
         named = ["separatrix select", shlex.quote(folder), *given, aim, *extra, "--out model"]
         return " ".join(named)
@@ -201,7 +234,7 @@ class Shippable:
             return f"{start}model = frontier.model({method!r}, {trade_off:g}{inputs})"
         if answer.kind not in ("decisions", "chosen", "score"):
             return None
-        given = ", ".join(f"max_{name}={level:g}" for name, level in answer.budgets.items())
+        given = ", ".join(_arguments(answer))
         method = f", method={answer.point['method']!r}" if answer.kind != "score" else ""
         asked = f"{given}, maximize={answer.maximize!r}{method}{blind}"
         return f"{start}point = frontier.select({asked})\npoint.predictor.save('model')"
@@ -269,6 +302,20 @@ def _cut(page: Sequence[tuple[int, Answer]], most: int) -> list[Answer]:
     return [page[i][1] for i in sorted(order)]
 
 
+def _arguments(answer: Answer) -> list[str]:
+    """What to pass to `select`."""
+    (name, level), *more = answer.budgets.items()
+    if name in _OTHERS:
+        return [f"criterion={_OTHERS[name]!r}", f"max_gap={level:g}"]
+    return [f"max_{n}={most:g}" for n, most in ((name, level), *more)]
+
+
+def _options(answer: Answer) -> list[str]:
+    """The same for the command line."""
+    pairs = (one.split("=") for one in _arguments(answer))
+    return [f"--{n.replace('_', '-')} {value.strip(chr(39))}" for n, value in pairs]
+
+
 def _budget(answer: Answer) -> str:
     return answer.name.replace(" without the group", "")
 
@@ -282,6 +329,8 @@ def _with_error(answer: Answer, metric: str) -> str | None:
     if metric not in answer.promise:
         return None
     value, error = answer.promise[metric]
+    if metric == "eo_gap" and value < 5e-4 and error > 0:
+        return f"below {2 * error:.3f}"
     return f"{value:.3f} ± {error:.3f}" if error > 0 else f"{value:.3f}"
 
 

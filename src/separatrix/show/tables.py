@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from separatrix.core.envelope import Envelope, Secant, concave_envelope, secant, utility_fraction
-from separatrix.core.metrics import METRICS
+from separatrix.core.metrics import METRICS, leading
 from separatrix.runs.store import POLICIES, ReferenceCurve
 from separatrix.runs.tidy import Columns, means, select
 from separatrix.show.series import REFERENCES, Series, legend_names, series
@@ -149,7 +149,7 @@ class Table:
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     """Fold means of every λ of every method on a dataset."""
     mean = means(select(columns, dataset=dataset, policy=policy))
-    metrics = [name for name in METRICS if name != "eo_gap" or not _many_labels(columns, dataset)]
+    metrics = [name for name in leading() if name != "eo_gap" or not _many_labels(columns, dataset)]
     rows = []
     for own, name in _named(mean):
         part = select(mean, **own._asdict())

@@ -9,6 +9,7 @@ import numpy as np
 
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
+from separatrix.display import root_scale
 from separatrix.runs.answers import Answer
 from separatrix.runs.results import Results
 from separatrix.show.figures import blank_figure, finish, shared_legend, write_figure
@@ -50,7 +51,6 @@ def draw(results: Results, shippable: Shippable, path: str | Path | None = None)
 
 
 def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> None:
-    ax.set_xscale("function", functions=(_root, _square))
     shown = [a for a in shippable.answers if {x, y} <= set(a.promise)]
     trained = [a for a in shown if a.kind == "trained"]
     for method in dict.fromkeys(a.point["method"] for a in trained):
@@ -72,21 +72,7 @@ def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> 
     constant = [a for a in shown if a.kind == "constant"]
     _points(ax, constant, x, y, color="0.3", marker="x", ms=8, mew=2, lw=0, label=constant[0].name)
     _limit(ax, results, x, y)
-    right = ax.get_xlim()[1]
-    ax.set_xlim(-0.0005 * right, right)
-    marks = [0.0]
-    for level in (d * 10.0**k for k in range(-6, 1) for d in (1, 2, 5)):
-        if level <= right and np.sqrt(level) - np.sqrt(marks[-1]) > 0.09 * np.sqrt(right):
-            marks.append(level)
-    ax.set_xticks(marks, [f"{level:g}" for level in marks])
-
-
-def _root(x: Any) -> Any:
-    return np.sign(x) * np.sqrt(np.abs(x))
-
-
-def _square(x: Any) -> Any:
-    return np.sign(x) * np.square(x)
+    root_scale(ax)
 
 
 def _points(ax: Axes, answers: list[Answer], x: str, y: str, **look: Any) -> None:

@@ -54,7 +54,7 @@ def violation_bound(
         guarantee: "finite-sample": the smaller of the exponent bound and, for the observed
             composition, of the bounds by simultaneous intervals, with the error shared.
             "large-sample": the one-sided limit where every fitted count n_yz P(u | y) is at least
-            5, else the normal form of the exponent.
+            1 (posteriors and weighted rows: 5), else the normal form of the exponent.
         composition: "population" or "observed". The large-sample limit of well-filled cells is one
             for the population, and serves both.
 
@@ -69,7 +69,7 @@ def violation_bound(
     plug_in = float(conditional_mutual_information(table.counts))
     if guarantee == "large-sample":
         error = inference.noise(table)
-        if error.estimable:  # may be below the plug-in value, which has a bias
+        if inference.has_limit(table, error):  # may be below the plug-in value, which has a bias
             return inference.upper_limit(table, confidence, error)
         return max(exponent.normal_bound(table, confidence, composition), plug_in)
     if composition == "population":

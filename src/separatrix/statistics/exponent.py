@@ -18,14 +18,17 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import lambertw, ndtri, xlogy
+from scipy.special import lambertw, ndtri, rel_entr, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.statistics.inference import ceiling
 
-__all__ = ["Limits", "exponent_bound", "limits", "normal_bound", "rate", "smallest_refuted"]
+__all__ = [
+    "Limits", "curvature", "exponent_bound", "extremes", "fewest", "limits", "normal_bound",
+    "rate", "ratio", "smallest_refuted", "spread",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
@@ -46,7 +49,7 @@ class Limits:
         cell: of the smallest cell's share, P(y, z).
         share: of the smallest group in the label, P(z | y).
         label: of the label's share, P(y).
-        rows: rows with the label.
+        rows: rows with the label; for the population the fewest that its share makes likely.
     """
 
     rate: Array
@@ -179,9 +182,9 @@ def rate(
         reference: None for the observed composition. For the population's: log(2/δ) of the error δ
             with which the pooled rates at the observed composition may be off.
     """
-    c, least, tau = _extremes(epsilon, known)
+    c, least, tau = extremes(epsilon, known)
     if reference is None:
-        phi = _ratio(np.full_like(_PRICES, c))
+        phi = ratio(np.full_like(_PRICES, c), _PRICES)
         mu = (1.0 - (1.0 - np.minimum(phi * tau, 1.0)) ** (1.0 + _PRICES)) / tau
         return float((mu * epsilon - _PRICES * observed).max())
     return _population_rate(observed, epsilon, n, known, reference, (c, least, tau))
@@ -208,16 +211,18 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
     rows = of_label * scale
     if error is not None:
         population = composition == "population"
-        m = counts.shape[0] * (counts.shape[2] + population) + 2 * population * (mass > 0).sum()
+        m = counts.shape[0] * (counts.shape[2] + 2 * population)
+        m += 2 * population * int((mass > 0).sum())
         budget = float(np.log(max(int(m), 1) / error))
         rate_ = _lower(rate_, budget / rows)
         if population:
             cell, share = _lower(cell, budget / (total * scale)), _lower(share, budget / rows)
             label = _lower(label, budget / (total * scale))
+            rows = total * scale * fewest(label, np.full_like(label, budget / (total * scale)))
     return Limits(rate_, cell, share, label, rows)
 
 
-def _extremes(epsilon: float, known: Limits) -> tuple[float, float, float]:
+def extremes(epsilon: float, known: Limits) -> tuple[float, float, float]:
     """Largest and smallest ratio c and largest τ at v = ε."""
     tiny = 1e-300
     widest = 1.0 / np.maximum(np.maximum(known.rate, known.share), 1e-12)
@@ -228,12 +233,13 @@ def _extremes(epsilon: float, known: Limits) -> tuple[float, float, float]:
     below = lambertw((np.where(some, reach, 0.5) - 1.0) / np.e, -1).real
     least = np.where(some, np.exp(1.0 + below), 0.0)
     tau = np.minimum(np.log(widest), epsilon / np.maximum(known.label * known.rate, tiny))
-    return max(float(c.max()), _NEAR), float(least.min()), max(float(tau.max()), tiny)
+    low = min(float(least.min()), 1.0 / _NEAR)
+    return max(float(c.max()), _NEAR), low, max(float(tau.max()), tiny)
 
 
-def _ratio(c: Array) -> Array:
+def ratio(c: Array, prices: Array) -> Array:
     """φ(c) for each λ; it falls with c."""
-    alpha = 1.0 / (1.0 + _PRICES)
+    alpha = 1.0 / (1.0 + prices)
     return (alpha * c + 1.0 - alpha - c**alpha) / (xlogy(c, c) - c + 1.0)
 
 
@@ -256,24 +262,34 @@ def _population_rate(
     lower = np.where(usable, lower, 1.0)
     c_most, level = c / lower, epsilon * (1.0 + 0.5 * _PRICES**2 * tau / lower)
     k = np.minimum(np.log(c_most), level / max(float(known.cell.min()), 1e-300))
-    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * _ratio(c_most) * k) / k
+    gain = epsilon * -np.expm1(-(1.0 + _PRICES) * ratio(c_most, _PRICES) * k) / k
     # the pooled rates at the composition seen differ from those of the population
-    x = c_most**alpha
-    above = (x ** (1.0 + _PRICES) - (1.0 + _PRICES) * x + _PRICES) / (x - 1.0) ** 2
-    curvature = np.where(_PRICES <= 1.0, _PRICES, np.maximum(above, 0.5 * _PRICES / alpha))
+    bound = spread(least, c_most, _PRICES)
+    variance = bound * level / max(float(known.label.min()), 1e-12)
+    step = np.sqrt(bound * k / max(float(known.rows.min()), 1e-12)) * reference / 3.0
+    away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
+    rest = curvature(c_most**alpha, _PRICES) * away**2 / n
+    found = gain - _PRICES * observed - rest
+    return float(np.where(usable, found, -np.inf).max())
+
+
+def curvature(most: Array, prices: Array) -> Array:
+    """C with x^{1+λ} − (1+λ)x + λ ≤ C (x − 1)² for 0 ≤ x ≤ most, for each λ."""
+    x = np.maximum(most, _NEAR)
+    above = (x ** (1.0 + prices) - (1.0 + prices) * x + prices) / (x - 1.0) ** 2
+    return np.where(prices <= 1.0, prices, np.maximum(above, 0.5 * prices * (1.0 + prices)))
+
+
+def spread(least: float, most: Array, prices: Array) -> Array:
+    """B with (c^α − 1)² ≤ B (c log c − c + 1) for least ≤ c ≤ most, for each λ."""
+    alpha = 1.0 / (1.0 + prices)
 
     def slope(at: Array) -> Array:
         return 2.0 * alpha * at ** (alpha - 1.0) * (at**alpha - 1.0) / np.log(at)
 
     low = (least**alpha - 1.0) ** 2 / (xlogy(least, least) - least + 1.0)
-    steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 0 else 2.0
-    # (c^α − 1)² is at most this times c log c − c + 1
-    spread = np.maximum(np.where(alpha <= 0.5, low, steep), slope(c_most))
-    variance = spread * level / max(float(known.label.min()), 1e-12)
-    step = 2.0 * np.sqrt(spread * k / float(known.rows.min())) * reference / 3.0
-    away = step + np.sqrt(step**2 + 2.0 * variance * reference)  # Bernstein in a Hilbert space
-    found = gain - _PRICES * observed - curvature * away**2 / n
-    return float(np.where(usable, found, -np.inf).max())
+    steep = np.minimum(2.0, slope(np.full_like(alpha, least))) if least > 1e-12 else 2.0
+    return np.maximum(np.where(alpha <= 0.5, low, steep), slope(most))
 
 
 def _lower(mean: Array, budget: Array) -> Array:
@@ -284,6 +300,16 @@ def _lower(mean: Array, budget: Array) -> Array:
         middle = 0.5 * (outside + inside)
         good = rest - xlogy(mean, middle) - xlogy(1.0 - mean, 1.0 - middle) <= budget
         inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
+    return outside
+
+
+def fewest(share: Array, budget: Array) -> Array:
+    """The smallest x with D(x‖share) ≤ budget: a mean of rows is below it with e^{−n budget}."""
+    outside, inside = np.zeros_like(share), share.copy()
+    for _ in range(50):
+        x = 0.5 * (outside + inside)
+        good = rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget
+        inside, outside = np.where(good, x, inside), np.where(good, outside, x)
     return outside
 
 

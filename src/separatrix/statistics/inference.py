@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chndtr, gammainc, gammaincc, gammaln, xlogy
+from scipy.special import chndtr, gammainc, gammaincc, gammaincinv, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import (
@@ -30,13 +29,17 @@ from separatrix.core.information import (
     mutual_information,
     violation_gradient,
 )
+from separatrix.statistics.bias import biases
 
 __all__ = [
     "Noise",
     "ceiling",
     "corrected",
+    "has_limit",
     "interval",
+    "lower_limit",
     "noise",
+    "null_quantile",
     "p_value",
     "standard_error",
     "upper_limit",
@@ -45,6 +48,7 @@ __all__ = [
 Array = NDArray[np.float64]
 # fitted rows of a cell below which v̂ − bias is not trustworthy (benchmarks/guarantees.py)
 MIN_FITTED = 5.0
+MIN_COUNTED = 1.0  # the same for the upper limit of hard labels, which counts the cells that occur
 _HALVINGS = 50
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
 
@@ -57,6 +61,8 @@ class Noise:
         violation: the plug-in v̂ itself.
         bias: expected excess of the plug-in v̂ over v, in nats.
         null_bias: the same if v were 0; larger where some predictions never occur with some groups.
+        seen_bias: the smaller of both, of the cells (y, z, u) that occur alone: a cell that is
+            empty in the population has none, and one that is empty here may be such a cell.
         freedom: degrees of freedom of the quadratic form under v = 0; 0 where nothing can vary.
         variance: variance of the pointwise information of one row, σ².
         weight: effective number of rows, (Σ w)² / Σ w².
@@ -67,6 +73,7 @@ class Noise:
     violation: float
     bias: float
     null_bias: float
+    seen_bias: float
     freedom: float
     variance: float
     weight: float
@@ -95,12 +102,8 @@ def noise(table: CountTable) -> Noise:
     counts, total = table.counts, table.counts.sum()
     p = law(counts)
     v = float(conditional_mutual_information(p))
-    null_bias, fitted = _bias(table, 0.0)
-    bias = null_bias
-    # the cell means are shrunk towards separation by the share of v̂ that is bias
-    for _ in range(3):
-        signal = max(v - bias, 0.0) / v if v > 0 else 0.0
-        bias, _ = _bias(table, signal)
+    null_bias, bias, fitted = biases(table, v, counts >= 0)
+    seen_bias = min(biases(table, v, counts > 0)[:2])
     g = violation_gradient(p) - v  # centred before it is squared
     if table.moments is None:
         squares = (p * g**2).sum()
@@ -110,6 +113,7 @@ def noise(table: CountTable) -> Noise:
         violation=v,
         bias=max(bias, 0.0),
         null_bias=max(null_bias, 0.0),
+        seen_bias=max(seen_bias, 0.0),
         freedom=_freedom(table),
         variance=max(float(squares), 0.0),
         weight=float(total**2 / table.weight_squares.sum()),
@@ -173,8 +177,10 @@ def interval(
     def below(x: float) -> bool:
         return _tails(x, error)[0] < level - _lower_share(x, error, level)
 
+    cautious = _cautious(error)
+
     def inside(x: float) -> bool:
-        return _tails(x, error)[1] > _lower_share(x, error, level)
+        return _tails(x, cautious)[1] > _lower_share(x, error, level)
 
     low = _last(below, 0.0, error.violation) if below(0.0) else 0.0
     start = max(error.violation - error.bias, 0.0)
@@ -185,12 +191,12 @@ def interval(
 
 
 def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None = None) -> float:
-    """Large-sample upper limit of v, one-sided; for well-filled cells (`Noise.estimable`).
+    """Large-sample upper limit of v, one-sided; where `has_limit`.
 
-    The largest v under which a v̂ as low as the observed one has probability 1 − confidence. Of the
-    bias at v = 0 and the bias at the data the smaller one is subtracted, at every v: where some
-    predictions do not occur with some groups, the first is too large. Rows vary with their cells,
-    so the limit is one for the population's composition.
+    The largest v under which a v̂ as low as the observed one has probability 1 − confidence. The
+    bias that is subtracted, at every v, is the smallest that the cells can have: of those that
+    occur, at v = 0 or at the data. Rows vary with their cells, so the limit is one for the
+    population's composition.
 
     >>> from separatrix.columns.counting import count_labels
     >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: v = 0
@@ -203,9 +209,47 @@ def upper_limit(table: CountTable, confidence: float = 0.95, error: Noise | None
     top = ceiling(table)
     if not error.varies:
         return top
-    least = min(error.bias, error.null_bias)
-    error = replace(error, bias=least, null_bias=least)
-    return _last(lambda x: _tails(x, error)[1] > 1.0 - confidence, 0.0, top)
+    cautious = _cautious(error)
+    return _last(lambda x: _tails(x, cautious)[1] > 1.0 - confidence, 0.0, top)
+
+
+def has_limit(table: CountTable, error: Noise) -> bool:
+    """Whether the cells are filled well enough for `upper_limit`: posteriors leave no cell empty,
+    so theirs must hold more.
+    """
+    least = MIN_COUNTED if table.moments is None else MIN_FITTED
+    return error.varies and error.fitted >= least
+
+
+def _cautious(error: Noise) -> Noise:
+    """With the smallest bias, so that an upper end never subtracts too much."""
+    least = min(error.bias, error.null_bias, error.seen_bias)
+    least = max(least, 1e-9 * error.null_bias)  # v̂ varies, so its mean is not zero
+    return replace(error, bias=least, null_bias=least)
+
+
+def null_quantile(table: CountTable, confidence: float = 0.95) -> float:
+    """The v̂ that groups with the same rates show at most, with this probability: χ² scaled."""
+    check_confidence(confidence)
+    error = noise(table)
+    if not error.varies:
+        return 0.0
+    half = 0.5 * error.freedom
+    return error.null_bias * float(gammaincinv(half, confidence)) / half
+
+
+def lower_limit(table: CountTable, confidence: float = 0.95, error: Noise | None = None) -> float:
+    """Large-sample lower limit of v, one-sided; for well-filled cells (`Noise.estimable`).
+
+    The smallest v under which a v̂ as high as the observed one has probability 1 − confidence.
+    """
+    check_confidence(confidence)
+    error = error or noise(table)
+
+    def below(x: float) -> bool:
+        return _tails(x, error)[0] < 1.0 - confidence
+
+    return _last(below, 0.0, error.violation) if error.varies and below(0.0) else 0.0
 
 
 def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None) -> float:
@@ -225,7 +269,7 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
         return 1e-300 if real else 1.0
     from scipy.stats import random_table  # importing it takes longer than an audit
 
-    draws = int(np.clip(2_000_000 // table.counts.size, 999, 9_999))
+    draws = int(np.clip(2_000_000 // table.counts.size, 199, 9_999))  # seconds for large tables
     rng = np.random.default_rng(random_state)
     statistic, observed = np.zeros(draws), 0.0
     for counts in table.counts.astype(np.int64):
@@ -282,57 +326,6 @@ def _lower_share(x: float, error: Noise, level: float) -> float:
     _, variance = _moments(x, error)
     clear = (2.0 * error.weight * x) ** 2 / variance
     return float(0.5 * level * -np.expm1(-0.5 * clear))
-
-
-def _bias(table: CountTable, signal: float) -> tuple[float, float]:
-    """Bias of v̂ and the smallest fitted cell; `signal` 0 is separation, 1 the data."""
-    counts, total = table.counts, table.counts.sum()
-    squares = counts  # Σ w² q_u²
-    if table.moments is not None:
-        squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
-    weights = table.weight_squares
-    of_label = counts.sum((1, 2), keepdims=True)
-    share = _ratio(counts.sum(2, keepdims=True), of_label)
-    fitted = share * counts.sum(1, keepdims=True)
-    means = signal * counts + (1.0 - signal) * fitted
-    spread = signal * squares + (1.0 - signal) * share * squares.sum(1, keepdims=True)
-    scale, pooled = _ratio(spread, means), _ratio(squares.sum(1), counts.sum(1))
-    bias = (
-        _excess(means, scale).sum()
-        - _excess(counts.sum(1), pooled).sum()
-        - _excess(counts.sum(2), _ratio(weights, counts.sum(2))).sum()
-        + _excess(counts.sum((1, 2)), _ratio(weights.sum(1), counts.sum((1, 2)))).sum()
-    ) / total
-    several = (counts.sum(2) > 0).sum(1) > 1  # a label with one group cannot violate separation
-    support = (fitted > 0) & several[:, None, None]
-    rows = fitted * total / weights.sum()  # weights cost effective rows
-    return float(bias), float(rows[support].min()) if support.any() else 0.0
-
-
-def _excess(mean: Array, scale: Array) -> Array:
-    """E[X log X] − m log m for X = scale · Poisson(m / scale)."""
-    return scale * _poisson_excess(_ratio(mean, scale))
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    return np.divide(a, b, out=np.zeros(np.broadcast_shapes(a.shape, b.shape)), where=b > 0)
-
-
-def _poisson_excess(mean: Array) -> Array:
-    """E[N log N] − λ log λ of a Poisson count: 0 at λ = 0, at most 0.56, ½ + 1/(12 λ) far out."""
-    at, value = _poisson_grid()
-    inside = np.interp(np.log(np.clip(mean, 1e-12, 50.0)), at, value)
-    far = np.maximum(mean, 50.0)
-    beyond = 0.5 + (1.0 + 1.0 / far) / (12.0 * far)
-    return np.where(mean > 50.0, beyond, np.where(mean > 0, inside, 0.0))
-
-
-@lru_cache(maxsize=1)
-def _poisson_grid() -> tuple[Array, Array]:
-    mean, count = np.geomspace(1e-12, 51.0, 2_000), np.arange(2, 200)
-    probability = np.exp(count * np.log(mean)[:, None] - mean[:, None] - gammaln(count + 1.0))
-    value = probability @ xlogy(count, count) - xlogy(mean, mean)
-    return np.log(mean), value
 
 
 def _freedom(table: CountTable) -> float:

@@ -11,6 +11,7 @@ from scipy.special import chndtr, gammaincinv
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information
+from separatrix.core.numbers import as_floats, one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.statistics.certificates import check_promise, violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
@@ -64,19 +65,18 @@ def sample_size(
     """
     check_confidence(confidence)
     check_promise(guarantee, composition)
-    if not 0.0 < power < 1.0:
+    if not 0.0 < one_number(power, "power") < 1.0:
         raise InputError(f"`power` must lie strictly between 0 and 1, got {power}.")
-    k = labels if predictions is None else predictions
-    for name, count in (("labels", labels), ("groups", groups), ("predictions", k)):
-        if count < (1 if name == "labels" else 2):
-            raise InputError(f"`{name}` must be at least 2, got {count}.")
+    labels, groups = whole_number(labels, "labels", 1), whole_number(groups, "groups", 2)
+    k = whole_number(labels if predictions is None else predictions, "predictions", 2)
     share = _shares(shares, labels, groups)
     asked = {"max_violation": max_violation, "max_eo_gap": max_eo_gap}
     asked |= {"violation": violation, "eo_gap": eo_gap}
     given = {name: value for name, value in asked.items() if value is not None}
     if len(given) != 1:
         raise InputError(f"Pass one of {', '.join(asked)}, got {', '.join(given) or 'none'}.")
-    name, target = next(iter(given.items()))
+    name, value = next(iter(given.items()))
+    target = one_number(value, name)
     if not 0.0 < target < (1.0 if "gap" in name else np.log(min(k, groups))):
         raise InputError(f"`{name}` must be positive and below its largest value, got {target}.")
     freedom = labels * (groups - 1) * (k - 1)
@@ -125,7 +125,7 @@ def _smallest(enough: Callable[[int], bool], what: str) -> int:
 def _shares(shares: ArrayLike | None, labels: int, groups: int) -> Array:
     if shares is None:
         return np.full((labels, groups), 1.0 / (labels * groups))
-    found = np.asarray(shares, dtype=np.float64)
+    found = as_floats(shares, "shares")
     if found.shape != (labels, groups) or not (found > 0).all() or not np.isfinite(found).all():
         raise InputError(
             f"`shares` must be a positive array ({labels}, {groups}), one number for each label "

@@ -9,9 +9,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["shuffled_tables"]
+from separatrix.core.counts import CountTable
+from separatrix.core.information import conditional_mutual_information
+
+__all__ = ["shuffled_tables", "violation_floor"]
 
 Array = NDArray[np.float64]
+_CELLS, _DRAWS = 2_000_000, 200  # numbers drawn at most, and tables, for the floor of v
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length
 
 
@@ -58,3 +62,30 @@ def shuffled_tables(
             drawn = rng.multinomial(int(size[one]), rates, size=draws)
             out[:, y, one, u] = drawn * (groups[one] / size[one])
     return out
+
+
+def violation_floor(table: CountTable, random_state: int = 0) -> float:
+    r"""The v that groups shuffled within labels would show on average: a smaller one is noise.
+
+    Hard labels of weight one are shuffled. For posteriors and weighted rows the table does not hold
+    the rows: the mean of v of first order,
+    :math:`\frac12 \sum_{y,z} P(y,z) \frac{1 - P(z|y)}{n_{yz}} \sum_u Var(q_u|y) / P(u|y)`.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 5, (3, 2_000))
+    >>> 0.01 < violation_floor(count_labels(y, u, sensitive_features=z)) < 0.03
+    True
+    """
+    counts = table.counts
+    if table.moments is None:
+        draws = int(np.clip(_CELLS // counts.size, 20, _DRAWS))
+        drawn = shuffled_tables(counts, draws, random_state)
+        return float(conditional_mutual_information(drawn).mean())
+    mass, squares = counts.sum(2), table.weight_squares
+    label = np.maximum(mass.sum(1, keepdims=True), 1e-300)
+    rates = counts.sum(1) / label
+    second = np.diagonal(table.moments, axis1=-2, axis2=-1).sum(1)
+    second /= np.maximum(squares.sum(1), 1e-300)[:, None]
+    spread = np.where(rates > 0, (second - rates**2) / np.where(rates > 0, rates, 1.0), 0.0)
+    each = squares / np.maximum(mass, 1e-300) * (1.0 - mass / label)  # n P(y,z) (1 − P(z|y)) / n_yz
+    return float(0.5 * (each * spread.clip(0.0).sum(1, keepdims=True)).sum() / mass.sum())

@@ -4,8 +4,9 @@ Fold k has a procedure of its own and measures it on its test rows: a table N_k[
 decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew: r* = r + error, and
 the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
 
-- The estimate of accuracy, cost and AUROC is m̄. The utility grows with noise by as much as a second
-  helping of the same noise adds: 2 m̄ − E m(N*). The violation loses what groups that are alike
+- The estimate of accuracy, cost and AUROC is m̄. The utility, and what of independence and
+  sufficiency the tables show, grows with noise by as much as a second helping of the same noise
+  adds: 2 m̄ − E m(N*). The violation loses what groups that are alike
   would show with this noise. The largest gap of noisy rates is far above that of
   the true ones; it is taken to be ρ times what was seen, with the ρ for which the seen deviations,
   shrunk by ρ and then disturbed by the error, show m̄ on average.
@@ -31,7 +32,8 @@ __all__ = ["Estimate", "noise_floor", "unseen"]
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
 _DRAWS = 200
-GAPS = ("eo_gap", "gap")
+GAPS = ("eo_gap", "gap", "tpr_gap")  # 0 where groups have the same rates given the label
+TWICE = ("utility", "independence", "sufficiency", "parity_gap", "predictive_gap")
 
 
 class Estimate(NamedTuple):
@@ -55,8 +57,8 @@ def unseen(
     Args:
         tables: expected counts N[y, z, u] of each fold's test rows, (F, y, z, u).
         squares: sums of the squared probabilities of the same rows, as `tables`: Σ q².
-        measures: functions of tables (..., y, z, u), by name. "eo_gap" and "gap" are corrected as
-            gaps, "violation" and "utility" as information, all others are taken to be linear.
+        measures: functions of tables (..., y, z, u), by name. Those in `GAPS` are corrected as
+            gaps, "violation" and those in `TWICE` as said above, all others are taken to be linear.
         random_state: seed of the draws.
 
     >>> table = np.array([[[[80.0, 20.0], [75.0, 25.0]], [[30.0, 70.0], [35.0, 65.0]]]] * 5)
@@ -74,7 +76,7 @@ def unseen(
             value, error = _undisturbed(noise, measure, value, error)
         elif name == "violation":
             value = max(value - float(measure(noise.drawn(0.0)).mean()), 0.0)
-        elif name == "utility":
+        elif name in TWICE:
             value = max(2.0 * value - float(again.mean()), 0.0)
         found[name] = Estimate(value, error)
     return found
@@ -146,6 +148,7 @@ def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> 
 def _error(seen: Array, again: Array) -> float:
     """Sampling error of the mean over folds, and the spread of the procedures."""
     folds = len(seen)
+    again = again[np.isfinite(again).all(1)]  # a draw without a label has no AUROC
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
     excess = max(between - float(again.var(0).mean()), 0.0)

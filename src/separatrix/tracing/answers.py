@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from separatrix import __version__
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
+from separatrix.core.criteria import CRITERIA
 from separatrix.deploy.asking import POSTPROCESSING, solved
 from separatrix.deploy.frontiers import held_out_audit
 from separatrix.deploy.words import budget_text, majority
@@ -35,7 +36,8 @@ from separatrix.tracing.trained import Asked, of_tables, trained_answers
 
 __all__ = ["plain_audit", "write_answers"]
 
-EO_GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+_COMPARED = 0.05  # the gap at which the criteria are compared
 _SHARES = (0.3, 0.05)  # of the plain model's v
 Array = NDArray[np.float64]
 
@@ -57,9 +59,11 @@ def write_answers(frontier: Traced) -> None:
                 store.add(_records(frontier, answer, tables))
         _write_limits(frontier, store)
     frontier = type(frontier)(frontier.folder)  # with the records that are new
-    for blind in (False, True) if frontier.blind else (False,):
-        answers += trained_answers(frontier, asked or (), blind)
-    files.write_answers(frontier.folder, [*answers, _constant(frontier)])
+    if frontier.criterion == "separation":
+        for blind in (False, True) if frontier.blind else (False,):
+            answers += trained_answers(frontier, asked or (), blind)
+    answers += [_constant(frontier), *_criteria(frontier)]
+    files.write_answers(frontier.folder, answers)
 
 
 def plain_audit(frontier: Traced) -> Audit | None:
@@ -88,12 +92,14 @@ def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
 
 def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
     """The usual questions: budgets below what the plain model shows, or one above it."""
-    promise = plain[0][0].promise
-    gap, v = promise["eo_gap"][0], promise["violation"][0]
+    promise, name = plain[0][0].promise, CRITERIA[frontier.criterion].gap_name
+    gap, v = promise[name][0], promise["violation"][0]
     asked: list[tuple[str, str, float]] = []
     if len(frontier.labels) == 2:
-        levels = [x for x in EO_GAPS if x < gap] or [min(x for x in (*EO_GAPS, 1.0) if x >= gap)]
-        asked += [("accuracy", "eo_gap", level) for level in levels]
+        levels = [x for x in GAPS if x < gap] or [min(x for x in (*GAPS, 1.0) if x >= gap)]
+        asked += [("accuracy", name, level) for level in levels]
+    if frontier.criterion != "separation":
+        return asked
     levels = [float(f"{share * v:.1g}") for share in _SHARES if share * v > 1e-9]
     return asked + [("utility", "violation", level) for level in levels or [1e-3]]
 
@@ -145,6 +151,20 @@ def _decisions(
         frontier, "decisions", name, found, maximize=aim, budgets=level_of, point=point
     )
     return answer, found.tables
+
+
+def _criteria(frontier: Traced) -> Iterator[Answer]:
+    """For two labels the best accuracy within the same gap of each criterion in turn."""
+    for name, kind in CRITERIA.items() if len(frontier.labels) == 2 else ():
+        level = _COMPARED
+        try:
+            found = solved(frontier, Decisions("accuracy", {kind.gap_name: level}))
+        except InfeasibleError as error:
+            level = _up(error.smallest[kind.gap_name])
+            found = solved(frontier, Decisions("accuracy", {kind.gap_name: level}))
+        title = f"{name.replace('_', ' ')}: {budget_text({kind.gap_name: level})}"
+        budgets = {kind.gap_name: level}
+        yield _answer(frontier, "criterion", title, found, maximize="accuracy", budgets=budgets)
 
 
 def _answer(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
 from separatrix.datasets import Data
 from separatrix.errors import InputError
-from separatrix.estimators.base_models import base_model_named, choose_base
+from separatrix.estimators.base_choice import choose_bases
+from separatrix.estimators.base_models import base_model_named
 from separatrix.estimators.joint import JointModel
+from separatrix.estimators.nested import Fit, Piece
 from separatrix.runs.bases import JOINT, LABELS, BaseRows, fit_bases
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import hash_of
@@ -32,6 +33,7 @@ class Base:
         X: what they see.
         reads: "xz": the prepared matrix with a column per group in front; "x": the caller's rows.
         note: how they were chosen, one line.
+        pieces: fits of the choice that need not be made again.
     """
 
     bases: tuple[str, ...]
@@ -39,6 +41,7 @@ class Base:
     X: Any
     reads: str
     note: str
+    pieces: Mapping[Fit, Piece] = field(default_factory=dict, repr=False)
 
 
 def base_of(
@@ -72,15 +75,9 @@ def base_of(
         model = base_model_named(estimator)
         note = f"Base model: {estimator}."
         return Base((estimator,) * (len(folds) + 1), {estimator: model}, X, "xz", note)
-    names, models, note = [], {}, ""
-    for k in (*folds, None):
-        rows = np.arange(len(fold)) if k is None else np.flatnonzero(fold != k)
-        own = _safe_indexing(X, rows), data.y[rows], data.z[rows]
-        chosen = choose_base(*own, random_state=random_state)
-        names.append(chosen.name)
-        models[chosen.name] = chosen.model
-        note = str(chosen)
-    return Base(tuple(names), models, X, "xz", note)
+    chosen = choose_bases(X, data.y, data.z, fold, random_state=random_state)
+    models = {name: base_model_named(name) for name in set(chosen.names)}
+    return Base(chosen.names, models, X, "xz", str(chosen), chosen.pieces)
 
 
 def with_groups(data: Data) -> NDArray[np.float32]:
@@ -101,11 +98,12 @@ def fit_base(
     """Fit all that the nested scores need; gives the key of the rows that they belong to."""
     described = {name: repr(model) for name, model in base.models.items()}
     key = hash_of([fingerprint(data), fold.tolist(), described, base.reads])
-    X, models = base.X, base.models
+    X, models, pieces = base.X, base.models, base.pieces
     if kind == JOINT:
         X = data.X if base.reads == "xz" else base.X
         models = {name: JointModel(model) for name, model in models.items()}
+        pieces = {}
     shape = (len(data.labels), len(data.groups))
     rows = BaseRows(X, data.y, data.z, shape, fold, key, kind)
-    fit_bases(folder, rows, base.bases, models, n_jobs=n_jobs, done=done)
+    fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)
     return key

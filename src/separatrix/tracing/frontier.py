@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -20,7 +19,7 @@ from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.errors import DataError, InputError
-from separatrix.io import whole_folder
+from separatrix.io import as_path, copy_folder
 from separatrix.optimum.objectives import Cost
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
@@ -30,8 +29,10 @@ from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
 from separatrix.tracing.answers import plain_audit
+from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
+from separatrix.tracing.numeric_frontier import NumericFrontier
 
-__all__ = ["Frontier", "FrontierEnvelope", "load_frontier"]
+__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier", "load_frontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,8 @@ class Frontier(Traced):
         *,
         max_violation: float | None = None,
         max_eo_gap: float | None = None,
+        criterion: str = "separation",
+        max_gap: float | None = None,
         maximize: str | Cost | Callable[[NDArray[np.float64]], Any] = "accuracy",
         confidence: float | None = None,
         guarantee: str = "finite-sample",
@@ -109,6 +112,10 @@ class Frontier(Traced):
 
         Args:
             max_violation, max_eo_gap: budgets, one or both.
+            criterion: "separation", or for decisions of two labels "independence" (demographic
+                parity), "sufficiency" (predictive parity) or "equal_opportunity": solved rules.
+            max_gap: budget of the criterion's own gap: EO, parity, predictive or TPR gap;
+                `max_violation` is then its information in nats.
             maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`: decisions; "auroc":
                 a score, whose budgets hold at every threshold (max_eo_gap) or for the score in 20
                 bins (max_violation); a function of tables (folds, y, z, u): trained points only.
@@ -123,7 +130,9 @@ class Frontier(Traced):
             rule: "sequence" or "holm", with a confidence.
             allow_constant: also ship a decision that is the same for everybody.
         """
-        question = Question.of(maximize, max_eo_gap, max_violation, blind, confidence, guarantee)
+        question = Question.of(
+            maximize, max_eo_gap, max_violation, blind, confidence, guarantee, criterion, max_gap
+        )
         return ask(
             self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
         )
@@ -157,14 +166,7 @@ class Frontier(Traced):
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        place = Path(folder)
-        if place.exists() and (not place.is_dir() or any(place.iterdir())):
-            raise InputError(
-                f"{str(place)!r} exists already. Pass a folder that does not exist, or is empty."
-            )
-        with whole_folder(place, parents=True) as half:
-            shutil.copytree(self.folder, half, dirs_exist_ok=True)
-        return place
+        return copy_folder(self.folder, as_path(folder, "folder"))
 
     def summary(self, policy: str = "randomized") -> tables.Table:
         """Fold means of every point as a table."""
@@ -185,6 +187,7 @@ class Frontier(Traced):
         return f"<Frontier of {self.name!r}: {traced}; {size}>"
 
 
-def load_frontier(folder: str | Path) -> Frontier:
+def load_frontier(folder: str | Path) -> Frontier | NumericFrontier:
     """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    return Frontier(folder)
+    place = as_path(folder, "folder")
+    return NumericFrontier(place) if (place / NUMERIC).is_file() else Frontier(place)

@@ -14,16 +14,16 @@ from separatrix.columns.values import as_array, check_lengths
 from separatrix.datasets import Data
 from separatrix.errors import InputError
 
-__all__ = ["as_data"]
+__all__ = ["as_data", "features_of", "one_column"]
 
 
 def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
     """Columns, labels and groups as one table with names."""
     groups = group_columns(sensitive_features)
-    target, labels = _one_column(y)
+    target, labels = one_column(y)
     if isinstance(X, np.memmap):
         return _matrix_data(X, labels, groups)
-    features = _features(X)
+    features = features_of(X)
     if target in features or target in groups:
         raise InputError(
             f"The label column {target!r} is also in `X` or in `sensitive_features`. Leave it out "
@@ -44,7 +44,7 @@ def _matrix_data(X: NDArray[Any], labels: Any, groups: Mapping[str, Any]) -> Dat
     return Data(*rows, matrix=X, matrix_names=names)
 
 
-def _one_column(y: Any) -> tuple[str, Any]:
+def one_column(y: Any) -> tuple[str, Any]:
     if isinstance(y, list | tuple):
         return "target", y
     (target, labels), *more = group_columns(y, "target").items()
@@ -56,7 +56,7 @@ def _one_column(y: Any) -> tuple[str, Any]:
     return target, labels
 
 
-def _features(X: Any) -> dict[str, Any]:
+def features_of(X: Any) -> dict[str, Any]:
     """Columns by name of a frame or a mapping; those of an array are x0, x1, …"""
     if isinstance(X, list | np.ndarray):
         array = as_array(X, "X")

@@ -16,10 +16,12 @@ from numpy.typing import ArrayLike
 from separatrix import datasets
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import group_name
+from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
-from separatrix.io import Stages
+from separatrix.io import Stages, as_path
 from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
@@ -28,6 +30,8 @@ from separatrix.runs.traced import check_same_rows, write_manifest
 from separatrix.tracing.answers import write_answers
 from separatrix.tracing.bases import base_of, fit_base
 from separatrix.tracing.frontier import Frontier
+from separatrix.tracing.numeric import trace_numeric
+from separatrix.tracing.numeric_frontier import NumericFrontier
 from separatrix.tracing.rows import as_data
 
 __all__ = ["trace", "trace_data"]
@@ -40,6 +44,7 @@ def trace(
     sensitive_features: Any,
     estimator: Any = None,
     blind: bool = False,
+    criterion: str = "separation",
     method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
@@ -47,7 +52,10 @@ def trace(
     n_jobs: int = 1,
     out: str | Path | None = None,
     progress: bool | None = None,
-) -> Frontier:
+    target: str = "labels",
+    sensitive: str = "groups",
+    levels: int = 16,
+) -> Frontier | NumericFrontier:
     """What is possible on these rows: the best decisions and scores for every budget.
 
     The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
@@ -64,6 +72,9 @@ def trace(
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
         blind: also what is possible without the group at decision time.
+        criterion: whose gap the usual questions are about: "separation", or for two labels
+            "independence", "sufficiency" (not blind) or "equal_opportunity". `select` answers all
+            of them on any frontier.
         method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
             recipe, as "cmi:score". None for the paper's penalty, in boosted trees where LightGBM
             is installed, in networks where only torch is; an empty list for none.
@@ -74,15 +85,35 @@ def trace(
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
         progress: what is being done, on stderr; by default if that is a terminal.
+        target: "labels", or "continuous" for numbers: then the base model is a regressor (None or
+            "trees", "linear", or an object), every group gets a rising map of its predictions
+            (`AlignedRegressor`), and the frontier has R², RMSE and v.
+        sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
+        levels: of a continuous target, at most so many different predictions.
 
     Returns:
-        The frontier.
+        The frontier; a `NumericFrontier` for a continuous target.
     """
+    if target not in ("labels", "continuous"):
+        raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
+    if target == "continuous":
+        if blind or method or trade_offs is not None:
+            raise InputError("`blind`, `method` and `trade_offs` are for labels, not for numbers.")
+        return trace_numeric(
+            X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
+            levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
+            progress=progress,
+        )  # fmt: skip
+    if sensitive != "groups":
+        raise InputError(
+            'sensitive="continuous" traces a numeric target: pass target="continuous" too; for '
+            "labels use `align`."
+        )
     rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(
         as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
-        method=method, trade_offs=trade_offs, cv=cv, random_state=random_state, out=out,
-        execution=Execution(n_jobs=n_jobs, progress=progress),
+        criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
+        random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
     )  # fmt: skip
 
 
@@ -93,6 +124,7 @@ def trace_data(
     estimator: Any = None,
     raw: Any = None,
     blind: bool = False,
+    criterion: str = "separation",
     method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
     cv: int = 5,
@@ -101,9 +133,11 @@ def trace_data(
     execution: Execution = HERE,
 ) -> Frontier:
     """`trace` of data that are loaded already, under a name."""
+    cv = whole_number(cv, "cv")
     if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     _check_sizes(data, cv)
+    _check_criterion(criterion, data, blind)
     wanted = _methods(method, data)
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
@@ -111,7 +145,7 @@ def trace_data(
     stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    folder = Path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out)
+    folder = as_path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
@@ -139,7 +173,8 @@ def trace_data(
             store.describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
         about["trusted"] = []
-        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind, notes=notes)
+        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
+                       criterion=criterion, notes=notes)  # fmt: skip
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
@@ -150,6 +185,17 @@ def trace_data(
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier
+
+
+def _check_criterion(criterion: str, data: Data, blind: bool) -> None:
+    criterion_named(criterion)
+    if criterion != "separation" and len(data.labels) > 2:
+        raise InputError(
+            f"criterion={criterion!r} needs two labels, and there are {len(data.labels)}. Leave it "
+            "out for separation."
+        )
+    if criterion == "sufficiency" and blind:
+        raise InputError("Sufficiency needs the group at decision time: leave `blind` out.")
 
 
 def _check_sizes(data: Data, cv: int) -> None:

@@ -1,0 +1,169 @@
+"""Aligned predictions around any regressor, cross-fitted, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import listed
+from separatrix.core.conditional_cmi import attribute_bins
+from separatrix.errors import InputError
+from separatrix.estimators.crossfit import checked_rows
+from separatrix.estimators.numeric_fit import cross_fit_numbers
+from separatrix.optimum.aligned import attribute
+from separatrix.optimum.aligning import align
+
+__all__ = ["EVERYONE", "AlignedRegressor"]
+
+Array = NDArray[np.float64]
+EVERYONE = "everyone"  # the one group of a regressor that was fitted without groups
+
+
+class AlignedRegressor(RegressorMixin, BaseEstimator):
+    """Predictions of a number whose law given the outcome is nearly the same in all groups.
+
+    The regressor is cross-fitted: `cv` clones, each predicts the fold that it did not see. One
+    rising map per group (`align`) is fitted to these predictions of all rows. A new row gets the
+    mean of the clones, then its group's map, then the nearest released value. No coin is thrown.
+
+    Rising maps reorder nobody within a group. So where predictions are much noisier in one group
+    than in another, some violation remains whatever the penalty; `fit` refuses a `max_violation`
+    that cannot be kept and names the least one that can.
+
+    Args:
+        estimator: a regressor; None for boosted trees, which also take frames with text;
+            "precomputed" if X is the predictions for unseen rows.
+        max_violation: v in nats, of conditional ranks, that unseen rows may show: the penalty is
+            the least one that keeps it on inner folds. Not with a penalty.
+        penalty: β of 1 − R² + β v. None: as `max_violation` needs, or the largest.
+        levels: at most so many different predictions.
+        sensitive: "groups", or "continuous" for a number such as age, whose maps change smoothly.
+        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
+        random_state: seed of the folds.
+
+    Attributes:
+        score_: the `AlignedScore`, with its `levels`, `penalty`, `r2` and `violation` on the rows.
+        crossfit_: the clones.
+        groups_: the groups; empty for a number.
+
+    Without `sensitive_features` it is the plain regressor at `levels` values.
+
+    Example:
+        >>> from sklearn.linear_model import LinearRegression
+        >>> rng = np.random.default_rng(0)
+        >>> z, e, d = rng.integers(0, 2, 4000), *rng.normal(size=(2, 4000))
+        >>> y = z + d
+        >>> X = np.column_stack([y + 0.7 * e, z])
+        >>> model = AlignedRegressor(LinearRegression(), max_violation=0.005)
+        >>> model = model.fit(X, y, sensitive_features=z)
+        >>> bool(model.score_.violation < 0.005), round(model.score_.r2, 2)
+        (True, 0.72)
+        >>> model.predict(X[:3], sensitive_features=z[:3]).shape
+        (3,)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        max_violation: float | None = None,
+        *,
+        penalty: float | None = None,
+        levels: int = 16,
+        sensitive: str = "groups",
+        cv: int | str = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.max_violation = max_violation
+        self.penalty = penalty
+        self.levels = levels
+        self.sensitive = sensitive
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> AlignedRegressor:
+        """Cross-fit the regressor, then fit the maps to the predictions of unseen rows."""
+        X = checked_rows(self, X, reset=True)
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        target = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        check_consistent_length(X, target)
+        if len(target) < 2:
+            raise InputError("`X` has one sample: pass at least two rows.")
+        weight = None
+        if sample_weight is not None:
+            weight = check_weight(sample_weight, len(target))
+            seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
+            X, target, weight = _safe_indexing(X, seen), target[seen], weight[seen]
+            if sensitive_features is not None:
+                sensitive_features = self._column(sensitive_features)[seen]
+        given = sensitive_features is not None
+        z = self._column(sensitive_features) if given else as_groups([EVERYONE] * len(target))
+        check_consistent_length(target, z)
+        codes = attribute_bins(z) if isinstance(z, np.ndarray) else z.compact().codes
+        self.crossfit_ = cross_fit_numbers(
+            self.estimator,
+            X,
+            target,
+            np.asarray(codes, dtype=np.intp),
+            cv=self.cv,
+            random_state=self.random_state,
+            sample_weight=weight,
+        )
+        self.score_ = align(
+            target,
+            self.crossfit_.scores,
+            sensitive_features=z,
+            levels=self.levels,
+            penalty=self.penalty if given else 0.0,
+            max_violation=self.max_violation if given else None,
+            sensitive=self.sensitive if given else "groups",
+            sample_weight=weight,
+            random_state=self.random_state,
+        )
+        self.groups_ = self.score_.groups
+        return self
+
+    def predict(self, X: Any, sensitive_features: Any = None) -> Array:
+        """Released values (n,), at most `levels` different ones."""
+        check_is_fitted(self, "score_")
+        scores = self.crossfit_.predict(checked_rows(self, X))
+        if sensitive_features is None:
+            if self.groups_ != (EVERYONE,):
+                known = f"group of every row ({listed(self.groups_)})"
+                number = "number of every row"
+                raise InputError(
+                    f"Predictions need the {known if self.groups_ else number}: pass "
+                    "`sensitive_features`."
+                )
+            sensitive_features = [EVERYONE] * len(scores)
+        return self.score_.transform(scores, sensitive_features=sensitive_features)
+
+    def _column(self, sensitive_features: Any) -> Any:
+        """Numbers, or groups."""
+        numbers = self.sensitive == "continuous"
+        return attribute(sensitive_features) if numbers else as_groups(sensitive_features)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        elif not isinstance(self.estimator, str):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+        return tags

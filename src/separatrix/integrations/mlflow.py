@@ -1,0 +1,113 @@
+"""MLflow: log an audit, a frontier, or a model that MLflow serves; no pickle anywhere.
+
+A model is logged as the folder that `Predictor.save` writes. MLflow finds `_load_pyfunc` here and
+calls it, so what is served was checked and loaded by `separatrix.load`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from separatrix.deploy.loading import load
+from separatrix.errors import InputError, require
+from separatrix.io import write_whole
+
+if TYPE_CHECKING:
+    from separatrix.auditing.result import Audit
+    from separatrix.auditing.scores import ScoreAudit
+    from separatrix.deploy.predictor import Predictor
+    from separatrix.tracing.frontier import Frontier
+
+__all__ = ["log_audit", "log_frontier", "log_model"]
+
+_NUMBERS = (
+    "violation", "violation_corrected", "violation_upper", "p_value", "utility", "accuracy",
+    "eo_gap", "eo_gap_upper", "eo_gap_floor", "gap", "gap_upper", "gap_floor", "auroc",
+)  # fmt: skip
+
+
+def log_audit(audit: Audit | ScoreAudit, prefix: str = "audit") -> dict[str, float]:
+    """Log an audit to the active run: its numbers as metrics, its page and JSON as artifacts.
+
+    Args:
+        audit: of decisions or of a score.
+        prefix: in front of every metric, and the folder of the artifacts.
+
+    Returns:
+        The metrics that were logged.
+    """
+    mlflow = _mlflow()
+    found = {name: getattr(audit, name, None) for name in _NUMBERS}
+    metrics = {f"{prefix}.{name}": float(x) for name, x in found.items() if x is not None}
+    mlflow.log_metrics(metrics)
+    mlflow.log_text(audit.to_html(), f"{prefix}/audit.html")
+    mlflow.log_text(audit.to_json(), f"{prefix}/audit.json")
+    return metrics
+
+
+def log_frontier(frontier: Frontier, prefix: str = "frontier") -> None:
+    """Log the report, the table and the answers of a frontier as artifacts to the active run.
+
+    Args:
+        frontier: of `separatrix.trace`.
+        prefix: the folder of the artifacts.
+    """
+    mlflow = _mlflow()
+    with tempfile.TemporaryDirectory() as folder:
+        page = frontier.report(Path(folder) / "report.html")
+        write_whole(Path(folder) / "frontier.csv", frontier.shippable.csv())
+        for file in (page, Path(folder) / "frontier.csv"):
+            mlflow.log_artifact(str(file), prefix)
+
+
+def log_model(predictor: Predictor, name: str = "model") -> Any:
+    """Log a predictor as a pyfunc model, with its card, to the active run.
+
+    Served, it answers rows with P(U = label) for every label, before any coin is thrown. Decisions
+    with coins that belong to people are made by `separatrix.load(folder).predict`.
+
+    Args:
+        predictor: of `Frontier.select` or `from_estimator`; decisions, not a drawn score.
+        name: of the model in the run.
+
+    Returns:
+        What MLflow knows about the logged model.
+    """
+    mlflow = _mlflow()
+    if predictor.is_score and predictor.randomized:
+        raise InputError(
+            "A drawn score has no probabilities before its coin, so MLflow cannot serve it. Log "
+            "decisions, or a score without the group (`blind=True`)."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "predictor"
+        predictor.save(place)
+        return mlflow.pyfunc.log_model(
+            name=name, loader_module=__name__, data_path=str(place),
+            pip_requirements=["separatrix"],
+        )  # fmt: skip
+
+
+class _Served:
+    """What MLflow calls for every batch."""
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+
+    def predict(self, rows: Any, params: Any = None) -> Any:
+        pandas = require("pandas", "mlflow", "A served model")
+        found = self.predictor.predict_proba(rows)
+        return pandas.DataFrame(found, columns=[str(label) for label in self.predictor.labels])
+
+
+def _load_pyfunc(path: str) -> _Served:
+    """MLflow's door to a logged model."""
+    place = Path(path)
+    return _Served(load(place if (place / "manifest.json").is_file() else place / "predictor"))
+
+
+def _mlflow() -> Any:
+    require("mlflow.pyfunc", "mlflow", "Logging")
+    return require("mlflow", "mlflow", "Logging")

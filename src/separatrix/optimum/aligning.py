@@ -1,0 +1,243 @@
+"""`align`: from outcomes, scores and groups to an `AlignedScore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from separatrix.columns.draws import seed_of
+from separatrix.columns.features import raw_values
+from separatrix.columns.groups import as_groups
+from separatrix.columns.scores import check_weight, score_column
+from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.numbers import one_number, whole_number
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.optimum.aligned import AlignedScore, attribute
+from separatrix.optimum.rising_maps import RisingMaps
+
+__all__ = [
+    "PENALTIES", "SENSITIVE", "Numeric", "align", "aligned_path", "alignment_path", "chosen",
+    "numeric", "outcome",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+PENALTIES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+SENSITIVE = ("groups", "continuous")
+
+
+def align(
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    *,
+    sensitive_features: Any,
+    levels: int = 16,
+    penalty: float | None = None,
+    max_violation: float | None = None,
+    sensitive: str = "groups",
+    sample_weight: ArrayLike | None = None,
+    cv: int = 5,
+    random_state: int = 0,
+) -> AlignedScore:
+    r"""A score whose law given a numeric outcome is nearly the same in all groups.
+
+    .. math:: \min_m \; \frac{\mathrm{E}\,(Y - m_Z(S))^2}{\mathrm{Var}(Y)} + β\, I(m_Z(S); Z \mid Y)
+
+    over one rising map per group, or maps that change smoothly with a numeric attribute; then
+    released at `levels` values (`rising_maps`). No coin is thrown.
+
+    Args:
+        y_true: numbers, or two labels.
+        scores: one number per row. Take scores of rows that the model did not see in training.
+        sensitive_features: the group of each row, or its number for ``sensitive="continuous"``.
+        levels: at most so many different outputs. Only an output of finite resolution can be
+            audited from above: a digit far behind the point can hide the group.
+        penalty: β ≥ 0. None: the β that `max_violation` needs, or the largest of `PENALTIES`.
+        max_violation: v in nats, of conditional ranks, that the output may have on unseen rows:
+            the least β whose mean over `cv` inner folds is within it. Not with a penalty.
+        sensitive: "groups" or "continuous".
+        sample_weight: weight of each row.
+        cv: inner folds.
+        random_state: seed of these folds.
+
+    Returns:
+        An `AlignedScore`; its `transform` releases the output of new rows.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z, y, e = rng.integers(0, 2, 8000), *rng.normal(size=(2, 8000))
+        >>> y = y + z
+        >>> score = y + 0.7 * e + z                          # one group is rated higher
+        >>> raw = align(y, score, sensitive_features=z, penalty=0.0)
+        >>> A = align(y, score, sensitive_features=z, penalty=10.0)
+        >>> round(raw.r2, 2), round(raw.violation, 2)
+        (0.73, 0.04)
+        >>> round(A.r2, 2), bool(A.violation < 0.002), len(A.levels)
+        (0.72, True, 16)
+        >>> A.transform([1.0, 1.0], sensitive_features=[0, 1]).round(1)
+        array([0.9, 0.1])
+    """
+    if penalty is not None and max_violation is not None:
+        raise InputError(
+            f"Pass `penalty` or `max_violation`, not both; got {penalty} and {max_violation}."
+        )
+    data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
+    levels = whole_number(levels, "levels", least=2)
+    last = PENALTIES[-1] if penalty is None else _positive(penalty, "penalty")
+    if max_violation is not None:
+        asked = _positive(max_violation, "max_violation")
+        folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
+        last = chosen(data, asked, levels=levels, cv=folds, random_state=seed)
+    return aligned_path(data, _up_to(last), levels)[-1]
+
+
+def alignment_path(
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    *,
+    sensitive_features: Any,
+    levels: int = 16,
+    penalties: Sequence[float] = PENALTIES,
+    sensitive: str = "groups",
+    sample_weight: ArrayLike | None = None,
+) -> list[AlignedScore]:
+    """The aligned scores from the best R² to the least violation, by rising β.
+
+    Args:
+        y_true, scores, sensitive_features, levels, sensitive, sample_weight: as in `align`.
+        penalties: the β, rising.
+
+    Returns:
+        One `AlignedScore` per β.
+    """
+    betas = [_positive(one, "penalties") for one in penalties]
+    if not betas or betas != sorted(betas):
+        raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
+    data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
+    return aligned_path(data, betas, whole_number(levels, "levels", least=2))
+
+
+@dataclass(frozen=True, eq=False)
+class Numeric:
+    """Checked rows: outcome, score, and the code or number of the sensitive attribute.
+
+    `groups` are the names behind the codes, empty for numbers.
+    """
+
+    y: Array
+    s: Array
+    z: NDArray[Any]
+    groups: Levels
+    weight: Array | None = None
+
+    def __getitem__(self, rows: NDArray[Any]) -> Numeric:
+        """The same, only these rows."""
+        own = None if self.weight is None else self.weight[rows]
+        return replace(self, y=self.y[rows], s=self.s[rows], z=self.z[rows], weight=own)
+
+
+def numeric(
+    y_true: Any,
+    scores: Any,
+    sensitive_features: Any,
+    sensitive: str = "groups",
+    sample_weight: ArrayLike | None = None,
+) -> Numeric:
+    """The rows that `align` sees, checked; rows of weight zero are dropped."""
+    if sensitive not in SENSITIVE:
+        raise InputError(f"`sensitive` must be one of {', '.join(SENSITIVE)}, got {sensitive!r}.")
+    y = outcome(y_true)
+    s = np.asarray(score_column(scores, "scores"), dtype=np.float64)
+    groups: Levels = ()
+    if sensitive == "continuous":
+        z: Any = attribute(sensitive_features)
+    else:
+        z, groups = as_groups(sensitive_features)
+    n = check_lengths({"y_true": y, "scores": s, "sensitive_features": z})
+    if sample_weight is None:
+        return Numeric(y, s, z, groups)
+    weight = check_weight(sample_weight, n)
+    data = Numeric(y, s, z, groups, weight)[np.flatnonzero(weight > 0)]
+    z, groups = Coded(data.z, groups).compact() if groups else (data.z, groups)
+    return replace(data, z=z, groups=groups)
+
+
+def outcome(values: Any, name: str = "y_true") -> Array:
+    """A numeric outcome; two labels become 0 and 1 in sorted order.
+
+    >>> outcome(["no", "yes", "no"]), outcome([3, 1.5])
+    (array([0., 1., 0.]), array([3. , 1.5]))
+    """
+    raw = raw_values(values, name)
+    if isinstance(raw, Coded):
+        if len(raw.levels) != 2:
+            raise InputError(
+                f"`{name}` must be numbers, or two labels; it has {len(raw.levels)} labels."
+            )
+        refuse_missing(raw.missing, name)
+        return raw.codes.astype(np.float64)
+    y = np.asarray(score_column(raw, name), dtype=np.float64)
+    if not len(y) or y.min() == y.max():
+        raise InputError(f"`{name}` is the same in all {len(y):,} rows: nothing can be learned.")
+    return y
+
+
+def chosen(
+    data: Numeric, asked: float, *, levels: int, cv: int = 5, random_state: int = 0
+) -> float:
+    """The least β whose mean violation over inner folds is within what is asked."""
+    n, rng = len(data.y), np.random.default_rng(random_state)
+    if not 2 <= cv <= n:
+        raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
+    codes = np.asarray(data.z if data.groups else attribute_bins(data.z))
+    n_codes, fold = int(codes.max()) + 1, np.empty(n, dtype=np.intp)
+    fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
+    parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
+    problems = [_problem(train) for train, _, _ in parts]
+    steps, found = [problem.start() for problem in problems], []
+    for penalty in PENALTIES:
+        steps = [one.descend(at, penalty) for one, at in zip(problems, steps, strict=True)]
+        v = []
+        for problem, at, (_, test, z) in zip(problems, steps, parts, strict=True):
+            out = problem.released(at, penalty, levels).coded(test.s, test.z)
+            v.append(rank_violation(test.y, out.astype(np.float64), z, n_codes, test.weight))
+        found.append(float(np.mean(v)))
+        if found[-1] <= asked:
+            return penalty
+    least = min(found)
+    raise InfeasibleError(
+        f"With these rows no rising map is expected to keep v ≤ {asked:g} on unseen rows: the "
+        f"least is {least:.2g}. Ask for that or more, pass fewer `levels`, or bring more rows.",
+        {"violation": least},
+        float("nan"),
+    )
+
+
+def aligned_path(data: Numeric, penalties: Sequence[float], levels: int = 16) -> list[AlignedScore]:
+    """The scores of rising β, of checked rows."""
+    problem = _problem(data)
+    steps, found = problem.start(), []
+    for penalty in penalties:
+        steps = problem.descend(steps, penalty)
+        found.append(problem.released(steps, penalty, levels))
+    return found
+
+
+def _problem(data: Numeric) -> RisingMaps:
+    return RisingMaps(data.y, data.s, data.z, data.groups, data.weight)
+
+
+def _up_to(last: float) -> list[float]:
+    """The β of the path below one, and it: it is approached from the best R²."""
+    return [*(beta for beta in PENALTIES if beta < last), last]
+
+
+def _positive(value: Any, name: str) -> float:
+    number = one_number(value, name)
+    if not 0.0 <= number < np.inf:
+        raise InputError(f"`{name}` must be finite and not negative, got {number}.")
+    return number

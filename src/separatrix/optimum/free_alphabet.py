@@ -1,0 +1,161 @@
+r"""How much a prediction with any values can say about two or three labels: a certified curve.
+
+A value of a prediction is a posterior r(y, z) = P(y, z | U), and
+
+.. math:: u - βv = E φ(r), \quad φ(r) = KL(r_Y \| P_Y) - β \sum r \log \frac{r(z|y)}{P(z|y)}.
+
+Fix a codebook of laws c_j of the labels (`codebooks`). For every j, φ(r) is
+:math:`\langle g_j, r_Y \rangle + KL(r_Y \| c_j) - βv(r)` with the gains g_j(y) = log c_j(y)/P(y).
+For the j nearest to r_Y the divergence is at most δ. So every prediction with v ≤ ε has
+
+.. math:: u \le D_0(ν, β) + βε + δ
+
+with D_0 of `duals` for these gains, whatever its values. Few of the c_j are used: the dual is
+solved for those, and prices ν_j of the others are looked for one by one such that c_j is worth
+using on no row. Where there are none, c_j joins the values and the dual is solved again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from separatrix.columns.values import Levels
+from separatrix.optimum.codebooks import codebook
+from separatrix.optimum.duals import DualPoint, LabelDual
+from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.rules import SoftmaxChannel
+
+__all__ = ["MOST_LABELS", "FreeAlphabet"]
+
+Array = NDArray[np.float64]
+MOST_LABELS = 3
+_FINE, _COARSE = 0.001, 0.03  # δ of the codebook, and of the first values, in nats
+_CLOSE = 0.0008  # nats between value and bound, beside δ, at which the search may stop
+_ROUNDS, _JOIN = 8, 12  # at most so many solutions, and laws that join between two of them
+_ROWS = 150  # rows that prices of unused laws are fitted to; the bound is that of all rows
+_COOLING, _STEPS = (0.03, 0.01, 0.003, 0.001), 10  # of the prices of unused laws
+_USED = 1e-4  # share of the rows from which a law is used
+
+
+class FreeAlphabet:
+    """The best predictions with any values; `solve` answers one level.
+
+    Args:
+        law: of posteriors and groups, of at most three labels.
+
+    >>> rng = np.random.default_rng(0)
+    >>> law = LabelLaw(rng.dirichlet(np.ones(3), 6), np.arange(6) % 2, np.ones(6), 2)
+    >>> best = FreeAlphabet(law).solve(0.01)
+    >>> bool(0 < best.upper - best.value < 0.003)
+    True
+    """
+
+    def __init__(self, law: LabelLaw) -> None:
+        self.law = law
+        p = np.concatenate([rows for rows, _, _ in law.rows]).astype(np.float64)
+        self.laws, self.delta = codebook(p, _FINE)
+        self.start = codebook(p, _COARSE)[0]
+
+    def solve(self, level: float) -> DualPoint:
+        """The best prediction found with v ≤ level, and the bound of all predictions."""
+        values, upper, best = self.start, np.inf, None
+        for _ in range(_ROUNDS):
+            dual = LabelDual(self.law, self._gains(values))
+            point = dual.solve(level)
+            if best is None or point.utility > best.utility:
+                best = point
+            if np.isinf(level):
+                upper = point.upper + self.delta
+                break
+            prices, ratio, beta = dual.tightest(level)
+            bound, excess = self._bound(prices, ratio, beta, values)
+            upper = min(upper, bound + beta * level + self.delta)
+            if upper - best.utility <= self.delta + _CLOSE or not (excess > 0).any():
+                break
+            worth = np.argsort(-excess)[:_JOIN]
+            used = self.law.table(np.moveaxis(point.weight, -1, 0)).sum((0, 1)) > _USED
+            values = np.vstack([values[used], self.laws[worth[excess[worth] > 0]]])
+        assert best is not None
+        return best._replace(value=best.utility, upper=max(upper, best.utility))
+
+    def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
+        """The prediction behind a level: a law over its values for each row."""
+        return self.solve(level).rule(groups)
+
+    def _gains(self, laws: Array) -> Array:
+        return np.log(laws.T / np.maximum(self.law.prior, 1e-12)[:, None])
+
+    def _bound(
+        self, prices: Array, ratio: Array, beta: float, values: Array
+    ) -> tuple[float, Array]:
+        """D_0 with the whole codebook, and by how much each of its laws is worth using on a row."""
+        gains = self._gains(self.laws).T
+        nearest = (self.laws @ np.log(values).T).argmax(1)
+        nu = beta * ratio[:, :, nearest].transpose(2, 0, 1)
+        nu = self._unused(prices, nu, gains, beta)
+        others = _prices(nu, gains, beta, self.law.share)[0]
+        total, excess = 0.0, np.full(len(gains), -np.inf)
+        for z, (p, _, w) in enumerate(self.law.rows):
+            if len(w):
+                own, s = (p @ prices[:, z]).max(1), p @ others[:, :, z].T
+                total += float(w @ np.maximum(own, s.max(1)))
+                excess = np.maximum(excess, (s - own[:, None]).max(0))
+        return total, excess - _CLOSE / 4
+
+    def _unused(self, prices: Array, nu: Array, gains: Array, beta: float) -> Array:
+        """ν (m, labels, groups) with the least max_i ⟨W_j, p_i⟩ − ψ(p_i): Newton, law by law."""
+        p, code, psi = self._some(prices)
+        (n, k), groups = p.shape, nu.shape[2]
+        group = np.eye(groups)[code]
+        best, kept = np.full(len(nu), np.inf), nu
+
+        def above(nu: Array) -> tuple[Array, Array]:
+            w, t = _prices(nu, gains, beta, self.law.share)
+            return np.einsum("ny,myn->mn", p, w[:, :, code]) - psi, t
+
+        for tau in _COOLING:
+            for _ in range(_STEPS):
+                x, t = above(nu)
+                better = x.max(1) < best
+                best, kept = np.where(better, x.max(1), best), np.where(_wide(better), nu, kept)
+                value = tau * logsumexp(x / tau, axis=1)
+                e = np.exp((x - value[:, None]) / tau)
+                a = p[None, :, :, None] * (t[:, None] - group[None, :, None])
+                a = a.reshape(len(nu), n, k * groups)
+                slope = np.einsum("mn,mnd->md", e, a)
+                curve = (e[..., None] * a).transpose(0, 2, 1) @ a
+                curve = (curve - slope[:, :, None] * slope[:, None]) / tau
+                spread = (t[..., None] * np.eye(groups) - t[..., None] * t[..., None, :]) / beta
+                for y in range(k):
+                    here = slice(y * groups, (y + 1) * groups)
+                    curve[:, here, here] += spread[:, y] * (e @ p[:, y])[:, None, None]
+                size = 1e-6 * (1.0 + np.trace(curve, axis1=1, axis2=2))
+                curve += size[:, None, None] * np.eye(k * groups)
+                step = -np.linalg.solve(curve, slope[..., None])[..., 0].reshape(nu.shape)
+                length = np.ones(len(nu))
+                for _ in range(6):
+                    worse = tau * logsumexp(above(nu + _wide(length) * step)[0] / tau, axis=1)
+                    worse = worse > value
+                    length = np.where(worse, 0.3 * length, length)
+                nu = nu + _wide(np.where(worse, 0.0, length)) * step
+        return kept
+
+    def _some(self, prices: Array) -> tuple[Array, NDArray[np.intp], Array]:
+        """At most so many rows: posteriors, codes of the groups and ψ = max_u ⟨W_u, p⟩."""
+        step = -(-sum(len(w) for _, _, w in self.law.rows) // _ROWS)
+        rows = [(p[::step].astype(np.float64), z) for z, (p, _, _) in enumerate(self.law.rows)]
+        psi = [(p @ prices[:, z]).max(1, initial=-np.inf) for p, z in rows]
+        code = np.concatenate([np.full(len(p), z, dtype=np.intp) for p, z in rows])
+        return np.concatenate([p for p, _ in rows]), code, np.concatenate(psi)
+
+
+def _prices(nu: Array, gains: Array, beta: float, share: Array) -> tuple[Array, Array]:
+    """W (m, labels, groups) and t of each law."""
+    level = logsumexp(nu / beta, axis=2, b=share, keepdims=True)
+    return gains[..., None] - nu + beta * level, share * np.exp(nu / beta - level)
+
+
+def _wide(values: Array) -> Array:
+    return values[:, None, None]

@@ -1,0 +1,120 @@
+r"""The law of posteriors and groups that rules for more than two labels are fitted to.
+
+A row has the posterior p_i, the group z_i and the weight w_i; weights sum to one. A rule
+q_i(u) ∝ π(u) exp(p_i W_z / τ_z) has the table N[y,z,u] = Σ_i w_i p_iy 1{z_i = z} q_i(u).
+
+Groups of a few rows borrow: m pseudo-rows are added to each group, spread over rows of all groups,
+whose posteriors are shifted to the group's labels,
+:math:`p_y \mapsto p_y P(y|z) / P(y)`, normalised. That is the group's law if it differs from the
+others in its labels alone (label shift). P(y|z) borrows m rows of the overall P(y) too. The weight
+of the group and its labels stay as they are.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LabelLaw", "by_group"]
+
+Array = NDArray[np.float64]
+_SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
+_ATOMS = 2_000  # rows that are borrowed from
+
+
+class LabelLaw:
+    """Posteriors by group, ready for `sweep`.
+
+    Args:
+        p: posteriors (n, labels).
+        z: codes of the groups.
+        weight: of the rows; normalised here.
+        n_groups: how many groups.
+        borrow: pseudo-rows of each group.
+
+    >>> law = LabelLaw(np.eye(3), np.array([0, 0, 1]), np.ones(3), 2)
+    >>> table = law.table(np.tile(9 * np.eye(3)[:, None], (1, 2, 1)))
+    >>> table.sum((1, 2)), table[2, :, 2].round(3)
+    (array([0.33333333, 0.33333333, 0.33333333]), array([0.   , 0.333]))
+    """
+
+    def __init__(
+        self, p: Array, z: NDArray[Any], weight: Array, n_groups: int, borrow: float = 0.0
+    ) -> None:
+        rows = by_group(p, z, weight, n_groups)
+        if borrow:
+            rows = _borrowed(rows, p, weight, borrow)
+        kind = np.float32 if p.size >= _SINGLE else np.float64
+        self.rows: list[tuple[NDArray[Any], NDArray[Any], Array]] = [
+            (np.ascontiguousarray(q, kind), np.ascontiguousarray(w[:, None] * q, kind), w)
+            for q, w in rows
+        ]
+        self.mass = np.array([w @ q for q, w in rows]).T  # P(y, z)
+        self.prior = self.mass.sum(1)
+        absent = self.prior == 0  # a label that no row has: any shares do
+        self.share = (self.mass + absent[:, None]) / (self.prior + n_groups * absent)[:, None]
+
+    def sweep(self, prices: Array, tau: Array, log_base: Array) -> tuple[float, Array]:
+        """Σ w τ_z log Σ_u π(u) exp(p W_z / τ_z) and the table of the rule π(u) exp(p W_z / τ_z).
+
+        Args:
+            prices: W (labels, groups, U).
+            tau: temperature of each group.
+            log_base: log π (U,).
+        """
+        table, total = np.zeros(prices.shape), 0.0
+        for z, (p, wp, w) in enumerate(self.rows):
+            q = p @ (prices[:, z] / tau[z] + log_base).astype(p.dtype)
+            top = q.max(1, keepdims=True)
+            q -= top
+            np.exp(q, out=q)
+            norm = q.sum(1, keepdims=True)
+            q /= norm
+            total += tau[z] * float(w @ (top[:, 0] + np.log(norm[:, 0])))
+            table[:, z] = wp.T @ q
+        return total, table
+
+    def table(self, weight: Array, log_base: Array | float = 0.0) -> Array:
+        """N[y, z, u] of the rule π(u) exp(p · weight_z)."""
+        ones = np.ones(weight.shape[1])
+        return self.sweep(weight, ones, np.broadcast_to(log_base, weight.shape[2:]))[1]
+
+    def most(self, prices: Array) -> float:
+        """Σ w max_u p W_z: the sweep at temperature zero."""
+        return sum(
+            float(w @ (p @ prices[:, z].astype(p.dtype)).max(1))
+            for z, (p, _, w) in enumerate(self.rows)
+            if len(w)
+        )
+
+
+def by_group(p: Array, z: NDArray[Any], weight: Array, n_groups: int) -> list[tuple[Array, Array]]:
+    """Posteriors and weights of each group's rows; all weights sum to one."""
+    order = np.argsort(z, kind="stable")
+    ends = np.searchsorted(z[order], np.arange(n_groups + 1))
+    w = weight / weight.sum()
+    return [(p[order[a:b]], w[order[a:b]]) for a, b in pairwise(ends)]
+
+
+def _borrowed(
+    rows: list[tuple[Array, Array]], p: Array, weight: Array, m: float
+) -> list[tuple[Array, Array]]:
+    """The groups' rows with m pseudo-rows each, in units of rows of mean weight."""
+    prior = weight @ p / weight.sum()
+    step = -(-len(p) // _ATOMS)
+    atoms, share = p[::step], weight[::step] / weight[::step].sum()
+    out = []
+    for q, w in rows:
+        if not len(w):
+            out.append((q, w))
+            continue
+        size = w.sum() ** 2 / (w**2).sum()  # effective rows
+        labels = (size * (w @ q) / w.sum() + m * prior) / (size + m)
+        shifted = atoms * (labels / np.maximum(prior, 1e-300))
+        shifted /= shifted.sum(1, keepdims=True)
+        own = np.concatenate([w * size, w.sum() * m * share]) / (size + m)
+        out.append((np.concatenate([q, shifted]), own))
+    return out

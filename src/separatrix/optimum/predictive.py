@@ -1,0 +1,269 @@
+r"""Sufficiency of a binary decision: predictive values that differ by at most ε between groups.
+
+A group's a_z = P(Y=1|U=1,z) and b_z = P(Y=1|U=0,z) must lie in intervals [a, a + ε], [b, b + ε]
+that all groups share. For given (a, b) these are half-planes of the group's rates: U=1 has the mass
+n(1 − a_z, a_z) and U=0 the rest of (P(Y=0,z), P(Y=1,z)), so each bound is a line through a corner
+of the ROC region. What a group can do is a polygon, its vertices are known, and the groups do not
+interact: only (a, b) is left to search. At ε = 0 the polygon is the point
+:math:`r_z = (π_z - b)/(a - b)` if it lies under the group's curve.
+
+The search is a branch and bound with a proof: any decision with a in [a₀, a₁] and b in [b₀, b₁]
+keeps the intervals [a₀, a₁ + ε] and [b₀, b₁ + ε], so the best within those bounds it.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.errors import InfeasibleError
+from separatrix.optimum.geometry import Regions, rates_utility
+
+__all__ = ["PredictiveSearch"]
+
+Array = NDArray[np.float64]
+_ANGLES = np.linspace(0.05, np.pi / 2 - 0.05, 9)  # of the utility's support lines
+_MOST = 1_000  # cells of one generation; what is left shows in the bound
+_DEPTH = 22
+_NET = 25  # points of a first look, each way
+_SLACK = 1e-12
+
+
+class Boxes(NamedTuple):
+    """Intervals of a_z and b_z: arrays (n,)."""
+
+    a_low: Array
+    a_high: Array
+    b_low: Array
+    b_high: Array
+
+
+class PredictiveSearch:
+    """The best rates of regions whose predictive values differ by at most ε.
+
+    Groups that lack a label have no predictive values to compare: they take no part.
+    """
+
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        self.whole = np.asarray((regions.mass > 0).all(1))
+        base = regions.mass[:, 1] / np.maximum(regions.mass.sum(1), 1e-300)
+        self.base = base[self.whole]
+
+    def best(self, price: Array | None, level: float, tolerance: float) -> tuple[Array, float]:
+        """Rates (groups, 2) of the largest Σ a·price·x (of the utility for None), and a bound.
+
+        Raises:
+            InfeasibleError: no decision keeps the level; it says the smallest that one keeps.
+        """
+        # above the diagonal a_z ≥ π_z ≥ b_z, so a + ε reaches the largest base rate, b the smallest
+        sides = max(float(self.base.max()) - level, 0.0), 1.0, 0.0, float(self.base.min())
+        a, b = (side.ravel() for side in np.meshgrid(np.linspace(*sides[:2], _NET),
+                                                     np.linspace(*sides[2:], _NET)))  # fmt: skip
+        x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+        if not np.isfinite(reached).any():
+            smallest, a, b = self.smallest
+            if smallest > level:
+                raise InfeasibleError(
+                    f"No decision has predictive values that differ by at most {level:g} between "
+                    f"groups; the smallest difference is {smallest:.4g}. Ask for that or more.",
+                    {"predictive_gap": smallest},
+                    float("nan"),
+                )
+            x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+        top = int(reached.argmax())
+        best, value, closed = x[top], float(reached[top]), -np.inf
+        cells = np.array([sides])
+        for _ in range(_DEPTH):
+            boxes = Boxes(cells[:, 0], cells[:, 1] + level, cells[:, 2], cells[:, 3] + level)
+            bound = self._bounds(price, boxes)
+            order = np.argsort(-bound)
+            open_ = order[bound[order] > value + tolerance][:_MOST]
+            closed = max(closed, float(bound[order[len(open_) :]].max(initial=-np.inf)))
+            if not len(open_):
+                break
+            a, b = _tried(cells[open_])
+            x, reached = self._values(price, Boxes(a, a + level, b, b + level))
+            top = int(reached.argmax())
+            if reached[top] > value:
+                value, best = float(reached[top]), x[top]
+            cells = _quartered(cells[open_])
+        else:
+            closed = max(closed, float(bound[open_].max()))
+        return best, max(closed, value)
+
+    @cached_property
+    def smallest(self) -> tuple[float, Array, Array]:
+        """The smallest ε that a decision keeps, to 1e-4, and its (a, b): branch and bound on ε."""
+        cells = np.array([(0.0, 1.0, 0.0, float(self.base.min()))])
+        found, at = np.inf, (np.zeros(1), np.zeros(1))
+        for _ in range(_DEPTH):
+            least = self._least(*cells.T)
+            open_ = np.argsort(least)[: int((least < found - 1e-4).sum())][:_MOST]
+            if not len(open_):
+                break
+            a, b = _tried(cells[open_])
+            kept = self._least(a, a, b, b)
+            top = int(kept.argmin())
+            if kept[top] < found:
+                found, at = float(kept[top]), (a[top : top + 1], b[top : top + 1])
+            cells = _quartered(cells[open_])
+        return found, *at
+
+    def _least(self, a_low: Array, a_high: Array, b_low: Array, b_high: Array) -> Array:
+        """The smallest ε (n,) with a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
+        nothing = np.zeros_like(self.regions.mass)
+
+        def kept(level: Array) -> NDArray[np.bool_]:
+            boxes = Boxes(a_low, a_high + level, b_low, b_high + level)
+            return np.isfinite(self._support(nothing, boxes)[1])
+
+        low, high = np.zeros(len(a_low)), np.ones(len(a_low))
+        none = kept(low)
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            fits = kept(middle)
+            low, high = np.where(fits, low, middle), np.where(fits, middle, high)
+        return np.where(none, 0.0, np.where(kept(high), high, np.inf))
+
+    def _values(self, price: Array | None, boxes: Boxes) -> tuple[Array, Array]:
+        """Rates (n, groups, 2) within each box and their objective; −∞ where there are none."""
+        mass, prior = self.regions.mass, self.regions.prior
+        if price is not None:
+            return self._support(mass * price, boxes)
+        best, value = self._touch(_ANGLES[0], boxes)[0], np.full(len(boxes.a_low), -np.inf)
+        for angle in _ANGLES:
+            x, reached = self._touch(angle, boxes)
+            u = rates_utility(self.regions.mean(x), prior)
+            better = np.isfinite(reached) & (u > value)
+            best[better], value[better] = x[better], u[better]
+        return best, value
+
+    def _bounds(self, price: Array | None, boxes: Boxes) -> Array:
+        """An upper bound (n,) on the objective within each box; −∞ where it is empty."""
+        if price is not None:
+            return self._support(self.regions.mass * price, boxes)[1]
+        lines = np.stack([self._touch(angle, boxes)[1] for angle in _ANGLES])
+        full = np.isfinite(lines[0])
+        # between s ≥ 0 and t ≤ 1: the corners of neighbouring support lines contain the polygon
+        angles = np.r_[0.0, _ANGLES, np.pi / 2]
+        height = np.vstack([np.zeros(lines.shape[1]), lines, np.ones(lines.shape[1])])
+        height = np.where(full, height, 0.0)
+        sine = np.sin(np.diff(angles))[:, None]
+        cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
+        s = (height[1:] * sines[:-1] - height[:-1] * sines[1:]) / sine
+        t = (height[1:] * cosines[:-1] - height[:-1] * cosines[1:]) / sine
+        u = rates_utility(np.clip(np.stack([s, t], -1), 0.0, 1.0), self.regions.prior)
+        return np.where(full, np.where(t > s, u, 0.0).max(0), -np.inf)
+
+    def _touch(self, angle: float, boxes: Boxes) -> tuple[Array, Array]:
+        """The support line −cos(angle) s + sin(angle) t of the overall rates."""
+        return self._support(self.regions.share * [-np.cos(angle), np.sin(angle)], boxes)
+
+    def _support(self, direction: Array, boxes: Boxes) -> tuple[Array, Array]:
+        """Rates (n, groups, 2) of the largest direction·x in each box, and that value."""
+        n = len(boxes.a_low)
+        x, value = np.zeros((n, *direction.shape)), np.zeros(n)
+        for z, chain in enumerate(self.regions.chains):
+            if self.whole[z]:
+                x[:, z], own = _best_point(chain, self.regions.mass[z], boxes, direction[z])
+            else:
+                top = chain[int((chain @ direction[z]).argmax())]
+                x[:, z], own = top, np.full(n, top @ direction[z])
+            value += own
+        return x, value
+
+
+def _best_point(chain: Array, mass: Array, boxes: Boxes, direction: Array) -> tuple[Array, Array]:
+    """The best rates (n, 2) of one group in each box, and their value; −∞ where it is empty.
+
+    Candidates are the polygon's vertices: the corners of the four lines, both ends of the region,
+    and the part of the hull between the lines, along which the objective is concave.
+    """
+    n, base = len(boxes.a_low), mass[1] / mass.sum()
+    points, fits = [], []
+    for a in (boxes.a_low, boxes.a_high):
+        for b in (boxes.b_low, boxes.b_high):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                share = mass.sum() * (base - b) / (a - b)  # P(U=1, z) where both lines meet
+            inside = (a > b) & (share >= 0) & (share <= mass.sum())
+            share = np.where(inside, share, 0.0)
+            x = np.stack([share * (1.0 - a) / mass[0], share * a / mass[1]], -1)
+            points.append(x)
+            fits.append(inside & (x[:, 1] <= np.interp(x[:, 0], *chain.T) + _SLACK))
+    none, all_ = np.zeros((n, 2)), np.ones((n, 2))
+    points += [none, all_]
+    fits += [_between(base, boxes.b_low, boxes.b_high), _between(base, boxes.a_low, boxes.a_high)]
+    place, arc = _arc(chain, mass, boxes, int((chain @ direction).argmax()))
+    points.append(_along(chain, place))
+    fits.append(arc)
+    each = np.clip(np.stack(points, 1), 0.0, 1.0)
+    value = np.where(np.stack(fits, 1), each @ direction, -np.inf)
+    top = value.argmax(1)
+    row = np.arange(n)
+    return each[row, top], value[row, top]
+
+
+def _arc(chain: Array, mass: Array, boxes: Boxes, peak: int) -> tuple[Array, NDArray[np.bool_]]:
+    """The place on the hull within the box that is closest to vertex `peak`, and if there is one.
+
+    Along the hull both P(Y=1|U=1) and P(Y=1|U=0) fall, so each bound is passed once. The first is
+    not defined at the start, the second not at the end.
+    """
+    joint, end = chain * mass, float(len(chain) - 1)
+    rest = mass - joint
+    above, below = joint[1:, 1] / joint[1:].sum(1), rest[:-1, 1] / rest[:-1].sum(1)
+    high, low = (1.0 + _passes(joint[1:], above, a) for a in (boxes.a_high, boxes.a_low))
+    high = np.where(above[0] <= boxes.a_high, 0.0, high)
+    low = np.where(above[0] < boxes.a_low, 0.0, low)
+    top, bottom = (_passes(rest[:-1], below, b) for b in (boxes.b_high, boxes.b_low))
+    top = np.where(below[0] <= boxes.b_high, 0.0, np.where(below[-1] > boxes.b_high, end, top))
+    bottom = np.where(below[-1] >= boxes.b_low, end, bottom)
+    start, stop = np.maximum(high, top), np.minimum(low, bottom)
+    within = (above[-1] <= boxes.a_high) & (below[0] >= boxes.b_low) & (start <= stop + _SLACK)
+    return np.clip(float(peak), start, np.maximum(start, stop)), within
+
+
+def _passes(joint: Array, falling: Array, share: Array) -> Array:
+    """The last place where P(Y=1), `falling` at the vertices of mass (k, 2), is `share` (n,)."""
+    order = np.maximum.accumulate(-falling)  # rounding must not make it rise
+    last = np.clip(np.searchsorted(order, -share, side="right") - 1, 0, len(joint) - 1)
+    after = np.minimum(last + 1, len(joint) - 1)
+    here, there = (joint[k, 1] - share * joint[k].sum(1) for k in (last, after))
+    drop = here - there
+    step = np.divide(here, drop, out=np.zeros_like(here), where=np.abs(drop) > 1e-300)
+    return np.asarray(last + np.where(after > last, np.clip(step, 0.0, 1.0), 0.0))
+
+
+def _along(chain: Array, place: Array) -> Array:
+    at = np.arange(len(chain), dtype=np.float64)
+    return np.stack([np.interp(place, at, own) for own in chain.T], -1)
+
+
+def _between(x: float, low: Array, high: Array) -> NDArray[np.bool_]:
+    return (low <= x + _SLACK) & (x <= high + _SLACK)
+
+
+def _tried(cells: Array) -> tuple[Array, Array]:
+    """(a, b) to look at in each cell: the centre and two corners.
+
+    The corners reach the sides of the whole search, where a group gets one decision only.
+    """
+    a = np.concatenate([cells[:, :2].mean(1), cells[:, 0], cells[:, 1]])
+    b = np.concatenate([cells[:, 2:].mean(1), cells[:, 3], cells[:, 2]])
+    return a, b
+
+
+def _quartered(cells: Array) -> Array:
+    """Each cell (a₀, a₁, b₀, b₁) as four."""
+    a, b = cells[:, :2].mean(1), cells[:, 2:].mean(1)
+    return np.concatenate(
+        [
+            np.stack([a0, a1, b0, b1], 1)
+            for a0, a1 in ((cells[:, 0], a), (a, cells[:, 1]))
+            for b0, b1 in ((cells[:, 2], b), (b, cells[:, 3]))
+        ]
+    )

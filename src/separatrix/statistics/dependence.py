@@ -1,0 +1,164 @@
+r"""What a sample says about any criterion: information and gaps, each with its sampling error.
+
+A criterion is the violation of a table with its axes collapsed or permuted (`core.criteria`), so
+its bias, interval, test and gap are those of that table (`inference`, `gaps`).
+
+One thing is not in the permuted table. For sufficiency a posterior q counts in the cells of all
+predictions u at once, and these cells covary. The variance of the pointwise information is
+therefore taken from the unpermuted table, exactly. The degrees of freedom are divided by the number
+of predictions K: for a positive matrix of K × K blocks, ‖M‖² ≤ K Σ ‖M_uu‖², so the test is
+conservative. Intervals of gaps take variances K times as large, for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from separatrix.core.counts import CountTable, diagonal
+from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, Criterion
+from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
+from separatrix.statistics import gaps, inference
+
+__all__ = ["Dependence", "Gap", "dependence", "dependences", "mean_gap"]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A distance between groups, what shuffled groups show, and a large-sample interval if any."""
+
+    value: float
+    floor: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """One criterion, measured.
+
+    Args:
+        value: plug-in information in nats; 0 under the criterion.
+        corrected: the same less its bias; may be slightly negative.
+        interval: asymptotic; None where cells are too small (`estimable` is False).
+        p_value: of the hypothesis that the criterion holds.
+        estimable: whether correction and interval can be trusted, as in `inference.Noise`.
+        gaps: the distances between groups that people know, by name.
+    """
+
+    value: float
+    corrected: float
+    interval: tuple[float, float] | None
+    p_value: float
+    estimable: bool
+    gaps: dict[str, Gap]
+
+
+def dependence(
+    table: CountTable, criterion: Criterion, confidence: float = 0.95, random_state: int = 0
+) -> Dependence:
+    """Measure one criterion.
+
+    >>> from separatrix.columns.counting import count_labels
+    >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 2_000))
+    >>> found = dependence(count_labels(y, u, sensitive_features=z), CRITERIA["independence"])
+    >>> found.p_value > 0.05, found.interval[0], list(found.gaps)
+    (True, 0.0, ['parity_gap'])
+    """
+    view = criterion.table(table)
+    error = inference.noise(view)
+    if _shared(table, criterion):
+        error = replace(
+            error,
+            variance=_variance(table, view, criterion),
+            freedom=error.freedom / int((view.counts.sum((1, 2)) > 0).sum()),
+        )
+    known = error.estimable
+    return Dependence(
+        value=error.violation,
+        corrected=error.violation - error.bias,
+        interval=inference.interval(view, confidence, error) if known else None,
+        p_value=inference.p_value(view, random_state, error),
+        estimable=known,
+        gaps={
+            name: _gap(part, confidence, random_state, len(view.labels) * shared)
+            for name, part, shared in _parts(table, view, criterion)
+        },
+    )
+
+
+def dependences(
+    table: CountTable, confidence: float = 0.95, random_state: int = 0
+) -> dict[str, Dependence]:
+    """All criteria but separation, and the base dependence, by name.
+
+    Equal opportunity is about the second of two labels.
+    """
+    others = [c for name, c in CRITERIA.items() if name != "separation"]
+    if len(table.labels) != 2 or table.counts[-1].sum() <= 0:
+        others = [c for c in others if c.name != "equal_opportunity"]
+    return {c.name: dependence(table, c, confidence, random_state)
+            for c in (*others, BASE_DEPENDENCE)}  # fmt: skip
+
+
+def mean_gap(several: Sequence[Gap]) -> Gap:
+    """The mean of gaps of different rows; the means of the ends are on the wide side."""
+    ends = [gap.interval for gap in several if gap.interval is not None]
+    interval = None
+    if len(ends) == len(several):
+        low, high = np.mean(ends, axis=0).tolist()
+        interval = low, high
+    value, floor = np.mean([(gap.value, gap.floor) for gap in several], axis=0).tolist()
+    return Gap(value, floor, interval)
+
+
+def _parts(
+    table: CountTable, view: CountTable, criterion: Criterion
+) -> list[tuple[str, CountTable, bool]]:
+    """The gaps of a criterion: name, table, and whether its cells covary.
+
+    With two predictions sufficiency has two gaps, of the positive and the negative predictive
+    value; with more, the mean over predictions.
+    """
+    if criterion.name != "sufficiency" or len(table.predictions) != 2:
+        return [(criterion.gap_name, view, _shared(table, criterion))]
+    found = []
+    for k, name in ((1, "ppv_gap"), (0, "npv_gap")):
+        moments = None if view.moments is None else view.moments[k : k + 1]
+        own = replace(view, counts=view.counts[k : k + 1], labels=(k,), moments=moments)
+        found.append((name, own, False))
+    return found
+
+
+def _gap(view: CountTable, confidence: float, random_state: int, covarying: int) -> Gap:
+    if view.counts.sum() <= 0:  # a prediction that nobody gets
+        return Gap(0.0, 0.0)
+    wide = view
+    if covarying:
+        moments = view.moments if view.moments is not None else diagonal(view.counts)
+        wide = replace(view, moments=covarying * moments)
+    return Gap(
+        float(eo_gap(view.counts)),
+        gaps.eo_gap_floor(view, random_state),
+        gaps.eo_gap_interval(wide, confidence, random_state),
+    )
+
+
+def _shared(table: CountTable, criterion: Criterion) -> bool:
+    """Whether a row counts in several cells of what is known: posteriors, for sufficiency."""
+    if table.moments is None or criterion.name != "sufficiency":
+        return False
+    own = np.diagonal(table.moments, axis1=-2, axis2=-1).sum()
+    return bool(np.abs(table.moments).sum() > own * (1.0 + 1e-12))
+
+
+def _variance(table: CountTable, view: CountTable, criterion: Criterion) -> float:
+    """Variance of one row's pointwise information, with all second moments of the table.
+
+    In units of the view's effective rows, as `inference.noise` has it.
+    """
+    assert table.moments is not None
+    information = float(conditional_mutual_information(view.counts))
+    g = criterion.view(violation_gradient(view.counts) - information)
+    return float(np.einsum("yzu,yzuw,yzw->", g, table.moments, g) / view.weight_squares.sum())

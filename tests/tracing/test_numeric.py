@@ -1,0 +1,132 @@
+"""A numeric target: what is measured is what ships, from arrays, frames and files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import separatrix as sx
+from separatrix.cli import app
+from separatrix.core.conditional_cmi import rank_violation
+from separatrix.errors import DataError, InputError
+
+
+def people(seed, n=1500):
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    pay = (sex == "m") + rng.normal(size=n)
+    tests = pay + 0.7 * rng.normal(size=n)
+    return pd.DataFrame({"test": tests, "sex": sex, "age": rng.uniform(18, 80, n), "pay": pay})
+
+
+@pytest.fixture(scope="module")
+def frontier(tmp_path_factory):
+    d = people(0, 900)
+    return sx.trace(
+        d[["test", "sex"]], d["pay"], sensitive_features=d["sex"], target="continuous",
+        estimator="linear", cv=3, out=tmp_path_factory.mktemp("trace") / "f",
+    )  # fmt: skip
+
+
+def test_less_violation_for_more_penalty(frontier):
+    means = dict(frontier.means)
+    assert means[None]["violation"].value > 0.03
+    assert means[1000.0]["violation"].value < 0.015
+    assert means[0.0]["r2"].value > means[1000.0]["r2"].value > 0.5
+    assert len(frontier.points) == 3 * (1 + 10)
+    assert "given sex" in str(frontier)
+
+
+@pytest.mark.slow
+def test_the_promise_is_what_unseen_rows_show(frontier):
+    point = frontier.select(max_violation=0.02)
+    d = people(1, 20_000)
+    u = point.predictor.predict(d)
+    r2 = 1 - np.mean((d["pay"] - u) ** 2) / d["pay"].var()
+    v = rank_violation(d["pay"].to_numpy(), u, (d["sex"] == "m").to_numpy().astype(int), 2)
+    assert abs(r2 - point.promise["r2"].value) < 3 * point.promise["r2"].error + 0.02
+    assert v < 0.025
+    assert "on unseen rows R²" in str(point)
+    assert point.to_dict()["promise"]["r2"] == list(point.promise["r2"])
+    loose = frontier.select()
+    assert loose.penalty == 0.0
+    assert loose.promise["r2"].value >= point.promise["r2"].value
+
+
+def test_what_ships_is_saved_loaded_and_carded(frontier, tmp_path):
+    predictor = frontier.select(max_violation=0.05).predictor
+    d = people(2, 200)
+    predictor.save(tmp_path / "model")
+    again = sx.load(tmp_path / "model")
+    assert (again.predict(d) == predictor.predict(d)).all()
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "R²: " in card
+    assert "max violation: 0.05" in card
+    with pytest.raises(InputError, match="holds 'x', which is not one of 'f', 'm'"):
+        again.predict(d.assign(sex="x"))
+
+
+def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
+    frontier.save(tmp_path / "copy")
+    again = sx.load_frontier(tmp_path / "copy")
+    assert isinstance(again, sx.NumericFrontier)
+    assert again.means == frontier.means
+    page = again.report(tmp_path / "r.html").read_text()
+    assert "<svg" in page
+    assert 'http-equiv="Content-Security-Policy"' in page
+    assert "http://" not in page.split("<body>")[0]
+    again.plot(tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 1000
+    (tmp_path / "copy" / "numeric.json").write_text("{}")
+    with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):
+        sx.load_frontier(tmp_path / "copy")
+
+
+def test_a_file_from_trace_to_predictions(tmp_path):
+    d = people(4, 400)
+    d.to_csv(tmp_path / "d.csv", index=False)
+    run = CliRunner().invoke
+    common = ["--target", "pay", "--sensitive", "age", "--continuous", "--continuous-sensitive"]
+    more = ["--estimator", "linear", "--folds", "3", "--jobs", "1", "--out", str(tmp_path / "f")]
+    done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more])
+    assert done.exit_code == 0, done.output
+    assert "pay given age" in done.output
+    assert (tmp_path / "f" / "report.html").is_file()
+    model = str(tmp_path / "m")
+    done = run(app, ["select", str(tmp_path / "f"), "--max-violation", "0.5", "--out", model])
+    assert done.exit_code == 0, done.output
+    out = tmp_path / "p.csv"
+    done = run(app, ["predict", model, str(tmp_path / "d.csv"), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(out)
+    assert list(found.columns) == ["prediction"]
+    assert found["prediction"].nunique() <= 16
+    assert json.loads((tmp_path / "m" / "manifest.json").read_text())["groups"] == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"target": "number"}, "`target` must be 'labels' or 'continuous', got 'number'"),
+        ({"blind": True}, "are for labels, not for numbers"),
+        ({"target": "labels", "sensitive": "continuous"}, "for labels use `align`"),
+        ({"estimator": "forest"}, "There is no regressor 'forest'"),
+        ({"cv": 2}, "`cv` must be between 3 and the 60 rows, got 2"),
+        ({"sensitive": "continuous"}, "must hold numbers, got"),
+    ],
+)
+def test_bad_input_is_one_sentence(change, sentence):
+    d = people(5, 60)
+    asked = {"target": "continuous", "sensitive_features": d["sex"], **change}
+    with pytest.raises(InputError, match=sentence):
+        sx.trace(d[["test"]], d["pay"], **asked)
+
+
+def test_a_numeric_target_that_is_not_said_is_told(tmp_path):
+    d = people(6, 200)
+    with pytest.raises(InputError, match='Pass target="continuous"'):
+        sx.trace(d[["test"]], d["pay"], sensitive_features=d["sex"])
