@@ -248,11 +248,13 @@ class Shippable:
             for y, z in pairs
         ]
         head = ("Answer", "Kind", "Group used", "Maximize", "Budget", "Level", "Method", "λ")
-        errors = [x for m in _METRICS for x in (m, f"{m} error")]
+        promised = {m for a in self.answers for m in a.promise}
+        metrics = (*_METRICS, *(m for m in METRICS if m in promised and m not in _METRICS))
+        errors = [x for m in metrics for x in (m, f"{m} error")]
         rows = []
         for a in self.answers:
             (budget, level), *_ = a.budgets.items() or [("", None)]
-            told = [x for m in _METRICS for x in a.promise.get(m, (None, None))]
+            told = [x for m in metrics for x in a.promise.get(m, (None, None))]
             own = [a.rates[y][z] if a.rates else None for y, z in pairs]
             used = "no" if a.blind else "yes"
             point = a.point.get("method", ""), a.point.get("trade_off")
