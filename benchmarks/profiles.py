@@ -38,7 +38,7 @@ PATHS = {
         {"rows": 100_000, "cells": (2, 3), "trade_offs": 11},
     ),
     "channel": (
-        "softmax path, 100,000 rows × 4 × 3, 5 β",
+        "rules for more labels, 100,000 rows × 4 × 3, 5 prices",
         {"rows": 100_000, "cells": (4, 3), "trade_offs": 5},
     ),
 }

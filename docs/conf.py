@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/(?!demo)\w+\.py$",
     "ignore_pattern": r"demo\.py$",
+    "run_stale_examples": True,  # the package may have changed, if the example has not
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,

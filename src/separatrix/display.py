@@ -1,8 +1,9 @@
-"""What rooms share to show themselves: axes, one scale for small values, text in a notebook."""
+"""What rooms share to show themselves: axes, one scale for small values, text of one width."""
 
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,7 +13,9 @@ from separatrix.errors import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["new_axes", "preformatted", "root_scale"]
+__all__ = ["WIDTH", "new_axes", "preformatted", "root_scale", "wrapped"]
+
+WIDTH = 100  # columns of a terminal
 
 
 def new_axes(width: float, height: float) -> Axes:
@@ -47,6 +50,18 @@ def preformatted(thing: object) -> str:
     '<pre>v &lt; 0.01</pre>'
     """
     return f"<pre>{escape(str(thing))}</pre>"
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines that fit a terminal, broken between words and never within one.
+
+    >>> wrapped("word " * 21, indent="  ") == ["  " + "word " * 18 + "word", "  word word"]
+    True
+    """
+    return wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
 
 
 def _root(x: Any) -> Any:

@@ -31,6 +31,7 @@ __all__ = [
     "OpenFolder",
     "Stages",
     "appending",
+    "as_folder",
     "as_path",
     "copy_folder",
     "interactive",
@@ -61,6 +62,14 @@ def as_path(place: str | Path, name: str) -> Path:
     if not isinstance(place, str | os.PathLike) or "\0" in os.fspath(place):
         raise InputError(f"`{name}` must be a path, as text or a Path, got {place!r}.")
     return Path(place)
+
+
+def as_folder(place: str | Path, name: str) -> Path:
+    """The folder that a caller named to write to: a new one, or one that is there."""
+    path = as_path(place, name)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"`{name}` must be a folder, got the file {str(path)!r}. Pass another.")
+    return path
 
 
 def write_whole(path: Path, content: bytes | str, *, parents: bool = True) -> None:

@@ -15,10 +15,11 @@ import pytest
 import separatrix as sx
 from people import applicants
 from separatrix.cli import main
+from separatrix.display import WIDTH
 from separatrix.errors import DataError
 from separatrix.runs.answers import ANSWERS, Answer, read_answers, write_answers
 from separatrix.show.shippable import Shippable
-from separatrix.tracing.tables import WIDTH, describe, write_tables
+from separatrix.tracing.tables import describe, write_tables
 
 pytestmark = pytest.mark.slow
 

@@ -80,6 +80,9 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert 'http-equiv="Content-Security-Policy"' in page
     assert "http://" not in page.split("<body>")[0]
     again.plot(tmp_path / "p.png")
+    ax = again.plot()
+    assert again.plot(ax=ax) is ax
+    assert max(map(len, str(again).splitlines())) <= 100
     assert (tmp_path / "p.png").stat().st_size > 1000
     (tmp_path / "copy" / "numeric.json").write_text("{}")
     with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):
@@ -99,6 +102,16 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     model = str(tmp_path / "m")
     done = run(app, ["select", str(tmp_path / "f"), "--max-violation", "0.5", "--out", model])
     assert done.exit_code == 0, done.output
+    done = run(
+        app, ["trace", str(tmp_path / "d.csv"), *common, *more[:-1], str(tmp_path / "d.csv")]
+    )
+    assert "`out` must be a folder, got the file" in str(done.exception)
+    for wrong in (["--criterion", "independence"], ["--backend", "dask"]):
+        done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more, *wrong])
+        assert "--continuous takes --target" in str(done.exception)
+    for wrong in (["--maximize", "auroc"], ["--max-violation", "-1"], ["--option", "single"]):
+        done = run(app, ["select", str(tmp_path / "f"), *wrong, "--out", model])
+        assert isinstance(done.exception, InputError)
     out = tmp_path / "p.csv"
     done = run(app, ["predict", model, str(tmp_path / "d.csv"), "--out", str(out)])
     assert done.exit_code == 0, done.output
@@ -113,6 +126,8 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     [
         ({"target": "number"}, "`target` must be 'labels' or 'continuous', got 'number'"),
         ({"blind": True}, "are for labels, not for numbers"),
+        ({"criterion": "independence"}, "are for labels, not for numbers"),
+        ({"levels": 1}, "`levels` must be a whole number from 2 on, got 1"),
         ({"target": "labels", "sensitive": "continuous"}, "for labels use `align`"),
         ({"estimator": "forest"}, "There is no regressor 'forest'"),
         ({"cv": 2}, "`cv` must be between 3 and the 60 rows, got 2"),

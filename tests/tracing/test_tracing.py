@@ -110,6 +110,9 @@ def test_plot_and_report_are_whole_files(frontier, tmp_path):
     figure = frontier.plot(tmp_path / "frontier.png")
     assert [ax.get_ylabel() for ax in figure.axes] == ["accuracy", "utility u = I(U;Y), nats"]
     assert (tmp_path / "frontier.png").read_bytes().startswith(b"\x89PNG")
+    ax = frontier.plot()
+    assert ax.get_ylabel() == "accuracy"
+    assert frontier.plot(ax=ax) is ax
     page = frontier.report(tmp_path / "report.html").read_text()
     assert page.rstrip().endswith("</html>")
     assert 'src="http' not in page  # opens offline

@@ -196,6 +196,6 @@ def two_columns(
             f"`{names[2]}` is one column of numbers such as {example}, which can only be "
             f"probabilities of the second of two labels, but there are {len(levels)} labels "
             f"({listed(levels)}). Pass one column per label, and `labels` if one does not occur. "
-            'Say target="continuous" if the outcome is a number.'
+            'Say target="continuous" (--continuous) if the outcome is a number.'
         )
     return np.column_stack([1.0 - score, score])

@@ -24,7 +24,7 @@ _SIDE = 200  # of the square of an SVG
 
 def text(a: ContinuousAudit) -> str:
     """The audit as a table that a person understands."""
-    lead = "\n".join((*layout.wrapped(sentence(a)), "", headline(a)))
+    lead = (sentence(a), headline(a))
     return layout.lines_of(lead, measures(a), _title(a), groups(a), ((), ""), a.notes, scope(a))
 
 

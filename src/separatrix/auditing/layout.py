@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA
+from separatrix.display import WIDTH, wrapped
 from separatrix.statistics.certificates import promise
 
 if TYPE_CHECKING:
@@ -27,11 +28,10 @@ __all__ = [
     "named_rows",
     "nats",
     "render",
-    "wrapped",
+    "verdict",
 ]
 
 OTHERS = "Other criteria, in nats, and their gaps"
-_WIDTH = 100  # characters of a line of text
 _GAPS = {c.gap_name: c.gap_label for c in (*CRITERIA.values(), BASE_DEPENDENCE)} | {
     "ppv_gap": "PPV gap",
     "npv_gap": "NPV gap",
@@ -42,7 +42,7 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 
 def lines_of(
-    headline: str,
+    headlines: Sequence[str],
     measures: Sequence[dict[str, str]],
     title: str,
     rows: Sequence[dict[str, str]],
@@ -50,12 +50,11 @@ def lines_of(
     notes: Sequence[str],
     scope: str,
 ) -> str:
-    """Measures, a titled table with aligned columns, the other criteria, scope and notes."""
+    """Headlines, measures, an aligned table, the other criteria, scope and notes."""
     width = max(len(row["name"]) for row in measures)
-    lines = [headline, ""]
-    lines += [
-        f"  {row['name']:<{width}}  {row['value']:>9}  {row['note']}".rstrip() for row in measures
-    ]
+    lines = [*(line for part in headlines for line in wrapped(part)), ""]
+    for row in measures:
+        lines += _fitted(f"  {row['name']:<{width}}  {row['value']:>9}  ", row["note"])
     lines += _aligned(title, rows)
     others, identity = criteria
     lines += [*_aligned(OTHERS, others), *wrapped(identity)]
@@ -68,24 +67,41 @@ def _aligned(title: str, rows: Sequence[dict[str, str]]) -> list[str]:
     if not rows:
         return []
     widths = [max(map(len, column)) for column in zip(*map(dict.values, rows), strict=True)]
-    return ["", title] + [
-        "  " + "  ".join(f"{x:<{w}}" for x, w in zip(row.values(), widths, strict=True)).rstrip()
-        for row in rows
+    lines = ["", title]
+    for row in rows:
+        *cells, last = (f"{x:<{w}}" for x, w in zip(row.values(), widths, strict=True))
+        lines += _fitted("  " + "".join(f"{cell}  " for cell in cells), last.rstrip())
+    return lines
+
+
+def _fitted(start: str, last: str) -> list[str]:
+    """A row as lines: where it is too long, the parts of its last column stand below each other."""
+    if len(start + last) <= WIDTH:
+        return [(start + last).rstrip()]
+    indent = " " * min(len(start), 2 * WIDTH // 3)
+    first, *more = last.replace("; ", ";\n").splitlines()
+    return [
+        line
+        for part in (start + first, *(indent + one for one in more))
+        for line in wrap(part, WIDTH, subsequent_indent=indent, break_on_hyphens=False)
     ]
-
-
-def wrapped(text: str) -> list[str]:
-    """Lines of a length that a terminal shows."""
-    return wrap(text, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
     """A template of this room, filled in. Names are the user's, so all of them are escaped."""
     from jinja2 import Environment
+    from markupsafe import Markup
 
-    source = files("separatrix.auditing").joinpath(template).read_text(encoding="utf-8")
+    room = files("separatrix.auditing")
+    source, style = (room.joinpath(n).read_text(encoding="utf-8") for n in (template, "audit.css"))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source).render(values)
+    return environment.from_string(source).render(values, style=Markup(style))
+
+
+def verdict(gap: float, floor: float, p_value: float) -> str:
+    """A gap beside what chance shows, in words."""
+    found = "more than chance explains" if p_value < 0.05 else "no more than chance explains"
+    return f"groups differ by {gap:.3f} (by chance: {floor:.3f}): {found}."
 
 
 def few_groups(groups: Sequence[Hashable]) -> str:

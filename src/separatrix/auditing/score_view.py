@@ -28,8 +28,9 @@ def text(a: ScoreAudit) -> str:
     title = f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart"
     others = layout.criteria(a, "S"), identity(a.table.counts)
     return layout.lines_of(
-        headline(a), measures(a), title, groups(a), others, a.notes, layout.certified(a)
-    )
+        (sentence(a), headline(a)), measures(a), title, groups(a), others, a.notes,
+        layout.certified(a),
+    )  # fmt: skip
 
 
 def html(a: ScoreAudit, page: bool = False) -> str:
@@ -44,7 +45,8 @@ def html(a: ScoreAudit, page: bool = False) -> str:
         for i, (group, curve) in enumerate(a.curves.items())
         if not np.isnan([*curve.fpr, *curve.tpr]).any()
     ]
-    values = {"headline": headline(a), "measures": measures(a), "groups": groups(a)}
+    values: dict[str, Any] = {"sentence": sentence(a), "headline": headline(a)}
+    values |= {"measures": measures(a), "groups": groups(a)}
     values |= {"threshold": f"{a.gap_at:.4g}", "curves": curves[:_MOST_GROUPS], "notes": a.notes}
     more = {"page": page, "scope": layout.certified(a), "others": layout.OTHERS}
     more |= {"criteria": layout.criteria(a, "S"), "identity": identity(a.table.counts)}
@@ -83,6 +85,12 @@ def headline(a: ScoreAudit) -> str:
         f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; {who}; "
         f"{a.distinct:,} {kind}{weighted}"
     )
+
+
+def sentence(a: ScoreAudit) -> str:
+    """The finding in words."""
+    found = layout.verdict(a.gap, a.gap_floor, a.p_value)
+    return f"At its worst threshold, given the same outcome, {found}"
 
 
 def measures(a: ScoreAudit) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ def text(a: Audit) -> str:
     """The audit as a table that a person understands."""
     title = "Who is affected: the largest parts of the violation"
     return layout.lines_of(
-        f"{headline(a)}\n{sentence(a)}",
+        (sentence(a), headline(a)),
         measures(a),
         title,
         cells(a),
@@ -48,7 +48,8 @@ def html(a: Audit, page: bool = False) -> str:
     shown |= {name: [str(x) for x in columns[name]] for name in ("label", "prediction")}
     shown["group"] = list(map(group_name, columns["group"]))
     bars = [{name: column[i] for name, column in shown.items()} for i in drawn[:200]]
-    values = {"headline": headline(a), "measures": measures(a), "cells": cells(a), "bars": bars}
+    values: dict[str, Any] = {"measures": measures(a), "cells": cells(a), "bars": bars}
+    values |= {"sentence": sentence(a), "headline": headline(a)}
     more = {"page": page, "notes": a.notes, "scope": f"{layout.certified(a)}\n{SCOPE}"}
     more |= {"others": layout.OTHERS, "criteria": layout.criteria(a)}
     more |= {"identity": identity(a.table.counts)}
@@ -99,9 +100,7 @@ def headline(a: Audit) -> str:
 
 def sentence(a: Audit) -> str:
     """The finding in words."""
-    verdict = "more than chance explains" if a.p_value < 0.05 else "no more than chance explains"
-    gap, chance = f"{a.eo_gap:.3f}", f"{a.eo_gap_floor:.3f}"
-    return f"Given the true outcome groups differ by {gap} (by chance: {chance}): {verdict}."
+    return f"Given the same outcome, {layout.verdict(a.eo_gap, a.eo_gap_floor, a.p_value)}"
 
 
 def measures(a: Audit) -> list[dict[str, str]]:

@@ -70,11 +70,13 @@ def select(
         frontier = load_frontier(folder)
         point: Any
         if isinstance(frontier, NumericFrontier):
-            given = max_eo_gap, max_gap, confidence
-            if given != (None,) * 3 or criterion != "separation" or blind or cost or method:
+            budgets = max_eo_gap, max_gap, confidence, cost, option
+            words = criterion, maximize, guarantee, rule
+            usual = "separation", "accuracy", "finite-sample", "sequence"
+            if budgets != (None,) * 5 or words != usual or blind or method or allow_constant:
                 raise InputError(
                     f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
-                    "--max-violation."
+                    "--max-violation, and it has the best R² within it."
                 )
             point = frontier.select(max_violation=max_violation)
         else:

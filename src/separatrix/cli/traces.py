@@ -72,7 +72,9 @@ def trace(
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
     if continuous or continuous_sensitive:
-        if not continuous or blind or method or keep or categorical or missing_groups:
+        other = criterion != "separation" or backend != "local" or scheduler
+        columns = keep or categorical or missing_groups
+        if not continuous or blind or method or columns or other:
             raise InputError(
                 "--continuous takes --target, --sensitive, --estimator trees or linear, --drop, "
                 "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."

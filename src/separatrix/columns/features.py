@@ -16,13 +16,13 @@ from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
 from separatrix.columns.dates import date_values
-from separatrix.columns.frames import named_columns
+from separatrix.columns.frames import as_frame, named_columns
 from separatrix.columns.values import Coded, as_array, as_levels, level_text, row_numbers
 from separatrix.errors import InputError
 
 __all__ = [
-    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_numbers", "is_number", "number_text",
-    "raw_columns", "raw_values", "take",
+    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_matrix", "as_numbers", "is_number",
+    "number_text", "raw_columns", "raw_values", "take",
 ]  # fmt: skip
 
 Values = NDArray[Any] | Coded
@@ -104,6 +104,34 @@ def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:
     if array is not None and array.ndim == 2 and all(re.fullmatch(r"x\d+", own) for own in names):
         data = {f"x{i}": array[:, i] for i in range(array.shape[1])}
     return {name: raw_values(x, name) for name, x in named_columns(data, names, "X").items()}
+
+
+def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:
+    """The columns of training as float32 (n, d): by name from a frame, by place from a matrix.
+
+    >>> as_matrix({"age": [31, 44], "hours": [40.0, 20.0]}, ["hours", "age"])
+    array([[40., 31.],
+           [20., 44.]], dtype=float32)
+    """
+    if isinstance(X, Mapping) or as_frame(X, "X") is not None:
+        if not names:
+            raise InputError(
+                "`X` has names, but the matrix of training had none: pass a matrix with its "
+                "columns in the same order."
+            )
+        columns = raw_columns(X, names)
+        numbers = [as_numbers(columns[name], name) for name in names]
+        return np.column_stack(numbers).astype(np.float32)
+    try:
+        rows = as_array(X, "X").astype(np.float32)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`X` must hold numbers: {error}.") from error
+    if rows.ndim != 2 or (names and rows.shape[1] != len(names)):
+        raise InputError(
+            f"`X` must have one row per person and the {len(names) or ''} columns of training, got "
+            f"shape {rows.shape}."
+        )
+    return rows
 
 
 def raw_values(values: Any, name: str) -> Values:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["as_floats", "one_number", "whole_number"]
+__all__ = ["as_floats", "not_negative", "one_number", "whole_number"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -35,6 +35,18 @@ def one_number(value: Any, name: str) -> float:
     if x.ndim:
         raise InputError(f"`{name}` must be one number, got shape {x.shape}.")
     return float(x)
+
+
+def not_negative(value: Any, name: str) -> float:
+    """A single finite number, zero or more.
+
+    >>> not_negative(0.05, "max_violation")
+    0.05
+    """
+    x = one_number(value, name)
+    if not 0.0 <= x < np.inf:
+        raise InputError(f"`{name}` must be finite and not negative, got {x}.")
+    return x
 
 
 def whole_number(value: Any, name: str, least: int = 0) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +18,7 @@ from separatrix.deploy.points import Selection
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
 from separatrix.deploy.words import LABELS, estimate_text, majority, recognised
+from separatrix.display import wrapped
 from separatrix.errors import InputError
 from separatrix.statistics.unseen import Estimate
 
@@ -107,12 +107,12 @@ class OperatingPoint:
         return out
 
     def __str__(self) -> str:
-        lines = [*_filled(f"{self.question}: {self.name}.")]
+        lines = wrapped(f"{self.question}: {self.name}.")
         for note in self.notes:
-            lines += _filled(f"! {note}")
+            lines += wrapped(f"! {note}")
         if not self.is_score:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
-            lines += _filled(f"Recognised: {said}.")
+            lines += wrapped(f"Recognised: {said}.")
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
         told = self._told()
         for name, value, more in told:
@@ -145,8 +145,3 @@ class OperatingPoint:
             for row in self._told()
         )
         return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"
-
-
-def _filled(text: str) -> list[str]:
-    """Lines of at most 100 columns."""
-    return textwrap.wrap(text, 100, break_long_words=False, break_on_hyphens=False)

@@ -20,11 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
-from separatrix.columns.features import as_numbers, raw_columns
-from separatrix.columns.frames import as_frame
+from separatrix.columns.features import as_matrix, raw_columns
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import group_codes
-from separatrix.columns.values import Levels, as_array, as_levels, check_lengths, listed
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.datasets import Preprocessing
 from separatrix.deploy import decision_log
@@ -324,7 +323,7 @@ class Predictor:
             return self.preprocessing.transform(X)
         if self.bases and not self.features:
             return X  # a pipeline that reads its own columns
-        return self._numbers(X)
+        return as_matrix(X, self.features)
 
     def _scored(self, rows: Any, z: NDArray[Any] | None) -> NDArray[Any]:
         if not self.bases:
@@ -379,27 +378,6 @@ class Predictor:
         from separatrix.deploy.export import to_onnx
 
         return to_onnx(self, Path(path))
-
-    def _numbers(self, X: Any) -> NDArray[Any]:
-        if isinstance(X, Mapping) or as_frame(X, "X") is not None:
-            if not self.features:
-                raise InputError(
-                    "The columns of this predictor have no names: pass a matrix with the columns "
-                    "of training."
-                )
-            columns = raw_columns(X, self.features)
-            numbers = [as_numbers(columns[name], name) for name in self.features]
-            return np.column_stack(numbers).astype(np.float32)
-        try:
-            rows = as_array(X, "X").astype(np.float32)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"`X` must hold numbers: {error}.") from error
-        if rows.ndim != 2 or (self.features and rows.shape[1] != len(self.features)):
-            raise InputError(
-                f"`X` must have one row per person and the {len(self.features) or ''} columns of "
-                f"training, got shape {rows.shape}."
-            )
-        return rows
 
 
 def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:

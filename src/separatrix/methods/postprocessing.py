@@ -55,7 +55,7 @@ _MIDDLE, _CHEAPEST = 3.0, 1e-3  # price of v at λ = 1 and λ = 0, more than two
 
 @dataclass(frozen=True, eq=False)
 class ChannelPolicies:
-    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of a ensemble,
+    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of an ensemble,
     ensembles).
     """
 
@@ -114,9 +114,9 @@ class ChannelPolicies:
             kind = SoftmaxChannel if "mix" in own else ThresholdChannel
             channels.append(kind.from_arrays(groups, own))
         of_lane = np.asarray(arrays["of_lane"])
-        return ChannelPolicies(
-            base, of_lane.reshape(len(of_lane), -1, _FOLDS), tuple(channels)
-        )  # a ensemble was once one network
+        # models saved with one network per fold have no axis of the ensemble
+        of_lane = of_lane.reshape(len(of_lane), -1, _FOLDS)
+        return ChannelPolicies(base, of_lane, tuple(channels))
 
 
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:

@@ -15,7 +15,7 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
-from separatrix.core.numbers import one_number, whole_number
+from separatrix.core.numbers import not_negative, whole_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.aligned import AlignedScore, attribute
 from separatrix.optimum.rising_maps import RisingMaps
@@ -87,9 +87,9 @@ def align(
         )
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
     levels = whole_number(levels, "levels", least=2)
-    last = PENALTIES[-1] if penalty is None else _positive(penalty, "penalty")
+    last = PENALTIES[-1] if penalty is None else not_negative(penalty, "penalty")
     if max_violation is not None:
-        asked = _positive(max_violation, "max_violation")
+        asked = not_negative(max_violation, "max_violation")
         folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
         last = chosen(data, asked, levels=levels, cv=folds, random_state=seed)
     return aligned_path(data, _up_to(last), levels)[-1]
@@ -114,7 +114,7 @@ def alignment_path(
     Returns:
         One `AlignedScore` per β.
     """
-    betas = [_positive(one, "penalties") for one in penalties]
+    betas = [not_negative(one, "penalties") for one in penalties]
     if not betas or betas != sorted(betas):
         raise InputError(f"`penalties` must be rising numbers, at least one, got {penalties}.")
     data = numeric(y_true, scores, sensitive_features, sensitive, sample_weight)
@@ -234,10 +234,3 @@ def _problem(data: Numeric) -> RisingMaps:
 def _up_to(last: float) -> list[float]:
     """The β of the path below one, and it: it is approached from the best R²."""
     return [*(beta for beta in PENALTIES if beta < last), last]
-
-
-def _positive(value: Any, name: str) -> float:
-    number = one_number(value, name)
-    if not 0.0 <= number < np.inf:
-        raise InputError(f"`{name}` must be finite and not negative, got {number}.")
-    return number

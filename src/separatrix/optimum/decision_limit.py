@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels, listed
 from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.numbers import one_number
-from separatrix.display import new_axes, root_scale
+from separatrix.display import new_axes, root_scale, wrapped
 from separatrix.errors import InputError
 from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.geometry import Regions, RocCurve
@@ -138,7 +139,7 @@ class DecisionLimit:
             "".join(cell.rjust(w) for cell, w in zip(row, width, strict=True))
             for row in (header, *rows)
         ]
-        return "\n".join([self._title(), *lines])
+        return "\n".join([*wrapped(self._title()), *lines])
 
     def _repr_html_(self) -> str:
         header, rows = self.table()
@@ -162,9 +163,10 @@ class DecisionLimit:
 
     def _title(self) -> str:
         objective, budget = objective_of(self.maximize), budget_named(self.budget)
+        named = listed(tuple(map(group_name, self.groups)))
         return (
             f"Best {objective.label} of any binary decision, by {budget.label}; "
-            f"{len(self.groups)} groups ({listed(self.groups)}), U = {self.labels[1]!r}, "
+            f"{len(self.groups)} groups ({named}), U = {self.labels[1]!r}, "
             f"certified within {self.gap:.1g}"
         )
 

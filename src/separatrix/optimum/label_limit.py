@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.display import preformatted
+from separatrix.display import preformatted, wrapped
 from separatrix.errors import InputError
 from separatrix.optimum.decision_limit import checked_level
 from separatrix.optimum.duals import LabelDual
@@ -73,11 +74,11 @@ class LabelLimit:
         what = "predictions of any values" if isinstance(self.dual, FreeAlphabet) else "decisions"
         head = (
             f"Best {what} for {len(self.labels)} labels, {len(self.groups)} groups "
-            f"({listed(self.groups)}), on the law of the posteriors"
+            f"({listed(tuple(map(group_name, self.groups)))}), on the law of the posteriors"
         )
         return "\n".join(
             [
-                head,
+                *wrapped(head),
                 f"{BUDGETS[self.budget].label + ' at most':>15} {'objective':>12} {'at most':>12}",
                 *rows,
             ]

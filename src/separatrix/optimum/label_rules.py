@@ -87,6 +87,7 @@ class LabelRules:
             [self.rows.of(quarter == part) for part in parts] for parts in ((2, 3), (0, 1))
         ]
         self._duals: dict[tuple[int, float], LabelDual] = {}
+        self._chosen: tuple[float, float] | None = None
 
     def point(self, price: float, choice: tuple[float, float] | None = None) -> DualPoint:
         """The rule of a price β, fitted to all rows; `choice` is (c, pseudo-rows)."""
@@ -126,8 +127,6 @@ class LabelRules:
                     scores[factor, borrowed] = float((self.value(whole) - lost).mean())
             self._chosen = max(scores, key=lambda one: scores[one])
         return self._chosen
-
-    _chosen: tuple[float, float] | None = None
 
     def _fitted(
         self, half: int, rows: _Rows, price: float, choice: tuple[float, float]

@@ -6,15 +6,22 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from separatrix.deploy.words import estimate_text
+from separatrix.display import new_axes, wrapped
 from separatrix.io import write_whole
+from separatrix.show.figures import blank_figure, write_figure
 from separatrix.statistics.unseen import Estimate
 
-__all__ = ["draw", "lines", "write"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw", "draw_file", "lines", "write"]
 
 Means = Sequence[tuple[float | None, Mapping[str, Estimate]]]
+_SIZE = 5.6, 3.6  # of the figure, inches
 _HEAD = ("penalty", "R²", "RMSE", "v")
 _SAID = (
     "R² and RMSE say how good the predictions are. v says how much a prediction still tells about "
@@ -28,48 +35,60 @@ def lines(manifest: Mapping[str, Any], means: Means) -> list[str]:
     rows = [_HEAD, *_cells(means)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-    return [_title(manifest), "", *(line.rstrip() for line in table), "", _SAID]
+    return [_title(manifest), "", *(line.rstrip() for line in table), "", *wrapped(_SAID)]
 
 
-def draw(means: Means, path: str | Path | None = None) -> Any:
+def draw(means: Means, ax: Axes | None = None) -> Axes:
     """R² against v, with errors; the regressor as it is as a diamond."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 3.6), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots()
+    ax = new_axes(*_SIZE) if ax is None else ax
     for penalty, found in means:
         plain = penalty is None
-        axes.errorbar(
+        ax.errorbar(
             found["violation"].value, found["r2"].value, found["r2"].error,
             found["violation"].error, fmt="D" if plain else "o", ms=6 if plain else 4,
             color="#d55e00" if plain else "#0072b2", label="as it is" if plain else None,
         )  # fmt: skip
-    axes.set(xlabel="violation v, nats (less is better)", ylabel="R² (more is better)")
-    axes.legend()
-    if path is not None:
-        figure.savefig(path, metadata={"Date": None} if str(path).endswith(".svg") else None)
+    ax.set(xlabel="violation v, nats (less is better)", ylabel="R² (more is better)")
+    ax.legend()
+    return ax
+
+
+def draw_file(means: Means, path: str | Path) -> Figure:
+    """The same in a file, whose ending is one that matplotlib knows."""
+    figure = _figure(means)
+    write_figure(figure, path)
+    return figure
+
+
+def _figure(means: Means) -> Figure:
+    figure = blank_figure(*_SIZE)
+    draw(means, figure.subplots())
     return figure
 
 
 def write(path: str | Path, manifest: Mapping[str, Any], means: Means) -> Path:
     """One HTML page that loads nothing."""
     picture = StringIO()
-    draw(means).savefig(picture, format="svg", metadata={"Date": None})
+    _figure(means).savefig(picture, format="svg", metadata={"Date": None})
     svg = picture.getvalue()
     head = "".join(f"<th>{escape(name)}</th>" for name in _HEAD)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in _cells(means)
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'"
-    style = "body{font:16px sans-serif;max-width:46em;margin:2em auto}td,th{padding:.2em 1em}"
+    style = (
+        "body{font:16px sans-serif;max-width:46em;margin:2em auto;padding:0 1em}"
+        "td,th{padding:.2em 1em .2em 0;white-space:nowrap;text-align:right}"
+        "svg{max-width:100%;height:auto}div{overflow-x:auto}"
+    )
     text = (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         f"<title>{escape(_title(manifest))}</title><style>{style}</style></head><body>"
         f"<h1>{escape(_title(manifest))}</h1><p>{escape(_SAID)}</p>{svg[svg.index('<svg') :]}"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></body></html>\n"
+        f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        "</body></html>\n"
     )
     place = Path(path)
     write_whole(place, text)

@@ -9,7 +9,7 @@ import numpy as np
 
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
-from separatrix.display import root_scale
+from separatrix.display import new_axes, root_scale
 from separatrix.runs.answers import Answer
 from separatrix.runs.results import Results
 from separatrix.show.figures import blank_figure, finish, shared_legend, write_figure
@@ -19,35 +19,44 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["BLIND", "LIMITS", "draw"]
+__all__ = ["BLIND", "LIMITS", "draw", "write"]
 
 LIMITS = {
     ("eo_gap", "accuracy"): "limit of accuracy by EO gap",
     ("violation", "utility"): "limit",
 }
 BLIND = "#cc79a7"
+_TITLES = {"accuracy": "Decisions: what a budget costs", "utility": "The same in nats"}
 
 
-def draw(results: Results, shippable: Shippable, path: str | Path | None = None) -> Figure:
-    """Both panels; for more than two labels u against v alone.
+def draw(results: Results, shippable: Shippable, ax: Axes | None = None) -> Axes:
+    """The first panel with its legend.
 
     Args:
         results: of the trace, for the limits.
         shippable: its answers.
-        path: where to write it, with an ending that matplotlib knows.
+        ax: where to draw; by default new axes.
     """
-    two = len(shippable.labels) == 2
-    planes = [("eo_gap", "accuracy")] if two else []
-    planes.append(("violation", "utility"))
+    ax = new_axes(5.8, 4.8) if ax is None else ax
+    _plane(ax, results, shippable, *_planes(shippable)[0])
+    ax.legend(frameon=False, fontsize=8)
+    return ax
+
+
+def write(results: Results, shippable: Shippable, path: str | Path) -> Figure:
+    """Both panels in a file, whose ending is one that matplotlib knows."""
+    planes = _planes(shippable)
     figure = blank_figure(5.8 * len(planes), 4.8)
-    titles = {"accuracy": "Decisions: what a budget costs", "utility": "The same in nats"}
     for ax, (x, y) in zip(np.ravel(figure.subplots(1, len(planes))), planes, strict=True):
         _plane(ax, results, shippable, x, y)
-        finish(ax, titles[y], x, y)
     shared_legend(figure, figure.axes)
-    if path is not None:
-        write_figure(figure, path)
+    write_figure(figure, path)
     return figure
+
+
+def _planes(shippable: Shippable) -> list[tuple[str, str]]:
+    """Both panels; for more than two labels u against v alone."""
+    return list(LIMITS) if len(shippable.labels) == 2 else [("violation", "utility")]
 
 
 def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> None:
@@ -73,6 +82,7 @@ def _plane(ax: Axes, results: Results, shippable: Shippable, x: str, y: str) -> 
     _points(ax, constant, x, y, color="0.3", marker="x", ms=8, mew=2, lw=0, label=constant[0].name)
     _limit(ax, results, x, y)
     root_scale(ax)
+    finish(ax, _TITLES[y], x, y)
 
 
 def _points(ax: Axes, answers: list[Answer], x: str, y: str, **look: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from separatrix.deploy.frontiers import model_of
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.questions import Question
+from separatrix.display import WIDTH, wrapped
 from separatrix.errors import DataError, InputError
 from separatrix.io import as_path, copy_folder
 from separatrix.optimum.objectives import Cost
@@ -31,6 +32,10 @@ from separatrix.show.shippable import Shippable
 from separatrix.tracing.answers import plain_audit
 from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.tracing.numeric_frontier import NumericFrontier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier", "load_frontier"]
 
@@ -153,12 +158,21 @@ class Frontier(Traced):
             )
         return found
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """What could be shipped as a matplotlib figure, written to `path` if given.
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
+        """What could be shipped: accuracy against the EO gap with the answers' errors.
 
-        Accuracy against the EO gap with the answers' errors; beside it the plane of u and v.
+        For more than two labels u against v.
+
+        Args:
+            path: write the figure there, with the plane of u and v beside it.
+            ax: where to draw; by default new axes.
+
+        Returns:
+            The axes; with a path the figure.
         """
-        return trade_off.draw(self.results, self.shippable, path)
+        if path is not None:
+            return trade_off.write(self.results, self.shippable, path)
+        return trade_off.draw(self.results, self.shippable, ax)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
@@ -174,7 +188,14 @@ class Frontier(Traced):
 
     def __str__(self) -> str:
         shown = self.shippable
-        return "\n".join([shown.sentence(), "", shown.table().lines(100), *shown.explained()])
+        return "\n".join(
+            [
+                *wrapped(shown.sentence()),
+                "",
+                shown.table().lines(WIDTH),
+                *(line for text in shown.explained() for line in wrapped(text)),
+            ]
+        )
 
     def _repr_html_(self) -> str:
         shown = self.shippable

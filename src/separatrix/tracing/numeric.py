@@ -27,12 +27,13 @@ from separatrix import __version__, datasets
 from separatrix.columns.groups import as_groups, group_columns, to_plain
 from separatrix.columns.values import Levels, check_lengths
 from separatrix.core.conditional_cmi import attribute_bins
+from separatrix.core.numbers import whole_number
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
-from separatrix.io import Stages, write_whole
+from separatrix.io import Stages, as_folder, write_whole
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import SENSITIVE, outcome
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
@@ -75,6 +76,7 @@ def trace_numeric(
         out: folder of the frontier; by default a temporary one.
         progress: what is being done, on stderr.
     """
+    cv, levels = whole_number(cv, "cv"), whole_number(levels, "levels", least=2)
     target, column = one_column(y)
     numbers = outcome(column, target)
     if sensitive not in SENSITIVE:
@@ -110,7 +112,7 @@ def trace_numeric(
             write_whole(folder / f"base{j}.model", member)
         manifest = {
             "format": FORMAT, "version": __version__, "name": name, "target": target, "rows": n,
-            "folds": cv, "seed": random_state, "levels": int(levels), "sensitive": sensitive,
+            "folds": cv, "seed": random_state, "levels": levels, "sensitive": sensitive,
             "columns": list(columns), "groups": [to_plain(group) for group in groups],
             "preprocessing": None if prepared is None else prepared.to_dict(),
             "base": type(model).__name__, "points": [],
@@ -173,7 +175,7 @@ def _score(model: Any, X: Any) -> NDArray[np.float64]:
 def _folder(out: str | Path | None) -> Path:
     if out is None:
         return Path(tempfile.mkdtemp(prefix="separatrix-"))
-    place = Path(out)
+    place = as_folder(out, "out")
     if place.exists() and any(place.iterdir()) and not (place / MANIFEST).is_file():
         raise InputError(
             f"{str(place)!r} holds something else than a numeric frontier. Pass another folder."

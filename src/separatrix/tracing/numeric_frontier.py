@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from separatrix.columns.frames import tidy
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import from_plain
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.numbers import not_negative
 from separatrix.datasets import Preprocessing
 from separatrix.deploy.predictor import Predictor
 from separatrix.deploy.words import LABELS, estimate_text
@@ -30,6 +31,10 @@ from separatrix.optimum.aligned import AlignedScore
 from separatrix.optimum.aligning import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.show import numeric_page
 from separatrix.statistics.unseen import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["ARRAYS", "FORMAT", "MANIFEST", "NumericFrontier", "NumericPoint"]
 
@@ -136,6 +141,8 @@ class NumericFrontier:
         Args:
             max_violation: v of conditional ranks, in nats.
         """
+        if max_violation is not None:
+            max_violation = not_negative(max_violation, "max_violation")
         rows, eased = [], 0
         shipped = self._solved(self._all(), max_violation)
         for k in self.nested.folds:
@@ -151,14 +158,16 @@ class NumericFrontier:
         choice: dict[str, Any] = {"maximize": "r2", "penalty": shipped.penalty}
         choice["promise"] = promise
         if max_violation is not None:
-            choice["max_violation"] = float(max_violation)
+            choice["max_violation"] = max_violation
         return NumericPoint(
             max_violation, shipped.penalty, promise, eased, lambda: self._predictor(shipped, choice)
         )
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """R² against v as a matplotlib figure, written to `path` if given."""
-        return numeric_page.draw(self.means, path)
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
+        """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
+        if path is not None:
+            return numeric_page.draw_file(self.means, path)
+        return numeric_page.draw(self.means, ax)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from separatrix.columns.groups import group_name
 from separatrix.datasets import Data
+from separatrix.display import WIDTH, wrapped
 from separatrix.io import write_whole
 from separatrix.tracing.frontier import Frontier
 
-__all__ = ["WIDTH", "describe", "write_tables"]
-
-WIDTH = 100  # columns of the terminal; folders and commands stay whole
+__all__ = ["describe", "write_tables"]
 
 
 def describe(data: Data, name: str) -> Iterator[str]:
     """Rows, labels, groups and what was left out, line by line."""
     cells = data.cells
-    yield _filled(
+    yield from wrapped(
         f"{name}: {len(data):,} rows, {len(data.features)} features; labels "
         f"{_shares(data.labels, cells.sum(1))}; groups {_shares(data.groups, cells.sum(0))}"
     )
     for note in (*data.card.dropped, *data.card.notes):
-        yield _filled(f"note: {note}", "  ")
+        yield from wrapped(f"note: {note}", "  ")
 
 
 def write_tables(frontier: Frontier) -> Iterator[str]:
@@ -32,37 +30,29 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
     out, shippable = frontier.folder, frontier.shippable
     write_whole(out / "frontier.csv", shippable.csv())
     page = frontier.report(out / "report.html")
-    yield _filled(shippable.sentence())
+    yield from wrapped(shippable.sentence())
     price = shippable.price_of_blindness()
     if price is not None:
-        yield _filled(price)
+        yield from wrapped(price)
     yield ""
     yield shippable.table().lines(WIDTH)
     for line in shippable.explained():
-        yield _filled(line, "  ")
+        yield from wrapped(line, "  ")
     for answer in shippable.rows():
         if answer.note:
-            yield _filled(f"{answer.name}: {answer.note}", "  ")
+            yield from wrapped(f"{answer.name}: {answer.note}", "  ")
     yield ""
     notes = [frontier.manifest["base"]["note"], *frontier.manifest["notes"]]
     lost = int((frontier.columns["status"] != "ok").sum()) // 2
     if lost:
         notes.append(f"{lost} runs are lost (diverged, failed or timed out): see `points`.")
     for line in (line for note in notes for line in str(note).splitlines()):
-        yield _filled(line)
+        yield from wrapped(line)
     yield f"Report: {page}"
     yield f"All points: {out / 'frontier.csv'}"
     command = shippable.command(str(out))
     if command is not None:
         yield f"Next: {command}"
-
-
-def _filled(text: str, indent: str = "") -> str:
-    """Broken between words, never within one."""
-    return textwrap.fill(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip
 
 
 def _shares(names: Sequence[Hashable], sizes: Any) -> str:

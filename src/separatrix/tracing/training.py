@@ -21,7 +21,7 @@ from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
-from separatrix.io import Stages, as_path
+from separatrix.io import Stages, as_folder
 from separatrix.runs.bases import JOINT
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
@@ -97,8 +97,10 @@ def trace(
     if target not in ("labels", "continuous"):
         raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
     if target == "continuous":
-        if blind or method or trade_offs is not None:
-            raise InputError("`blind`, `method` and `trade_offs` are for labels, not for numbers.")
+        if blind or criterion != "separation" or method or trade_offs is not None:
+            raise InputError(
+                "`blind`, `criterion`, `method` and `trade_offs` are for labels, not for numbers."
+            )
         return trace_numeric(
             X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
             levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
@@ -145,7 +147,7 @@ def trace_data(
     stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    folder = as_path(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
+    folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
@@ -160,7 +162,7 @@ def trace_data(
         fits = cv * (cv - 1) // 2 + cv
         for kind in kinds:
             what = "without the group" if kind == JOINT else "with the group"
-            with stages.stage(f"{base.note} Fitting it {what}", fits) as done:
+            with stages.stage(f"Fitting the base model {what}", fits) as done:
                 key = fit_base(
                     folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
                 )
