@@ -253,3 +253,21 @@ def test_the_level_reaches_the_penalty():
         )
     with pytest.raises(InputError, match='"draw" or "score", got \'rank\''):
         SeparationClassifier(0.8, level="rank", **FEW).fit(X, y, sensitive_features=z)
+
+
+def test_a_network_takes_frames_with_text_and_ships_as_it_is(tmp_path):
+    """Text, categories and missing numbers become columns; the saved model decides the same."""
+    rng = np.random.default_rng(0)
+    job, age = rng.choice(["cook", "nurse", "pilot"], 600), rng.normal(40, 10, 600)
+    X = pd.DataFrame({"job": job, "level": pd.Categorical(job), "age": age})
+    X.loc[3, "age"] = np.nan
+    y, z = np.where(job == "pilot", "yes", "no"), rng.choice(["f", "m"], 600)
+    model = sx.SeparationClassifier(0.1, hidden=(8,), epochs=20, min_steps=200)
+    model.fit(X, y, sensitive_features=z)
+    assert (model.n_features_in_, list(model.feature_names_in_)) == (3, list(X.columns))
+    decided = model.predict(X)
+    assert np.mean(decided == y) > 0.95
+    sx.from_estimator(model).save(tmp_path / "model")
+    np.testing.assert_array_equal(sx.load(tmp_path / "model").predict(X), decided)
+    with pytest.raises(ValueError, match="now missing:\n- job"):  # scikit-learn's sentence
+        model.predict(X[["age", "level"]])

@@ -164,4 +164,10 @@ def _of_single(model: SeparationClassifier) -> Predictor:
         )
     component = Component.of(model.method, model.trade_off, model.policy, fitted)
     names = tuple(map(str, getattr(model, "feature_names_in_", ())))
-    return Predictor(tuple(model.classes_.tolist()), model.groups_, (component,), features=names)
+    return Predictor(
+        tuple(model.classes_.tolist()),
+        model.groups_,
+        (component,),
+        preprocessing=model.preprocessing_,
+        features=names,
+    )

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state, check_X_y
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from separatrix import methods
+from separatrix import datasets, methods
 from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
+from separatrix.estimators.crossfit import has_text
 from separatrix.methods import Recipe
 
 __all__ = ["Array", "Base"]
@@ -30,7 +32,8 @@ class Base(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
     ) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp], Array | None]:
         """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        self.preprocessing_ = datasets.plan(X).fit(X) if has_text(X) else None
+        X, y = self._checked(X, y)
         check_classification_targets(y)
         weight = None
         if sample_weight is not None:
@@ -53,6 +56,17 @@ class Base(ClassifierMixin, BaseEstimator):
             self.scale_ = np.where(spread > least, spread, 1.0)
         return self._scaled(dense), codes.astype(np.intp), z, weight
 
+    def _checked(self, X: Any, y: Any = "no_validation") -> Any:
+        """A matrix of numbers, with `y` where given; text and categories become columns of it."""
+        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        fitting = not isinstance(y, str)
+        if self.preprocessing_ is None:
+            return validate_data(self, X, y, reset=fitting, **how)
+        if not isinstance(X, Mapping):
+            validate_data(self, X, reset=fitting, skip_check_array=True)
+        rows = self.preprocessing_.transform(X)
+        return check_X_y(rows, y, **how) if fitting else check_array(rows, **how)
+
     def _groups(self, values: Any, n: int) -> tuple[NDArray[np.intp], Levels]:
         if values is None:
             warnings.warn(
@@ -74,8 +88,7 @@ class Base(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
-        kinds = [np.float64, np.float32]
-        checked = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
+        checked = self._checked(X)
         return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
 
     def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:

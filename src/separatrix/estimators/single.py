@@ -86,7 +86,10 @@ class SeparationClassifier(Base):
     def fit(
         self, X: Any, y: Any, sensitive_features: Any = None, sample_weight: ArrayLike | None = None
     ) -> SeparationClassifier:
-        """Train on numbers X, labels y and groups; several columns of groups are intersected."""
+        """Train on rows X, labels y and groups; several columns of groups are intersected.
+
+        X is a matrix of numbers, or a frame whose text and categories become columns of 0 and 1.
+        """
         if self.policy not in ("deterministic", "randomized"):
             raise InputError(
                 f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}."

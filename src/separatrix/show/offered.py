@@ -39,18 +39,18 @@ def offered(shippable: Shippable, results: Results, audit: Audit | None) -> dict
     best = shippable.usual() or shippable.first("plain")
     curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
     hull = None if curve is None else concave_envelope(curve.violation, curve.utility)
+    # the criteria have a table of their own
+    offered = [a for a in shippable.answers if a.kind != "criterion"]
     return {
         "sentence": shippable.sentence(),
         "price": shippable.price_of_blindness(),
         "explained": shippable.explained(),
         "axes": axes,
-        "answers": [
-            _answer(shippable, a, folder) for a in shippable.answers if a.kind != "criterion"
-        ],
+        "answers": [_answer(shippable, a, folder) for a in offered],
         "criteria": None if compared is None else asdict(compared),
         "identity": None if audit is None else identity(audit.table.counts),
-        "start": shippable.answers.index(best),
-        "plain": shippable.answers.index(shippable.first("plain")),
+        "start": offered.index(best),
+        "plain": offered.index(shippable.first("plain")),
         "limit": None if hull is None else [hull.violation.tolist(), hull.utility.tolist()],
         "largest": shippable.largest(_MOST_CURVES),
         "palette": list(PALETTE),

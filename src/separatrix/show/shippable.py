@@ -248,8 +248,7 @@ class Shippable:
             for y, z in pairs
         ]
         head = ("Answer", "Kind", "Group used", "Maximize", "Budget", "Level", "Method", "λ")
-        promised = {m for a in self.answers for m in a.promise}
-        metrics = (*_METRICS, *(m for m in METRICS if m in promised and m not in _METRICS))
+        metrics = list(dict.fromkeys([*_METRICS, *(m for a in self.answers for m in a.promise)]))
         errors = [x for m in metrics for x in (m, f"{m} error")]
         rows = []
         for a in self.answers:

@@ -70,7 +70,8 @@ def unseen(
     drawn = noise.drawn(1.0)
     found = {}
     for name, measure in measures.items():
-        seen, again = measure(tables), measure(drawn)
+        with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
+            seen, again = measure(tables), measure(drawn)
         value, error = float(seen.mean()), _error(seen, again)
         if name in GAPS:
             value, error = _undisturbed(noise, measure, value, error)
@@ -142,13 +143,15 @@ def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> 
         return float(np.interp(gap, shown, scale * mean)) + max(gap - float(shown[-1]), 0.0)
 
     value = without(mean)
-    return value, max(without(mean + error) - value, value - without(mean - error), error)
+    # the curve is flat at ρ = 0: a mean gap below all of it speaks for no gap as much as its foot
+    above = without(max(mean, float(shown[0])) + error) - value
+    return value, max(above, value - without(mean - error), error)
 
 
 def _error(seen: Array, again: Array) -> float:
     """Sampling error of the mean over folds, and the spread of the procedures."""
     folds = len(seen)
-    again = again[np.isfinite(again).all(1)]  # a draw without a label has no AUROC
+    again = again[np.isfinite(again).all(1)]
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
     excess = max(between - float(again.var(0).mean()), 0.0)

@@ -8,6 +8,7 @@ beside the trained ones.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def write_answers(frontier: Traced) -> None:
     if frontier.criterion == "separation":
         for blind in (False, True) if frontier.blind else (False,):
             answers += trained_answers(frontier, asked or (), blind)
-    answers += [_constant(frontier), *_criteria(frontier)]
+    answers += [_constant(frontier), *_criteria(frontier, answers)]
     files.write_answers(frontier.folder, answers)
 
 
@@ -153,18 +154,28 @@ def _decisions(
     return answer, found.tables
 
 
-def _criteria(frontier: Traced) -> Iterator[Answer]:
-    """For two labels the best accuracy within the same gap of each criterion in turn."""
+def _criteria(frontier: Traced, measured: Sequence[Answer]) -> Iterator[Answer]:
+    """For two labels the best accuracy within the same gap of each criterion in turn.
+
+    Args:
+        measured: answers so far; a question that is among them is not solved again.
+    """
+    told = {
+        tuple(one.budgets.items()): one
+        for one in measured
+        if one.kind == "decisions" and one.maximize == "accuracy" and not one.blind
+    }
     for name, kind in CRITERIA.items() if len(frontier.labels) == 2 else ():
-        level = _COMPARED
-        try:
-            found = solved(frontier, Decisions("accuracy", {kind.gap_name: level}))
-        except InfeasibleError as error:
-            level = _up(error.smallest[kind.gap_name])
-            found = solved(frontier, Decisions("accuracy", {kind.gap_name: level}))
-        title = f"{name.replace('_', ' ')}: {budget_text({kind.gap_name: level})}"
-        budgets = {kind.gap_name: level}
-        yield _answer(frontier, "criterion", title, found, maximize="accuracy", budgets=budgets)
+        gap, level = kind.gap_name, _COMPARED
+        answer = told.get(((gap, level),))
+        if answer is None:
+            try:
+                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+            except InfeasibleError as error:
+                level = _up(error.smallest[gap])
+                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        title = f"{name.replace('_', ' ')}: {budget_text({gap: level})}"
+        yield replace(answer, kind="criterion", name=title, point={})
 
 
 def _answer(
