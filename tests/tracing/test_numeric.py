@@ -89,6 +89,14 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
         sx.load_frontier(tmp_path / "copy")
 
 
+def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
+    place = frontier.save(tmp_path / "half")
+    manifest = json.loads((place / "numeric.json").read_text())
+    (place / "numeric.json").write_text(json.dumps(manifest | {"points": []}))
+    with pytest.raises(DataError, match="its trace did not end"):
+        print(sx.load_frontier(place))
+
+
 def test_a_file_from_trace_to_predictions(tmp_path):
     d = people(4, 400)
     d.to_csv(tmp_path / "d.csv", index=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from separatrix.deploy.loading import load
 from separatrix.errors import InputError, require
 from separatrix.io import write_whole
+from separatrix.tracing.numeric_frontier import NumericFrontier
 
 if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["log_audit", "log_frontier", "log_model"]
 
 _NUMBERS = (
-    "violation", "violation_corrected", "violation_upper", "p_value", "utility", "accuracy",
-    "eo_gap", "eo_gap_upper", "eo_gap_floor", "gap", "gap_upper", "gap_floor", "auroc",
+    "violation", "violation_corrected", "violation_upper", "violation_lower",
+    "violation_at_resolution", "p_value", "utility", "accuracy", "eo_gap", "eo_gap_upper",
+    "eo_gap_floor", "gap", "gap_upper", "gap_floor", "auroc",
 )  # fmt: skip
 
 
@@ -47,8 +49,8 @@ def log_audit(audit: Audit | ScoreAudit, prefix: str = "audit") -> dict[str, flo
     return metrics
 
 
-def log_frontier(frontier: Frontier, prefix: str = "frontier") -> None:
-    """Log the report, the table and the answers of a frontier as artifacts to the active run.
+def log_frontier(frontier: Frontier | NumericFrontier, prefix: str = "frontier") -> None:
+    """Log the report of a frontier as an artifact to the active run; of decisions also the table.
 
     Args:
         frontier: of `separatrix.trace`.
@@ -56,9 +58,11 @@ def log_frontier(frontier: Frontier, prefix: str = "frontier") -> None:
     """
     mlflow = _mlflow()
     with tempfile.TemporaryDirectory() as folder:
-        page = frontier.report(Path(folder) / "report.html")
-        write_whole(Path(folder) / "frontier.csv", frontier.shippable.csv())
-        for file in (page, Path(folder) / "frontier.csv"):
+        files = [frontier.report(Path(folder) / "report.html")]
+        if not isinstance(frontier, NumericFrontier):
+            files.append(Path(folder) / "frontier.csv")
+            write_whole(files[-1], frontier.shippable.csv())
+        for file in files:
             mlflow.log_artifact(str(file), prefix)
 
 

@@ -110,15 +110,23 @@ class NumericFrontier:
     def points(self) -> Any:
         """A tidy frame: penalty (none for the regressor as it is), fold, r2, rmse, violation."""
         names = ("penalty", "fold", *METRICS)
-        rows = self.manifest["points"]
-        return tidy({name: [row[name] for row in rows] for name in names})
+        return tidy({name: [row[name] for row in self._rows] for name in names})
 
     @property
     def means(self) -> list[tuple[float | None, dict[str, Estimate]]]:
         """Each penalty with the means over the outer folds and their standard errors."""
-        rows = self.manifest["points"]
+        rows = self._rows
         penalties = dict.fromkeys(row["penalty"] for row in rows)
         return [(b, _mean([row for row in rows if row["penalty"] == b])) for b in penalties]
+
+    @property
+    def _rows(self) -> list[dict[str, Any]]:
+        if not self.manifest["points"]:
+            raise DataError(
+                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
+                "with the same folder."
+            )
+        return list(self.manifest["points"])
 
     def measured(self) -> list[dict[str, Any]]:
         """R², RMSE and v of the regressor as it is and of every penalty, on every outer fold."""

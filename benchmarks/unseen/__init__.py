@@ -1,0 +1,1 @@
+"""Public tables on which nothing in this repository was chosen."""
