@@ -99,7 +99,11 @@ def test_frames_with_text_need_no_pipeline():
         ("trees", {}, "must be a classifier, None or 'precomputed', got 'trees'"),
         (LogisticRegression(), {"cv": 1}, "at least 2"),
         (LogisticRegression(), {"cv": 200}, "too few for `cv=200`"),
-        (LogisticRegression(), {"ensemble": 0}, "`ensemble` must be at least 1"),
+        (
+            LogisticRegression(),
+            {"ensemble": 0},
+            "`ensemble` must be a whole number from 1 on, got 0",
+        ),
         (None, {"cv": "prefit"}, "needs a fitted `estimator`"),
         (LinearSVC(), {}, "LinearSVC has no `predict_proba`"),
         ("precomputed", {}, "probabilities"),

@@ -354,7 +354,7 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
         ({"level": "score", "bins": 1}, {}, r"`bins` must be at least 2"),
         ({"level": "score", "utility": "mi"}, {}, r'utility="mi" is that of a draw'),
         ({"running": 1.0}, {}, r"decay in \[0, 1\), got 1.0"),
-        ({"n_labels": 1}, {}, r"`n_labels` must be ≥ 2"),
+        ({"n_labels": 1}, {}, r"`n_labels` must be a whole number from 2 on, got 1"),
         ({}, {}, r"Pass `head=`"),
         ({}, {"head": nn.Linear(8, 5)}, r"`head` must have 2 outputs, got 5"),
         ({}, {"features": torch.zeros(4, 8)}, r"`features` must be the tensor, with gradient"),

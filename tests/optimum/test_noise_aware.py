@@ -74,7 +74,7 @@ def test_soft_and_sharp_channels_are_pulled_together_alike() -> None:
             ]
         )
 
-    loose, firm, tight = apart(1.0), apart(1e4), apart(1e5)
+    loose, firm, tight = apart(1.0), apart(1e5), apart(1e6)
     assert np.all(firm < 0.9 * loose)
     assert np.all(tight < 0.1 * loose)
 
