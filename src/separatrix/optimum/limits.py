@@ -96,7 +96,8 @@ def limit(
         as_groups(sensitive_features),
     )
     if len(labels) < 2:
-        raise InputError(f"`y_true` holds a single label, {labels[0]!r}: nothing to predict.")
+        found = f"a single label, {labels[0]!r}" if labels else "no rows"
+        raise InputError(f"`y_true` holds {found}: nothing to predict.")
     kind = budget_for(criterion, budget)
     budget = kind.name
     if points < 2:
