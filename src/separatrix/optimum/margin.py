@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.errors import InfeasibleError, InputError
+from separatrix.core.information import check_confidence
+from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import GroupCurves
 from separatrix.optimum.objectives import budget_named
 
@@ -92,8 +93,8 @@ class BudgetKeeper:
         Raises:
             InfeasibleError: not even the strictest rule is expected to keep it.
         """
-        if confidence is not None and not 0.0 < confidence < 1.0:
-            raise InputError(f"`confidence` is a probability between 0 and 1, got {confidence}.")
+        if confidence is not None:
+            check_confidence(confidence)
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
             raise self._refusal(asked, smallest, confidence)
