@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -25,6 +27,19 @@ def data_folder() -> Path:
     return Path(folder)
 
 
+def _once(tmp_path_factory, name: str, make: Callable[[Path], object]) -> Path:
+    """A copy of the folder that `make` fills: one worker fills it, the others wait for it."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / name).exists():
+            make(shared / f"{name} in work")
+            (shared / f"{name} in work").rename(shared / name)
+    return Path(shutil.copytree(shared / name, tmp_path_factory.mktemp("own") / name))
+
+
 @pytest.fixture(scope="session")
 def results_folder(tmp_path_factory) -> Path:
     """Records of a small real sweep: two known laws (2 × 2 and 3 labels × 3 groups), three methods,
@@ -33,12 +48,15 @@ def results_folder(tmp_path_factory) -> Path:
     For the rooms that read records. Its "limit" is a made-up concave curve.
     """
     pytest.importorskip("torch")
+    return _once(tmp_path_factory, "results", _sweep)
+
+
+def _sweep(folder: Path) -> None:
     from separatrix import datasets
     from separatrix.runs.jobs import Job, Source, grid
     from separatrix.runs.runner import run
     from separatrix.runs.store import ReferenceCurve, Store
 
-    folder = tmp_path_factory.mktemp("results")
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
     jobs = [
         Job("cmi", (0.0, 0.3, 0.6, 1.0), changes=quick, keep=True),
@@ -61,7 +79,6 @@ def results_folder(tmp_path_factory) -> Path:
             store.add_curve(
                 ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
             )  # any concave curve does for drawing
-    return folder
 
 
 @pytest.fixture(scope="session")
@@ -71,12 +88,31 @@ def traced(tmp_path_factory):
     import separatrix as sx
     from people import applicants
 
-    frame = applicants()
-    return sx.trace(
-        frame[["age", "job"]], frame["hired"], sensitive_features=frame["sex"],
-        estimator="logistic", method="cmi", trade_offs=(0.0, 0.5, 1.0), cv=3,
-        out=tmp_path_factory.mktemp("traced") / "a frontier", progress=False,
-    )  # fmt: skip
+    def make(folder: Path) -> None:
+        frame = applicants()
+        sx.trace(
+            frame[["age", "job"]], frame["hired"], sensitive_features=frame["sex"],
+            estimator="logistic", method="cmi", trade_offs=(0.0, 0.5, 1.0), cv=3,
+            out=folder, progress=False,
+        )  # fmt: skip
+
+    return sx.load_frontier(_once(tmp_path_factory, "a frontier", make))
+
+
+@pytest.fixture(scope="session")
+def traced_pay(tmp_path_factory):
+    """A small frontier of a numeric target, around linear regression."""
+    import separatrix as sx
+    from people import paid
+
+    def make(folder: Path) -> None:
+        d = paid(0, 900)
+        sx.trace(
+            d[["test", "sex"]], d["pay"], sensitive_features=d["sex"], target="continuous",
+            estimator="linear", cv=3, out=folder, progress=False,
+        )  # fmt: skip
+
+    return sx.load_frontier(_once(tmp_path_factory, "a frontier of pay", make))
 
 
 @pytest.fixture(scope="session")

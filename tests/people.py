@@ -19,6 +19,17 @@ def people(n=1_500, seed=0):
     return {"age": age, "job": job, "sex": sex, "pay": np.where(score > 0, "high", "low")}
 
 
+def paid(seed, n=1500):
+    """A frame in which pay is a number that follows sex; `test` shows it with noise."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    sex = rng.choice(["f", "m"], n)
+    pay = (sex == "m") + rng.normal(size=n)
+    tests = pay + 0.7 * rng.normal(size=n)
+    return pd.DataFrame({"test": tests, "sex": sex, "age": rng.uniform(18, 80, n), "pay": pay})
+
+
 def applicants(n=700, seed=0):
     """A frame in which being hired follows age, job and sex; one job is called <script>."""
     import pandas as pd

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from fairlearn.metrics import MetricFrame, make_derived_metric
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.linear_model import LogisticRegression
@@ -138,7 +138,7 @@ def test_a_comparison_sees_a_real_drop_and_no_other(rows):
 def test_a_comparison_holds_its_level_on_the_same_rows():
     rng = np.random.default_rng(0)
     wrong = 0
-    for _ in range(200):
+    for _ in range(50):
         y, z = rng.integers(0, 2, (2, 600))
         u, w = (
             np.where(rng.random(600) < 0.15, z, y) for _ in range(2)
@@ -147,7 +147,7 @@ def test_a_comparison_holds_its_level_on_the_same_rows():
             sx.audit(y, u, sensitive_features=z), sx.audit(y, w, sensitive_features=z)
         ).interval
         wrong += not low <= 0 <= high
-    assert wrong / 200 <= 0.05
+    assert wrong / 50 <= 0.05
 
 
 def test_scores_work_in_fairlearn(rows):
@@ -254,7 +254,6 @@ def finite(value):
 
 @pytest.mark.slow
 @given(column, column, column, st.one_of(st.none(), column))
-@settings(max_examples=500)
 def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
     """Never a traceback from inside numpy, never NaN in a result."""
     try:
@@ -281,7 +280,6 @@ def test_fuzz_anything_gives_an_audit_or_one_sentence(y, u, z, w):
     st.booleans(),
     st.booleans(),
 )
-@settings(max_examples=400)
 def test_fuzz_valid_rows_always_give_finite_numbers(n, labels, groups, seed, soft, weighted):
     rng = np.random.default_rng(seed)
     y, z = rng.integers(0, labels, n), rng.integers(0, groups, n)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from distributed import Client, LocalCluster
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import separatrix as sx
@@ -173,7 +173,6 @@ def test_what_is_not_a_frame_is_refused():
 
 @pytest.mark.slow
 @given(st.data())
-@settings(max_examples=250)
 def test_fuzz_frames_give_an_audit_or_one_sentence(data):
     n = data.draw(st.integers(0, 8))
     values = st.one_of(

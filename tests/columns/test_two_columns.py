@@ -98,7 +98,8 @@ def test_trace_select_and_predict(tmp_path):
         data = as_data(X, Y, z)
         assert data.groups == GROUPS
         np.testing.assert_array_equal(data.z, known.z)
-    frontier = sx.trace(X, Y, sensitive_features=FRAME, method="cmi", trade_offs=(0.5,), cv=3)
+    asked = {"estimator": "logistic", "method": "cmi", "trade_offs": (0.5,), "cv": 3}
+    frontier = sx.trace(X, Y, sensitive_features=FRAME, **asked)
     assert frontier.groups == GROUPS
     point = frontier.select(max_violation=1.0)
     model = sx.load(point.predictor.save(tmp_path / "model"))

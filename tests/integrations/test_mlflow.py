@@ -65,19 +65,15 @@ def test_without_mlflow_it_is_one_sentence(rows, monkeypatch):
         sx.integrations.mlflow.log_audit(audit)
 
 
-def test_the_report_and_the_table_of_a_frontier_are_artifacts(rows, monkeypatch):
+def test_the_report_and_the_table_of_a_frontier_are_artifacts(traced, traced_pay, monkeypatch):
     """A recorder stands for MLflow, whose pins contradict ours."""
-    X, y, z = rows
     logged = []
     recorder = types.SimpleNamespace(
         log_artifact=lambda file, prefix: logged.append((prefix, Path(file).name))
     )
     monkeypatch.setitem(sys.modules, "mlflow", recorder)
     monkeypatch.setitem(sys.modules, "mlflow.pyfunc", types.SimpleNamespace())
-    options = {"sensitive_features": z, "cv": 3}
-    frontier = sx.trace(X[:, :1], y, estimator="logistic", method=[], **options)
-    sx.integrations.mlflow.log_frontier(frontier)
+    sx.integrations.mlflow.log_frontier(traced)
     assert logged == [("frontier", "report.html"), ("frontier", "frontier.csv")]
-    numeric = sx.trace(X[:, :1], X[:, 1], estimator="linear", target="continuous", **options)
-    sx.integrations.mlflow.log_frontier(numeric, "numbers")
+    sx.integrations.mlflow.log_frontier(traced_pay, "numbers")
     assert logged[2:] == [("numbers", "report.html")]
