@@ -50,8 +50,8 @@ def benchmark(
     Args:
         names: datasets; by default the paper's that are on this machine.
         out: folder.
-        chosen_methods: by default all but exponentiated gradient, which takes far longer. One
-            recipe of a method is "cmi:score".
+        chosen_methods: by default all but exponentiated gradient, which takes far longer, and the
+            recipes "score". One recipe of a method is "cmi:score".
         quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
         ablations: also the paper's on ACS: batch sizes 512 … 4096, no gradient norms.
         blind: also every method on X alone, but those that need the group to predict.
@@ -153,6 +153,8 @@ def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> lis
             jobs.append(Job(name, inputs="x", changes=changes))
         if both:
             jobs.append(Job(name, recipe="paper", changes=changes))
+        if wanted is None and "score" in recipes:
+            jobs.append(Job(name, recipe="score", changes=changes))
     if not jobs:
         raise InputError("There is no method to run.")
     able = [job for job in jobs if job.method not in _NEED_THE_GROUP] if blind else []

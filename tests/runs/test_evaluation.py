@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
+from separatrix.auditing.scores import audit_score
 from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
-from separatrix.runs.evaluation import best_threshold, decide, evaluate, thresholds
+from separatrix.runs.evaluation import best_threshold, decide, evaluate, score_view, thresholds
 
 
 def objective(score, y, z, t, weight):
@@ -76,6 +77,41 @@ def test_tables_and_auroc_are_those_of_independent_readings(labels, groups):
         table = count_labels(y[test], hard, sensitive_features=z[test], labels=range(labels)).counts
         np.testing.assert_array_equal(scores.hard, table)
         assert scores.auroc == pytest.approx(expected, abs=1e-12)
+        squares = np.zeros((labels, groups, labels))
+        np.add.at(squares, (y[test], z[test]), q[lane, test] ** 2)
+        np.testing.assert_allclose(scores.squares, squares, atol=1e-9)
+        if labels == 2:
+            audit = audit_score(y[test], q[lane, test, 1], sensitive_features=z[test], bins=20)
+            found_v = information.conditional_mutual_information(scores.ordered)
+            assert found_v == pytest.approx(audit.violation, abs=1e-12)
+            assert scores.score_gap == pytest.approx(audit.gap, abs=1e-12)
+        else:
+            assert scores.ordered is None
+            assert np.isnan(scores.score_gap)
+
+
+def test_the_score_view_of_a_decision_is_that_of_the_decision():
+    rng = np.random.default_rng(2)
+    y, z, u = rng.integers(0, 2, (3, 300))
+    ordered, gap = score_view(u.astype(float), y, z, 2)
+    table = count_labels(y, u, sensitive_features=z).counts
+    assert gap == pytest.approx(float(information.eo_gap(table)))
+    assert information.conditional_mutual_information(ordered) == pytest.approx(
+        float(information.conditional_mutual_information(table))
+    )
+
+
+def test_a_shrunk_score_is_as_far_from_separation_as_before():
+    """Shrinking takes the EO gap of a draw to nothing; no yardstick of a score falls for it."""
+    rng = np.random.default_rng(3)
+    y, z = rng.integers(0, 2, (2, 2_000))
+    score = np.clip(0.3 * y + 0.2 * z + 0.5 * rng.random(2_000), 0, 1)
+    shrunk = 0.5 + 0.01 * (score - 0.5)
+    q = np.stack([np.stack([1 - s, s], -1) for s in (score, shrunk)])
+    first, second = evaluate(q, y, z, 2, [0.5, 0.5])
+    assert information.eo_gap(second.soft) < 0.02 * information.eo_gap(first.soft)
+    np.testing.assert_array_equal(first.ordered, second.ordered)
+    assert (first.score_gap, first.auroc) == (second.score_gap, second.auroc)
 
 
 def test_a_base_score_may_rank_instead_of_a_decision():
@@ -86,4 +122,5 @@ def test_a_base_score_may_rank_instead_of_a_decision():
     decision = decide(score, [0.5])
     (with_base,) = evaluate(decision, y, z, 2, [0.5], ranking=score)
     assert with_base.auroc == pytest.approx(roc_auc_score(y, base))
+    assert with_base.score_gap == score_view(base, y, z, 2)[1]
     assert with_base.hard.sum() == 100

@@ -54,6 +54,21 @@ def test_records_come_back_bit_for_bit(tmp_path):
         assert (record.auroc, record.threshold, record.seconds) == (0.7, 0.4, 1.5)
 
 
+def test_what_judges_scores_and_corrects_bias_comes_back(tmp_path):
+    ordered = np.random.default_rng(5).random((2, 3, 20))
+    found = {"squares": table(7), "ordered": ordered, "score_gap": 0.25}
+    with Store(tmp_path) as store:
+        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7, **found)])
+        (back,) = store.records()
+    np.testing.assert_array_equal(back.squares, table(7))
+    np.testing.assert_array_equal(back.ordered, ordered)
+    assert back.score_gap == 0.25
+    columns = Results.read(tmp_path).columns
+    v = information.conditional_mutual_information(ordered)
+    np.testing.assert_allclose(columns["score_violation"], float(v))
+    np.testing.assert_allclose(columns["score_gap"], 0.25)
+
+
 def test_metrics_are_those_of_the_tables(tmp_path):
     with Store(tmp_path) as store:
         store.add(

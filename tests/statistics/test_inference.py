@@ -14,6 +14,7 @@ from separatrix.core.information import (
     miller_madow,
 )
 from separatrix.statistics import inference
+from separatrix.statistics.bias import corrected_tables
 from strategies import count_tables
 
 
@@ -258,3 +259,16 @@ def test_the_upper_limit_holds_where_predictions_never_occur_with_some_groups():
             table = CountTable(counts.astype(float), *(tuple(range(k)) for k in p.shape), 8_000)
             missed.append(inference.upper_limit(table) < truth)
     assert np.mean(missed) <= 0.1
+
+
+def test_many_corrected_tables_are_those_of_one_at_a_time():
+    rng = np.random.default_rng(11)
+    tables = []
+    for _ in range(3):
+        y, z = rng.integers(0, 3, 300), rng.integers(0, 4, 300)
+        tables.append(count_posteriors(y, rng.dirichlet([1.0] * 3, 300), sensitive_features=z))
+    counts = np.stack([t.counts for t in tables])
+    squares = np.stack([np.diagonal(t.moments, axis1=-2, axis2=-1) for t in tables])
+    v, u = corrected_tables(counts, squares)
+    expected = np.array([inference.corrected(t) for t in tables])
+    np.testing.assert_allclose(np.stack([v, u], -1), expected, atol=1e-12)

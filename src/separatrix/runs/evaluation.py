@@ -3,6 +3,9 @@ r"""Evaluation as in the paper's section 4: both policies of each lane on its te
 Randomised: the posterior itself, as soft counts. Deterministic: for two labels the decision
 :math:`q_1(x) > t^*`, where :math:`t^*` maximises Accuracy − w · EO gap on the training rows; for
 more labels the argmax.
+
+For two labels the posterior is also judged as a score, over all thresholds: its table in 20
+quantile bins and its largest EO gap.
 """
 
 from __future__ import annotations
@@ -12,19 +15,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core.ordered import BINS
+from separatrix.core.score_gaps import largest_gap
+from separatrix.core.score_tables import ScoreTable
 from separatrix.nn.evaluation import auroc, hard, tables
 
-__all__ = ["Scores", "best_threshold", "decide", "evaluate", "thresholds"]
+__all__ = ["Scores", "best_threshold", "decide", "evaluate", "score_view", "thresholds"]
 
 Array = NDArray[np.float64]
 
 
 class Scores(NamedTuple):
-    """What is kept of one lane; the metrics follow from the tables."""
+    """What is kept of one lane; the metrics follow from the tables.
+
+    Args:
+        soft, hard: N[y, z, u] of the randomised and the deterministic policy.
+        squares: Σ q_u² of each cell, which the sampling error of `soft` needs.
+        auroc: of the score.
+        ordered: N[y, z, bin] of the score in 20 quantile bins; None for more than two labels.
+        score_gap: the largest EO gap of the score over all thresholds; NaN for more labels.
+    """
 
     soft: Array
     hard: Array
+    squares: Array
     auroc: float
+    ordered: Array | None
+    score_gap: float
 
 
 def thresholds(
@@ -59,15 +76,38 @@ def evaluate(
         y, z: their codes.
         n_groups: number of groups.
         cuts: of `thresholds`; not used for more than two labels, where the decision is the argmax.
-        ranking: posteriors (M, n, K) that AUROC is read off instead of `q`: those of the base
-            model, where a method's own are decisions rather than scores.
+        ranking: posteriors (M, n, K) of the score instead of `q`: those of the base model, where a
+            method's own are decisions rather than scores.
     """
     posterior = np.asarray(q)
     k = posterior.shape[2]
     firm = decide(posterior, cuts) if k == 2 else hard(posterior)
-    soft, decided = (tables(p, y, z, k, n_groups) for p in (posterior, firm))
-    area = auroc(posterior if ranking is None else ranking, y)
-    return [Scores(*lane) for lane in zip(soft, decided, area.tolist(), strict=True)]
+    every = posterior, firm, np.square(posterior, dtype=np.float64)
+    counted = (tables(p, y, z, k, n_groups) for p in every)
+    score = posterior if ranking is None else np.asarray(ranking)
+    area = auroc(score, y)
+    views: list[tuple[Array | None, float]] = [(None, float("nan"))] * len(score)
+    if k == 2:
+        views = [score_view(one, y, z, n_groups) for one in score[:, :, 1]]
+    lanes = zip(*counted, area.tolist(), views, strict=True)
+    return [Scores(*lane, *view) for *lane, view in lanes]
+
+
+def score_view(score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int) -> tuple[Array, float]:
+    """A score over all thresholds: N[y, z, bin] in 20 quantile bins, and the largest EO gap.
+
+    Equal scores share a bin, so a score of few values fills few of them.
+
+    >>> score_view([0.1, 0.6, 0.4, 0.9], [0, 0, 1, 1], [0, 1, 0, 1], 2)[1]
+    1.0
+    """
+    s = np.asarray(score, dtype=np.float64)
+    label, group = (np.asarray(x, dtype=np.intp) for x in (y, z))
+    table = ScoreTable.from_codes(s, label, group, (0, 1), tuple(range(n_groups)))
+    found = table.binned(BINS).counts
+    ordered = np.zeros((2, n_groups, BINS))
+    ordered[..., : found.shape[-1]] = found
+    return ordered, largest_gap(table)[0]
 
 
 def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:

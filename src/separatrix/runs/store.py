@@ -2,9 +2,10 @@
 
 A folder of results holds `records.sqlite`:
 
-- table `record`: the run (its hash is the key), the status and the raw result: the soft and the
-  hard table N[y, z, u] of the fold's test rows, AUROC, threshold, training time. What follows from
-  the tables (v, u, EO gap, accuracy) is computed when they are read, by `tidy`.
+- table `record`: the run (its hash is the key), the status and the raw result on the fold's test
+  rows: the soft and the hard table N[y, z, u], the squares behind the soft one's error, the score's
+  table in bins, its largest EO gap and AUROC, the threshold, the CPU time of training. What follows
+  from the tables (v, u, EO gap, accuracy) is computed when they are read, by `tidy`.
 - table `dataset`: labels, groups and card of every dataset.
 - table `curve`: named curves (v, u) of a dataset, such as the limit of post-processing.
 
@@ -30,6 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.ordered import BINS
 from separatrix.errors import DataError
 from separatrix.runs.keys import RunKey
 
@@ -40,20 +42,24 @@ Array = NDArray[np.float64]
 FILE = "records.sqlite"
 POLICIES = ("randomized", "deterministic")
 FINAL = ("ok", "diverged")  # its repr is also how SQL writes such a list
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS record (
     key TEXT PRIMARY KEY, dataset TEXT NOT NULL, method TEXT NOT NULL, inputs TEXT NOT NULL,
     recipe TEXT NOT NULL, trade_off REAL NOT NULL, fold INTEGER NOT NULL,
     seed INTEGER NOT NULL, run TEXT NOT NULL,
     status TEXT NOT NULL, message TEXT NOT NULL, shape TEXT NOT NULL, soft BLOB, hard BLOB,
-    auroc REAL, threshold REAL, seconds REAL NOT NULL);
+    squares BLOB, ordered BLOB, auroc REAL, score_gap REAL, threshold REAL, seconds REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS dataset (name TEXT PRIMARY KEY, about TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS curve (
     dataset TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL,
     violation BLOB NOT NULL, utility BLOB NOT NULL,
     PRIMARY KEY (dataset, name));
 """
+_FOUND = (
+    "status", "message", "shape", "soft", "hard", "squares", "ordered", "auroc", "score_gap",
+    "threshold", "seconds",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +73,10 @@ class Record:
         soft, hard: N[y, z, u] of the randomised and the deterministic policy; None unless "ok".
         auroc: of the posterior; the macro average for more than two labels.
         threshold: t* of the deterministic policy; NaN for argmax.
-        seconds: training time of its stack, shared out over the stack's lanes.
+        seconds: CPU time of its stack's training, shared out over the stack's lanes.
+        squares: Σ q_u² of each cell, for the sampling error of `soft`; None where not measured.
+        ordered: N[y, z, bin] of the score in 20 quantile bins, for two labels.
+        score_gap: the score's largest EO gap over all thresholds, for two labels.
     """
 
     run: RunKey
@@ -78,6 +87,9 @@ class Record:
     auroc: float = float("nan")
     threshold: float = float("nan")
     seconds: float = 0.0
+    squares: Array | None = None
+    ordered: Array | None = None
+    score_gap: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +147,9 @@ class Store:
     def add(self, records: Sequence[Record]) -> None:
         """Write the records of one stack: all of them or none. A final record is never replaced."""
         rows = [_row(record) for record in records]
-        names = "status", "message", "shape", "soft", "hard", "auroc", "threshold", "seconds"
         sql = (
-            f"INSERT INTO record VALUES ({', '.join('?' * 17)}) ON CONFLICT (key) DO UPDATE SET "
-            f"{', '.join(f'{name} = excluded.{name}' for name in names)} "
+            f"INSERT INTO record VALUES ({', '.join('?' * 20)}) ON CONFLICT (key) DO UPDATE SET "
+            f"{', '.join(f'{name} = excluded.{name}' for name in _FOUND)} "
             f"WHERE record.status NOT IN {FINAL}"
         )
         with self._clear(), self._transaction():
@@ -154,8 +165,8 @@ class Store:
         """Every record, in an order that does not depend on who finished first."""
         with self._clear():
             rows = self._db.execute(
-                "SELECT run, status, message, shape, soft, hard, auroc, threshold, seconds FROM "
-                "record ORDER BY dataset, method, inputs, recipe, trade_off, fold, seed, key"
+                f"SELECT run, {', '.join(_FOUND)} FROM record "
+                "ORDER BY dataset, method, inputs, recipe, trade_off, fold, seed, key"
             ).fetchall()
         return [_record(*row) for row in rows]
 
@@ -219,23 +230,26 @@ def _row(record: Record) -> tuple[Any, ...]:
     shape = () if record.soft is None else record.soft.shape
     blobs = (
         None if table is None else np.ascontiguousarray(table, dtype=np.float64).tobytes()
-        for table in (record.soft, record.hard)
+        for table in (record.soft, record.hard, record.squares, record.ordered)
     )
     return (
         *(run.key, *run.series, run.trade_off, run.fold, run.seed, run.to_json()),
         *(record.status, record.message, json.dumps(shape), *blobs),
-        *(record.auroc, record.threshold, record.seconds),
+        *(record.auroc, record.score_gap, record.threshold, record.seconds),
     )
 
 
 def _record(
     run: str, status: str, message: str, shape: str, soft: bytes | None, hard: bytes | None,
-    auroc: float | None, threshold: float | None, seconds: float,
+    squares: bytes | None, ordered: bytes | None, auroc: float | None, score_gap: float | None,
+    threshold: float | None, seconds: float,
 ) -> Record:  # fmt: skip
-    a, b = (
-        None if blob is None else np.frombuffer(blob).reshape(json.loads(shape))
-        for blob in (soft, hard)
+    size = json.loads(shape)
+    a, b, c = (
+        None if blob is None else np.frombuffer(blob).reshape(size)
+        for blob in (soft, hard, squares)
     )
+    d = None if ordered is None else np.frombuffer(ordered).reshape(*size[:2], BINS)
     # SQLite keeps NaN as NULL
-    area, cut = (float("nan") if x is None else x for x in (auroc, threshold))
-    return Record(RunKey.from_json(run), status, message, a, b, area, cut, seconds)
+    area, gap, cut = (float("nan") if x is None else x for x in (auroc, score_gap, threshold))
+    return Record(RunKey.from_json(run), status, message, a, b, area, cut, seconds, c, d, gap)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS, measure
 from separatrix.errors import InputError
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.store import POLICIES, Record
+from separatrix.statistics.bias import corrected_tables
 
-__all__ = ["Columns", "means", "select", "tidy"]
+__all__ = ["CORRECTED", "Columns", "means", "select", "tidy"]
 
 Columns = dict[str, NDArray[Any]]
+CORRECTED = ("violation_corrected", "utility_corrected", "score_violation_corrected")
+_TABLES = 256  # at a time, which bounds the memory
 
 
 def tidy(records: Iterable[Record]) -> Columns:
@@ -23,9 +27,10 @@ def tidy(records: Iterable[Record]) -> Columns:
 
     Returns:
         Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
-        `fold`, `seed`, `policy` ("randomized", "deterministic"), `violation`, `utility`, `eo_gap`,
-        `accuracy`, `auroc`, `threshold`, `train_seconds`, `status`, `message` and `counts`
-        (objects: the table N[y, z, u], or None). The metrics are NaN unless the status is "ok".
+        `fold`, `seed`, `policy` ("randomized", "deterministic"), every metric of `METRICS`, those
+        of `CORRECTED` (less their bias), `threshold`, `train_seconds` (CPU), `status`, `message`,
+        and as objects or None `counts` (the table N[y, z, u]), `squares` (Σ q_u²) and `ordered`
+        (the score's table in bins). The metrics are NaN unless the status is "ok".
     """
     rows = [
         (r, policy)
@@ -36,19 +41,30 @@ def tidy(records: Iterable[Record]) -> Columns:
     names = ("dataset", "method", "inputs", "recipe", "trade_off", "fold", "seed")
     columns: Columns = {name: np.array([getattr(r.run, name) for r, _ in rows]) for name in names}
     columns["policy"] = np.array([policy for _, policy in rows])
-    counts = np.empty(len(rows), dtype=object)
-    for i, (record, policy) in enumerate(rows):
-        counts[i] = record.soft if policy == "randomized" else record.hard
-    columns |= _metrics(counts)
-    columns["auroc"] = np.array([r.auroc for r, _ in rows], dtype=np.float64)
+    drawn = [policy == "randomized" for _, policy in rows]
+    pairs = [(r, soft) for (r, _), soft in zip(rows, drawn, strict=True)]
+    counts = _objects([r.soft if soft else r.hard for r, soft in pairs])
+    squares = _objects([r.squares if soft else r.hard for r, soft in pairs])
+    ordered = _objects([r.ordered for r, _ in rows])
+    columns |= {name: np.full(len(rows), np.nan) for name in (*METRICS, *CORRECTED)}
+    for at, (tables,) in _alike(counts):
+        for name, values in measure(tables).items():
+            columns[name][at] = values
+    for at, pair in _alike(counts, squares):
+        found = corrected_tables(*pair)
+        columns["violation_corrected"][at], columns["utility_corrected"][at] = found
+    for at, (tables,) in _alike(ordered):
+        columns["score_violation"][at] = conditional_mutual_information(tables)
+        columns["score_violation_corrected"][at] = corrected_tables(tables, tables)[0]
+    for name in ("auroc", "score_gap"):
+        columns[name] = np.array([getattr(r, name) for r, _ in rows], dtype=np.float64)
     columns["threshold"] = np.array(
         [r.threshold if p == "deterministic" else np.nan for r, p in rows], dtype=np.float64
     )
     columns["train_seconds"] = np.array([r.seconds for r, _ in rows], dtype=np.float64)
     columns["status"] = np.array([r.status for r, _ in rows])
     columns["message"] = np.array([r.message for r, _ in rows], dtype=object)
-    columns["counts"] = counts
-    return columns
+    return columns | {"counts": counts, "squares": squares, "ordered": ordered}
 
 
 _SERIES = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
@@ -73,7 +89,7 @@ def means(columns: Columns) -> Columns:
     good = [[i for i in rows if columns["status"][i] == "ok"] for rows in groups.values()]
     out["folds"] = np.array([len(rows) for rows in good])
     out["lost"] = np.array([len(rows) for rows in groups.values()]) - out["folds"]
-    for metric in METRICS:
+    for metric in (*METRICS, *CORRECTED):
         values = [columns[metric][rows] for rows in good]
         out[metric] = np.array([x.mean() if len(x) else np.nan for x in values])
         out[f"{metric}_sd"] = np.array([x.std(ddof=1) if len(x) > 1 else np.nan for x in values])
@@ -94,14 +110,21 @@ def select(columns: Columns, **values: Any) -> Columns:
     return {name: column[keep] for name, column in columns.items()}
 
 
-def _metrics(counts: NDArray[Any]) -> Columns:
-    """The metrics of every table, tables of one shape at a time."""
-    out: Columns = {name: np.full(len(counts), np.nan) for name in METRICS}
-    shapes: dict[tuple[int, ...], list[int]] = {}
-    for i, table in enumerate(counts):
-        if table is not None:
-            shapes.setdefault(table.shape, []).append(i)
-    for rows in shapes.values():
-        for name, values in measure(np.stack([counts[i] for i in rows])).items():
-            out[name][rows] = values
+def _objects(tables: list[Any]) -> NDArray[Any]:
+    """One object a row, whatever their shapes."""
+    out = np.empty(len(tables), dtype=object)
+    for i, table in enumerate(tables):
+        out[i] = table
     return out
+
+
+def _alike(*columns: NDArray[Any]) -> Iterator[tuple[list[int], list[NDArray[np.float64]]]]:
+    """The rows that have all these tables, those of one shape at a time, with stacks of them."""
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for i, tables in enumerate(zip(*columns, strict=True)):
+        if all(table is not None for table in tables):
+            shapes.setdefault(tables[0].shape, []).append(i)
+    for rows in shapes.values():
+        for start in range(0, len(rows), _TABLES):
+            at = rows[start : start + _TABLES]
+            yield at, [np.stack([column[i] for i in at]) for column in columns]
