@@ -24,9 +24,9 @@ import separatrix as sx
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix import methods
 from separatrix.methods import Lane, Recipe, Sample
+from separatrix.runs.budgets import best
 from separatrix.runs.results import Results
 from separatrix.runs.tidy import Columns, select
-from separatrix.show import tables
 
 THRESHOLDS = (0.01, 0.02, 0.05)
 ORDER = (
@@ -75,7 +75,7 @@ def row(mean: Columns, dataset: str, name: str) -> tuple[str, ...]:
         return ()
     cells = []
     for threshold, theirs in zip(THRESHOLDS, PAPER[dataset].get(name, (None,) * 3), strict=True):
-        best = [tables.best(own, "eo_gap", threshold, metric) for metric in ("accuracy", "auroc")]
+        best = [best(own, "eo_gap", threshold, metric) for metric in ("accuracy", "auroc")]
         ours = "–"
         if None not in best:
             ours = " ".join(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from separatrix import datasets, methods
+from separatrix.core.metrics import PLANES
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import working, write_whole
 from separatrix.optimum.limits import limit
@@ -22,6 +23,7 @@ from separatrix.runs.runner import Execution, run
 from separatrix.runs.saved import saved_runs
 from separatrix.runs.store import ReferenceCurve, Store
 from separatrix.show import figures, tables
+from separatrix.show.yardsticks import plane_table
 
 __all__ = ["PAPER", "benchmark"]
 
@@ -113,12 +115,14 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
             "randomized": tables.paths(columns, name, "randomized"),
             "deterministic": tables.paths(columns, name, "deterministic"),
         }
+        planes = PLANES if results.labels(name) == 2 else ("information",)
+        written |= {plane: plane_table(columns, name, plane) for plane in planes}
         for kind, table in written.items():
             texts = {"csv": table.csv(), "md": table.markdown(), "tex": table.latex()}
             for ending, text in texts.items():
                 write_whole(folder / "tables" / f"{name}-{kind}.{ending}", text)
         yield points.text()
-        yield written["envelopes"].text()
+        yield from (written[kind].text() for kind in ("envelopes", *planes))
     lost = columns["status"] != "ok"
     parts = (columns[name][lost].tolist() for name in ("status", "method", "message"))
     yield from sorted({": ".join(one) for one in zip(*parts, strict=True)})

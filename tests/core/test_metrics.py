@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 from separatrix.core import information
-from separatrix.core.metrics import METRICS, Metric, budgets, measure, objectives
+from separatrix.core.metrics import (
+    METRICS,
+    PLANES,
+    Metric,
+    budgets,
+    expected_cost,
+    majority_rate,
+    measure,
+    objectives,
+)
 
 
 def balanced_accuracy(tables: np.ndarray) -> np.ndarray:
@@ -79,3 +88,20 @@ def test_a_new_metric_is_an_objective_of_the_command_line():
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert "balanced_accuracy" in done.stdout, done.stderr
+
+
+def test_planes_are_of_a_budget_and_an_objective():
+    for plane in PLANES.values():
+        assert METRICS[plane.budget].lower_is_better
+        assert not METRICS[plane.objective].lower_is_better
+        assert plane.most > 0
+
+
+def test_always_the_most_frequent_label_has_the_majority_rate_and_costs_the_other():
+    tables = np.random.default_rng(1).integers(1, 50, (4, 2, 3, 2)).astype(float)
+    tables[..., 0] += 80.0 * (np.arange(2) == 0)[:, None]
+    always = np.zeros_like(tables)
+    always[..., 0] = tables.sum(-1)
+    np.testing.assert_allclose(majority_rate(tables), information.accuracy(always))
+    share = tables.sum((-2, -1)) / tables.sum((-3, -2, -1))[:, None]
+    np.testing.assert_allclose(expected_cost(always, 1, 5), 5 * share[:, 1])

@@ -17,6 +17,7 @@ from separatrix.runs.store import ReferenceCurve
 from separatrix.runs.tidy import means, select
 from separatrix.show import tables
 from separatrix.show.series import Series, legend_names, series
+from separatrix.show.table import Table
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +102,14 @@ def test_csv_has_full_precision_and_two_columns_for_a_mean(columns):
 
 
 def test_users_strings_are_escaped():
-    table = tables.Table("a_b & <c>", ("x|y", "50%"), (("<script>|`", 1.0), ("$\\x{}_#~^", None)))
+    table = Table("a_b & <c>", ("x|y", "50%"), (("<script>|`", 1.0), ("$\\x{}_#~^", None)))
     markdown = table.markdown()
     assert not re.search(r"(?<!\\)<", markdown)
     assert not re.search(r"(?<!\\)\|`", markdown)
     latex = table.latex()
     assert r"a\_b \& <c>" in latex
     assert r"\$\textbackslash{}x\{\}\_\#\textasciitilde{}\textasciicircum{}" in latex
-    assert "[red]" in tables.Table("t", ("a",), (("[red]",),)).text()
+    assert "[red]" in Table("t", ("a",), (("[red]",),)).text()
 
 
 def test_latex_is_a_whole_booktabs_table(columns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from separatrix import datasets, methods
 from separatrix.errors import MissingExtraError
-from separatrix.show.tables import Table
+from separatrix.show.table import Table
 
 __all__ = ["dataset_table", "method_rows", "method_table"]
 

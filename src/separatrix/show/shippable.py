@@ -17,7 +17,7 @@ from separatrix.core.criteria import CRITERIA
 from separatrix.core.metrics import METRICS
 from separatrix.runs.answers import Answer, read_answers
 from separatrix.runs.results import Results
-from separatrix.show.tables import Table
+from separatrix.show.table import Table
 
 __all__ = ["Shippable"]
 

@@ -29,6 +29,7 @@ from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
+from separatrix.show.table import Table
 from separatrix.tracing.answers import plain_audit
 from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.tracing.numeric_frontier import NumericFrontier
@@ -182,7 +183,7 @@ class Frontier(Traced):
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
         return copy_folder(self.folder, as_path(folder, "folder"))
 
-    def summary(self, policy: str = "randomized") -> tables.Table:
+    def summary(self, policy: str = "randomized") -> Table:
         """Fold means of every point as a table."""
         return tables.paths(self.columns, self.name, policy)
 
