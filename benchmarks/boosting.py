@@ -68,7 +68,7 @@ def step() -> dict[str, float]:
         X[:, :20] += 0.3 * np.eye(20)[y % 20]
         cases[f"{labels} × {groups}, dense"] = X, y, z, labels, rounds
     for name, (X, y, z, labels, rounds) in cases.items():
-        own = {"verbosity": -1, "num_threads": 1, "deterministic": True, "force_col_wise": True}
+        own = {"verbosity": -1, "num_threads": 1, "deterministic": True, "force_row_wise": True}
         rows = lgb.Dataset(X, y, params=own).construct()
         own["num_class"] = labels if labels > 2 else 1
         times: dict[str, float] = {}

@@ -112,6 +112,22 @@ def test_the_raw_gradient_is_that_of_the_loss(seed, level, labels, weighted):
             assert found[row, column] == pytest.approx((up - down) / 2e-6, abs=1e-4)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("level", ["draw", "score"])
+def test_a_round_leaves_what_earlier_rounds_returned(level, share):
+    """The objective keeps arrays from round to round; none of them may leave it."""
+    sample, rng = people(300), np.random.default_rng(1)
+    objective = SeparationObjective(
+        sample.y, sensitive_features=sample.z, trade_off=share, level=level
+    )
+    scores = rng.normal(size=300)
+    first = objective(scores)
+    kept = [values.copy() for values in first]
+    objective(rng.normal(size=300))
+    np.testing.assert_array_equal(first, kept)
+    np.testing.assert_array_equal(objective(scores), kept)
+
+
 @given(seeds, st.sampled_from(["draw", "score"]), st.floats(0.05, 0.95))
 def test_the_two_gradients_are_balanced_by_their_norms_up_to_the_largest_weight(seed, level, share):
     rng = np.random.default_rng(seed)
@@ -188,7 +204,7 @@ def test_no_penalty_is_lightgbm_itself():
     for labels, name in ((2, "binary"), (3, "multiclass")):
         sample = people(600, n_labels=labels)
         own = {"objective": name, "num_threads": 1, "verbosity": -1, "deterministic": True}
-        own |= {"force_col_wise": True} | ({"num_class": 3} if labels == 3 else {})
+        own |= {"force_row_wise": True} | ({"num_class": 3} if labels == 3 else {})
         plain = lgb.train(own, lgb.Dataset(sample.X, sample.y), 100).predict(sample.X)
         q = fitted(sample, 0.0, use_sensitive=False).posteriors(sample.X)[0]
         np.testing.assert_allclose(q[:, 1] if labels == 2 else q, plain, atol=1e-12)

@@ -228,6 +228,7 @@ class SeparationObjective:
         self.normalise, self.rates, self._round = normalise, rates, 0
         self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
         self._second = (rows.y == 1).astype(np.float64)
+        self._room = np.empty((2, len(rows.y)))  # kept: new pages cost more than the arithmetic
         self._last: tuple[Array, float, float] | None = None
         n = len(rows.y)
         chosen = np.random.default_rng(0).choice(n, _SOME, replace=False) if n > _SOME else None
@@ -244,8 +245,9 @@ class SeparationObjective:
                 + ("." if n_labels == 2 else f", with num_class={n_labels}.")
             )
         if n_labels == 2:
-            p = expit(scores)
-            task = p - self._second
+            p, task = self._room
+            expit(scores, out=p)
+            np.subtract(p, self._second, out=task)
             hessian = 1.0 - p
             hessian *= p
         else:
@@ -255,7 +257,10 @@ class SeparationObjective:
             hessian = p * (1.0 - p)
         rate = float(self.rates[min(self._round, len(self.rates) - 1)])
         self._round += 1
-        gradient = task if self.trade_off == 0 else self._mixed(scores, p, task, hessian, rate)
+        if self.trade_off == 0:
+            gradient = task.copy()
+        else:
+            gradient = self._mixed(scores, p, task, hessian, rate)
         if n_labels > 2:
             hessian = hessian * (n_labels / (n_labels - 1.0))  # LightGBM's own factor
         if rows.weight is not None:
@@ -317,7 +322,7 @@ class SeparationObjective:
         self._last = scores, v, float(weight)
         slope *= weight
         if self.normalise and self.level == "score":
-            step = hessian / rate  # a posterior of almost 0 or 1 has no Hessian
+            step = np.divide(hessian, rate, out=p)  # a posterior of almost 0 or 1 has no Hessian
             np.minimum(slope, step, out=slope)
             np.maximum(slope, np.negative(step, out=step), out=slope)
         task *= 1.0 - self.trade_off

@@ -47,7 +47,7 @@ _PARAMETERS: dict[str, Any] = {
     "learning_rate": RATE,
     "num_threads": 1,
     "deterministic": True,
-    "force_col_wise": True,
+    "force_row_wise": True,
     "verbosity": -1,
 }
 
