@@ -47,6 +47,7 @@ def test_every_block_says_what_it_is(page):
     "page", [p for p in PAGES if any(b[0] in ("python", "console") for b in blocks(p))], ids=_name
 )
 def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch):
+    """No block raises, no command ends with an error."""
     if page.stem in NEEDS:
         pytest.importorskip(NEEDS[page.stem])
     monkeypatch.chdir(tmp_path)
@@ -59,15 +60,15 @@ def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch):
                 warnings.simplefilter("default")
                 exec(code, names)
         elif language == "console":
-            _shell(text, f"{_name(page)}:{line}")
+            done = _shell(text)
+            assert done.returncode == 0, f"{_name(page)}:{line}: {done.stderr}"
 
 
-def _shell(text: str, where: str) -> None:
+def _shell(text: str) -> subprocess.CompletedProcess[str]:
     """The lines of a session: `$ command`; what it prints stands below and is not compared."""
     commands = "\n".join(line[2:] for line in text.splitlines() if line.startswith("$ "))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
+    return subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", commands], env=os.environ | {"PATH": path},
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert done.returncode == 0, f"{where}: {done.stderr}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -17,18 +18,18 @@ Array = NDArray[np.float64]
 Matrix = NDArray[np.floating[Any]]
 
 
-class ArrayModel(ClassifierMixin, BaseEstimator):
+class ArrayModel(ClassifierMixin, BaseEstimator, ABC):
     """A classifier that is nothing but arrays when fitted; skops and copies see only these."""
 
     kind: ClassVar[str]
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """The inverse of `arrays`, checked; gives the number of labels."""
-        raise NotImplementedError
 
     @classmethod
     def restore(cls, arrays: Mapping[str, NDArray[Any]], classes: ArrayLike | None = None) -> Self:
