@@ -22,7 +22,17 @@ from separatrix.show.series import Series, legend_names, series
 from separatrix.show.table import Table
 from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise
 
-__all__ = ["BUDGETS", "COST", "Reached", "area", "floor_of_gaps", "plane_table", "reached"]
+__all__ = [
+    "BOUNDED",
+    "BUDGETS",
+    "BUDGETS_OF_MANY",
+    "COST",
+    "Reached",
+    "area",
+    "floor_of_gaps",
+    "plane_table",
+    "reached",
+]
 
 Array = NDArray[np.float64]
 COST = (1.0, 5.0)  # of a false positive and of a false negative, where a cost is shown
@@ -33,7 +43,7 @@ BUDGETS = {
 }
 BUDGETS_OF_MANY = (0.0025, 0.005, 0.01)  # the paper's for more than two labels
 # in 20 bins a fold of 6,500 rows shows v = 0.003 without any: budgets bound the corrected value
-_BOUNDED = {
+BOUNDED = {
     "information": "violation",
     "decisions": "eo_gap",
     "scores": "score_violation_corrected",
@@ -62,7 +72,7 @@ def reached(columns: Columns, own: Series, plane: str, budget: float) -> Reached
     part = select(columns, **own._asdict())
     if kind.score:
         part = select(part, policy="randomized")
-    chosen = nested(part, _BOUNDED[plane], budget, kind.objective)
+    chosen = nested(part, BOUNDED[plane], budget, kind.objective)
     if chosen is None:
         return None
     used = chosen.mean(part[kind.budget])
@@ -92,7 +102,7 @@ def area(columns: Columns, own: Series, plane: str) -> float:
     many = tables[0].shape[0] > 2
     most = kind.most_of_many if many and kind.most_of_many is not None else kind.most
     mean = select(means(part), lost=0)
-    used, goal = mean[_BOUNDED[plane]], mean[kind.objective]
+    used, goal = mean[BOUNDED[plane]], mean[kind.objective]
     good = ~(np.isnan(used) | np.isnan(goal))
     if not good.any():
         return 0.0

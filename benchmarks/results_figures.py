@@ -1,0 +1,112 @@
+"""The figures of the results page: a plane for each question, a panel for each dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from separatrix.core.envelope import pareto
+from separatrix.core.metrics import PLANES, majority_rate
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import means, select
+from separatrix.show import figures
+from separatrix.show.series import REFERENCES, Series, legend_names, series
+from separatrix.show.yardsticks import BOUNDED
+
+METHOD = [
+    Series("cmi", "xz", "paper"),
+    Series("cmi", "xz", "default"),
+    Series("fr_train", "xz", "default"),
+    Series("infofair", "xz", "default"),
+    Series("adversarial", "xz", "default"),
+    Series("fair_dro", "xz", "default"),
+    Series("erm", "xz", "default"),
+    Series("erm", "x", "default"),
+]
+USE = [
+    Series("postprocessing", "xz", "default"),
+    Series("cmi_boosting", "xz", "default"),
+    Series("cmi_boosting", "xz", "score"),
+    Series("cmi", "xz", "default"),
+    Series("cmi", "xz", "score"),
+    Series("threshold_optimizer", "xz", "default"),
+    Series("erm", "xz", "default"),
+    Series("erm", "x", "default"),
+]
+COST = [
+    Series("postprocessing", "xz", "default"),
+    Series("cmi_boosting", "xz", "default"),
+    Series("erm", "xz", "default"),
+]
+BLIND = [
+    Series("cmi_boosting", "xz", "default"),
+    Series("cmi_boosting", "x", "default"),
+    Series("cmi_boosting", "xz", "score"),
+    Series("cmi_boosting", "x", "score"),
+    Series("erm", "xz", "default"),
+    Series("erm", "x", "default"),
+]
+DASHES = {"default": "-", "paper": ":", "score": "--"}
+
+
+def draw(found: dict[str, Results], out: Path) -> None:
+    """Write the figures."""
+    two = [name for name, r in found.items() if r.labels(name) == 2]
+    questions: dict[str, tuple[list[str], list[str], list[Series]]] = {
+        "method": ([*found], ["information"], METHOD),
+        "use": (two, ["decisions", "scores"], USE),
+        "cost": (two, ["decisions"], COST),
+        "blind": (two, ["decisions", "scores"], BLIND),
+    }
+    for name, (datasets, planes, wanted) in questions.items():
+        if datasets:
+            figure = panels(found, datasets, planes, wanted)
+            figures.write_figure(figure, out / f"question-{name}.png")
+
+
+def panels(
+    found: dict[str, Results], datasets: list[str], planes: list[str], wanted: list[Series]
+) -> Any:
+    """The best fold means of each method: what no other point of the same method beats."""
+    figure = figures.blank_figure(3.7 * len(datasets), 3.6 * len(planes) + 0.6)
+    axes = figure.subplots(len(planes), len(datasets), squeeze=False)
+    for row, plane in zip(axes, planes, strict=True):
+        for ax, dataset in zip(row, datasets, strict=True):
+            _panel(ax, found[dataset], dataset, plane, wanted)
+    figures.shared_legend(figure, axes.flat)
+    return figure
+
+
+def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Series]) -> None:
+    kind = PLANES[plane]
+    columns = select(results.columns, dataset=dataset, status="ok")
+    many = results.labels(dataset) > 2
+    most = kind.most_of_many if many and kind.most_of_many else kind.most
+    here = [s for s in wanted if s in series(columns)]
+    top = []
+    for own, name in zip(wanted, legend_names(wanted), strict=True):
+        if own not in here:
+            continue
+        part = select(columns, **own._asdict())
+        mean = means(select(part, policy="randomized") if kind.score else part)
+        x, y = np.maximum(mean[BOUNDED[plane]], 0.0), mean[kind.objective]
+        front = pareto(x, y)
+        look = {"color": own.colour, "marker": own.marker, "ms": 9 if own.method == "erm" else 4}
+        look |= {"ls": "" if own.method in REFERENCES else DASHES.get(own.base, "-"), "lw": 1.4}
+        look |= {"mfc": "white"} if own.inputs == "x" else {}
+        ax.plot(x[front], y[front], label=name, **look)
+        top += y[front][x[front] <= 1.5 * most].tolist()
+    if kind.least is None:
+        rate = float(majority_rate(np.sum(list(columns["counts"]), 0)))
+        ax.axhline(rate, color="0.6", lw=1, ls=(0, (2, 2)), label="always the majority")
+        top.append(rate)
+    figures.finish(ax, dataset, kind.budget, kind.objective)
+    if kind.score:
+        ax.set_xlabel("v of the score in 20 bins, less its bias, nats")
+    ax.set_xlim(-0.04 * 1.5 * most, 1.5 * most)
+    if top:
+        low, high = min(top), max(top)
+        ax.set_ylim(low - 0.06 * (high - low) - 1e-4, high + 0.06 * (high - low) + 1e-4)
+    ax.xaxis.label.set_fontsize(8.5)

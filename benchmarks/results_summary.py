@@ -1,0 +1,150 @@
+"""The short tables of the results page: headline methods, what choosing was worth, fresh folds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from separatrix.core.metrics import METRICS, PLANES
+from separatrix.runs.budgets import best
+from separatrix.runs.results import Results
+from separatrix.runs.tidy import Columns, means, select
+from separatrix.show.series import Series, legend_names, series
+from separatrix.show.table import Table
+from separatrix.show.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached
+
+HEADLINE = [
+    Series("erm", "xz", "default"),
+    Series("erm", "x", "default"),
+    Series("cmi", "xz", "paper"),
+    Series("cmi", "xz", "default"),
+    Series("cmi", "xz", "score"),
+    Series("cmi_boosting", "xz", "default"),
+    Series("cmi_boosting", "xz", "score"),
+    Series("cmi_boosting", "x", "default"),
+    Series("cmi_boosting", "x", "score"),
+    Series("postprocessing", "xz", "default"),
+    Series("threshold_optimizer", "xz", "default"),
+]
+SHOWN = {"decisions": 0.02, "scores": 0.005, "information": 0.001}
+
+
+def folds_of(columns: Columns) -> int:
+    """How many folds the protocol has: the records name them from 0."""
+    return max(5, int(columns["fold"].max()) + 1)
+
+
+def written(found: dict[str, Results], again: list[dict[str, Results]]) -> str:
+    """The generated part of the page."""
+    parts = [headline(found, plane) for plane in SHOWN]
+    parts.append(worth_of_choosing(found))
+    if again:
+        parts.append(repetitions([found, *again]))
+    return "\n\n".join(table.markdown() for table in parts)
+
+
+def headline(found: dict[str, Results], plane: str) -> Table:
+    """What the main methods reach within one budget, a column for each dataset."""
+    kind = PLANES[plane]
+    names = [d for d, r in found.items() if r.labels(d) == 2]
+    rows = []
+    for own, name in zip(HEADLINE, legend_names(HEADLINE), strict=True):
+        cells = [_cell(found[d], d, own, plane, SHOWN[plane]) for d in names]
+        if any(cell is not None for cell in cells):
+            rows.append((name, *cells))
+    others = [_best_other(found[d], d, plane, SHOWN[plane]) for d in names]
+    if any(other is not None for other in others):
+        rows.append(("best of the others", *others))
+    objective, budget = METRICS[kind.objective].head, METRICS[kind.budget].label
+    return Table(
+        f"{objective} at {budget} ≤ {SHOWN[plane]:g}, and the {budget} found, chosen on the "
+        "other folds",
+        ("Method", *names),
+        tuple(rows),
+    )
+
+
+def worth_of_choosing(found: dict[str, Results]) -> Table:
+    """What the best mean under a budget is above what the other folds choose."""
+    rows = []
+    for dataset, results in found.items():
+        columns = select(results.columns, dataset=dataset, status="ok")
+        many = results.labels(dataset) > 2
+        if len(set(columns["fold"].tolist())) < 2:
+            continue
+        for plane in ("information",) if many else SHOWN:
+            budgets = BUDGETS_OF_MANY if many else BUDGETS[plane]
+            gains = [
+                gain
+                for own in series(columns)
+                for budget in budgets
+                if (gain := flattery(columns, own, plane, budget)) is not None
+            ]
+            if gains:
+                goal = METRICS[PLANES[plane].objective].label
+                mean, top = float(np.mean(gains)), float(np.max(gains))
+                rows.append((dataset, goal, len(gains), mean, float(np.median(gains)), top))
+    head = ("Dataset", "Objective", "Cells", "Mean", "Median", "Largest")
+    return Table("Best mean under a budget, less what the other folds choose", head, tuple(rows))
+
+
+def flattery(columns: Columns, own: Series, plane: str, budget: float) -> float | None:
+    """How much better the paper's way of choosing looks, for one method and budget."""
+    kind = PLANES[plane]
+    found = reached(columns, own, plane, budget)
+    part = select(columns, **own._asdict())
+    mean = means(select(part, policy="randomized") if kind.score else part)
+    i = best(mean, BOUNDED[plane], budget, kind.objective)
+    if found is None or i is None or len(mean["trade_off"]) < 2:
+        return None
+    rows = select(part, policy="randomized") if kind.score else part
+    return float(mean[kind.objective][i]) - found.chosen.mean(rows[kind.objective])
+
+
+def repetitions(runs: list[dict[str, Results]]) -> Table:
+    """The same cells with other assignments of rows to folds; seed 0 saw the settings chosen."""
+    seeds = [_seed(run) for run in runs]
+    rows = []
+    for dataset in dict.fromkeys(name for run in runs for name in run):
+        if any(run[dataset].labels(dataset) > 2 for run in runs if dataset in run):
+            continue
+        for plane, budget in SHOWN.items():
+            for own, name in zip(HEADLINE, legend_names(HEADLINE), strict=True):
+                cells = [
+                    _cell(run[dataset], dataset, own, plane, budget) if dataset in run else None
+                    for run in runs
+                ]
+                if sum(cell is not None for cell in cells) > 1:
+                    goal = METRICS[PLANES[plane].objective].label
+                    within = f"{METRICS[PLANES[plane].budget].label} ≤ {budget:g}"
+                    rows.append((dataset, f"{goal} at {within}", name, *cells))
+    head = ("Dataset", "", "Method", *(f"seed {seed}" for seed in seeds))
+    return Table("Other folds", head, tuple(rows))
+
+
+def _seed(run: dict[str, Results]) -> int:
+    return int(next(iter(run.values())).columns["seed"][0])
+
+
+def _cell(results: Results, dataset: str, own: Series, plane: str, budget: float) -> str | None:
+    columns = select(results.columns, dataset=dataset, status="ok")
+    if own not in series(columns):
+        return None
+    found = reached(columns, own, plane, budget)
+    return None if found is None else f"{found.target:.4f} ({_small(found.used)})"
+
+
+def _best_other(results: Results, dataset: str, plane: str, budget: float) -> str | None:
+    """The best of the methods that are not in `HEADLINE`, by what the other folds choose."""
+    columns = select(results.columns, dataset=dataset, status="ok")
+    everyone = series(columns)
+    named = dict(zip(everyone, legend_names(everyone), strict=True))
+    found = {s: reached(columns, s, plane, budget) for s in everyone if s not in HEADLINE}
+    good = {s: one for s, one in found.items() if one is not None}
+    if not good:
+        return None
+    top = max(good, key=lambda s: good[s].target)
+    return f"{named[top]} {good[top].target:.4f} ({_small(good[top].used)})"
+
+
+def _small(x: float) -> str:
+    return f"{x:.4f}" if abs(x) >= 5e-3 else f"{x:.1e}"
