@@ -7,8 +7,9 @@
 
 `measure` trains each path of λ on the rows of four folds and keeps the posteriors of the fifth: one
 file for each dataset, inputs, path and fold. A file that is there is kept, so a killed run goes on.
-The folds have the seed 21, which no setting has seen. `table` reads the files (`penalty_table.py`):
-what a fold reports is chosen on the other folds, λ and post-processing alike. `spread`: boosting
+The folds have the seed 21, which no setting has seen. `table` reads the files and writes
+docs/evidence/penalty.md: what a fold reports is chosen on the other folds, λ and post-processing
+alike (`penalty_table.py`); and its picture (`penalty_picture.py`). `spread`: boosting
 with draws on COMPAS for other assignments of rows to folds. FairGBM, the only peer for trees, needs
 a Python of its own: FAIRGBM_PYTHON, see `fairgbm_path.py`.
 """
@@ -118,10 +119,11 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=FOLDS, help="so many of the five folds")
     parser.add_argument("--out", type=Path, default=Path("results/penalty"))
     given = parser.parse_args()
-    from benchmarks import penalty_table
+    from benchmarks import penalty_picture, penalty_table
 
     if given.job == "table":
         penalty_table.write(given.out)
+        penalty_picture.draw(given.out, penalty_table.PAGE.with_suffix(".png"))
         return
     if given.job == "spread":
         spread(given.out)

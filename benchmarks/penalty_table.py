@@ -2,9 +2,12 @@
 
 For each budget the λ of a fold is the best on the other folds among those within the budget there;
 if none is, the one that comes closest. A cell shows what was reached of the goal and, in brackets,
-of the budget. (v, u), accuracy and EO gap are those of a draw from the posterior, "at ½" those of
-the decision P(Y = 1 | x) > ½; AUROC and the largest EO gap over all thresholds those of the score:
-means over the folds. v20 is I(S; Z | Y) in 20 quantile bins of each fold, the tables added.
+of the budget. Metrics are those of `core.metrics`: (v, u), accuracy and EO gap of a draw from the
+posterior, "at ½" of the decision P(Y = 1 | x) > ½; AUROC and the largest EO gap over all thresholds
+of the score: means over the folds. Its violation is I(S; Z | Y) in 20 quantile bins of each fold,
+the tables added.
+
+A floor is what the same posteriors show with the groups shuffled within the labels.
 
 Decisions on top: the best for accuracy within an EO gap, fitted to the scores of the other folds,
 for rules that see score and group, and for coins between thresholds of the score alone. They are
@@ -24,16 +27,15 @@ from scipy.optimize import linprog
 import separatrix as sx
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from benchmarks.penalty import DATA, FOLDS, INPUTS, PATHS, SEED, Array, file_of
-from separatrix.core.information import (
-    accuracy,
-    conditional_mutual_information,
-    eo_gap,
-    mutual_information,
-)
-from separatrix.core.score_gaps import largest_gap
-from separatrix.core.score_tables import ScoreTable
+from separatrix.core.information import conditional_mutual_information
+from separatrix.core.metrics import METRICS
+from separatrix.nn.evaluation import auroc
+from separatrix.runs.evaluation import score_view
+from separatrix.statistics.shuffling import shuffled_tables
 
-BINS, ATOMS = 20, 100
+PAGE = DOCS / "evidence" / "penalty.md"
+ATOMS, SHUFFLES = 100, 20
+DECIDED = ("violation", "utility", "eo_gap", "accuracy")
 ON_TOP, BUDGETS = (0.0, 0.1, 0.3), (0.02,)
 PAPER = {  # the paper's CMI rows at EO ≤ 0.01: accuracy, AUROC
     "adult-paper": (0.680, 0.7934),
@@ -53,15 +55,15 @@ class Goal(NamedTuple):
 
 
 BINARY = (
-    Goal("u at v ≤ 5e-4", "u", "v", 5e-4, "auroc"),
-    Goal("accuracy at EO ≤ .01", "accuracy", "eo", 0.01, "auroc"),
-    Goal("accuracy at ½, EO ≤ .05", "accuracy at ½", "eo at ½", 0.05),
-    Goal("AUROC at v20 ≤ 4.5e-3", "auroc", "v20", 4.5e-3, "gap"),
-    Goal("AUROC at v20 ≤ 2e-3", "auroc", "v20", 2e-3, "gap"),
+    Goal("u at v ≤ 5e-4", "utility", "violation", 5e-4, "auroc"),
+    Goal("accuracy at EO ≤ .01", "accuracy", "eo_gap", 0.01, "auroc"),
+    Goal("accuracy at ½, EO ≤ .05", "accuracy at ½", "eo_gap at ½", 0.05),
+    Goal("AUROC at v20 ≤ 4.5e-3", "auroc", "score_violation", 4.5e-3, "score_gap"),
+    Goal("AUROC at v20 ≤ 2e-3", "auroc", "score_violation", 2e-3, "score_gap"),
 )
 SEVERAL = (
-    Goal("u at v ≤ .02", "u", "v", 0.02, "accuracy"),
-    Goal("u at v ≤ .005", "u", "v", 0.005, "accuracy"),
+    Goal("u at v ≤ .02", "utility", "violation", 0.02, "accuracy"),
+    Goal("u at v ≤ .005", "utility", "violation", 0.005, "accuracy"),
 )
 
 
@@ -111,7 +113,9 @@ class Cell:
         chosen = [self.choice(k, column) for k in range(len(self.folds))]
         kept = [self.views[k][i] for k, i in enumerate(chosen)]
         reached, used = merged(kept, column.goal), merged(kept, column.within)
-        beside = f"; {column.beside} {merged(kept, column.beside):.4f}" if column.beside else ""
+        beside = ""
+        if column.beside:
+            beside = f"; {METRICS[column.beside].label} {merged(kept, column.beside):.4f}"
         return f"{reached:.4f} ({number(used)}{beside})"
 
     def choice(self, k: int, column: Goal) -> int:
@@ -125,42 +129,56 @@ class Cell:
 
 
 def view(y: Array, z: Array, q: Array, shape: tuple[int, int]) -> dict[str, Any]:
-    """What one model shows on one fold."""
-    found = of_decisions(y, z, q, shape)
+    """What one model shows on one fold; `score_violation` is a table in bins, which folds add."""
+    found: dict[str, Any] = dict(of_decisions(y, z, q, shape))
     if shape[0] == 2:
-        levels = tuple(range(2)), tuple(range(shape[1]))
-        score = ScoreTable.from_codes(q[:, 1], y, z, *levels)
         hard = of_decisions(y, z, np.eye(2)[(q[:, 1] > 0.5).astype(int)], shape)
-        found |= {"accuracy at ½": hard["accuracy"], "eo at ½": hard["eo"]}
-        found |= {"auroc": score.auroc()[0], "gap": largest_gap(score)[0]}
-        found["v20"] = binned(y, z, q[:, 1], shape[1])
+        found |= {f"{name} at ½": hard[name] for name in ("accuracy", "eo_gap")}
+        found["auroc"] = float(auroc(q[None], y)[0])
+        found["score_violation"], found["score_gap"] = score_view(q[:, 1], y, z, shape[1])
     return found
 
 
-def of_decisions(y: Array, z: Array, q: Array, shape: tuple[int, int]) -> dict[str, Any]:
+def of_decisions(y: Array, z: Array, q: Array, shape: tuple[int, int]) -> dict[str, float]:
+    table = counted(y, z, q, shape)
+    return {name: float(METRICS[name].of(table)) for name in DECIDED}
+
+
+def counted(y: Array, z: Array, q: Array, shape: tuple[int, int]) -> Array:
+    """Soft counts of label, group and draw."""
     cell, cells = y * shape[1] + z, shape[0] * shape[1]
     sums = [np.bincount(cell, column, cells) for column in q.T]
-    table = np.stack(sums, axis=1).reshape(*shape, -1)
-    return {
-        "v": float(conditional_mutual_information(table)),
-        "u": float(mutual_information(table)),
-        "eo": float(eo_gap(table)),
-        "accuracy": float(accuracy(table)),
-    }
-
-
-def binned(y: Array, z: Array, s: Array, groups: int) -> Array:
-    """Counts of label, group and quantile bin of a score."""
-    u = np.searchsorted(np.unique(np.quantile(s, np.arange(1, BINS) / BINS)), s)
-    size = 2 * groups * BINS
-    return np.bincount((y * groups + z) * BINS + u, minlength=size).reshape(2, groups, BINS)
+    return np.stack(sums, axis=1).reshape(*shape, -1)
 
 
 def merged(views: list[dict[str, Any]], name: str) -> float:
     """A metric over folds: a mean, or that of added tables."""
-    if name == "v20":
-        return float(conditional_mutual_information(sum(one["v20"] for one in views)))
+    if name == "score_violation":
+        return float(conditional_mutual_information(sum(one[name] for one in views)))
     return float(np.mean([one[name] for one in views]))
+
+
+def floor(cell: Cell, i: int, name: str) -> float:
+    """What the posteriors of one λ show with the groups shuffled within the labels."""
+    if name == "score_violation":
+        mixed = sum(
+            shuffled_tables(views[i][name], SHUFFLES, k) for k, views in enumerate(cell.views)
+        )
+        return float(conditional_mutual_information(mixed).mean())
+    found = [
+        counted(one.y, shuffled(one.y, one.z, seed), one.q[i], cell.shape)
+        for one in cell.folds
+        for seed in range(SHUFFLES)
+    ]
+    return float(conditional_mutual_information(np.array(found)).mean())
+
+
+def shuffled(y: Array, z: Array, seed: int) -> Array:
+    rng, other = np.random.default_rng(seed), z.copy()
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        other[rows] = z[rng.permutation(rows)]
+    return other
 
 
 def number(x: float) -> str:
@@ -188,7 +206,7 @@ def on_top(cell: Cell, trade_off: float, inputs: str) -> dict[str, list[list[flo
             laws["score alone"] = of_score_alone(y, z, s, here.q[i, :, 1])
         for name, rules in laws.items():
             shown = [of_decisions(here.y, here.z, q, cell.shape) for q in rules]
-            found.setdefault(name, []).append([[one["accuracy"], one["eo"]] for one in shown])
+            found.setdefault(name, []).append([[one["accuracy"], one["eo_gap"]] for one in shown])
     return {name: np.mean(values, axis=0).tolist() for name, values in found.items()}
 
 
@@ -244,21 +262,28 @@ def tops(out: Path, dataset: str, path: str, inputs: str) -> list[list[str]]:
 
 
 def along(out: Path, dataset: str, binary: bool) -> str:
-    """How v of boosting falls along λ."""
-    shown = [("boosting, draw", "xz", "v")] + [("boosting, score", "x", "v20")] * binary
-    lines = []
-    for path, inputs, name in shown:
-        cell = Cell(out, dataset, path, inputs)
-        if not cell.folds:
-            continue
-        at = range(len(cell.settings))
-        values = [merged([views[i] for views in cell.views], name) for i in at]
-        pairs = ", ".join(f"{cell.settings[i]:g}: {v:.1e}" for i, v in enumerate(values))
-        lines.append(f"{name} of {path}, {INPUTS[inputs]}, along λ: {pairs}.")
-    return "\n\n".join(lines)
+    """v of boosting along λ: that of draws and, for two labels, of the score."""
+    shown = [("boosting, draw", "violation")] + [("boosting, score", "score_violation")] * binary
+    rows: list[list[str]] = []
+    settings: list[float] = []
+    for path, name in shown:
+        for inputs, seen in INPUTS.items():
+            cell = Cell(out, dataset, path, inputs)
+            if not cell.folds:
+                continue
+            settings, at = cell.settings, range(len(cell.settings))
+            values = [merged([views[i] for views in cell.views], name) for i in at]
+            floors = [floor(cell, i, name) for i in at]
+            for label, line in ((METRICS[name].label, values), ("its floor", floors)):
+                rows.append([label, seen, *(f"{x:.1e}" for x in line)])
+    if not rows:
+        return ""
+    head = [f"{DATA[dataset][0]}, along λ", "", *(f"{t:g}" for t in settings)]
+    return markdown(head, rows)
 
 
 def write(out: Path) -> None:
+    """The tables and the picture of docs/evidence/penalty.md."""
     parts, top = [], []
     for dataset, (label, *_) in DATA.items():
         columns = BINARY if rows_of(dataset)[3][0] == 2 else SEVERAL
@@ -285,4 +310,4 @@ def write(out: Path) -> None:
         head = ["on top", "model sees", "trained by", "rule sees", "EO asked", "folds"]
         parts.append(markdown([*head, *(f"λ = {t:g}" for t in ON_TOP)], top))
     parts.append(machine("lightgbm", "numpy"))
-    write_between_markers(DOCS / "howto" / "boosting.md", "penalty", "\n\n".join(parts))
+    write_between_markers(PAGE, "penalty", "\n\n".join(part for part in parts if part))
