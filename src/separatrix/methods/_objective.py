@@ -101,14 +101,19 @@ class Rows(NamedTuple):
             losses = top + np.log(np.exp(scores - top[:, None]).sum(1)) - own
         return float(np.average(losses, weights=self.weight)) if len(losses) else 0.0
 
-    def violation(self, p: Array, level: str, bins: int, some: Any = slice(None)) -> Value:
-        """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores."""
+    def violation(
+        self, p: Array, level: str, bins: int, some: Any = slice(None), slope_of_p: Any = None
+    ) -> Value:
+        """v of posteriors p, (n,) of the second label or (n, K), and ∂v/∂ raw scores.
+
+        `slope_of_p` is p (1 − p) for two labels, if it is known.
+        """
         if level == "draw":
             return cmi_of_draws(p, self.cell, self.shape, self.weight)
         if p.ndim == 1:
             at = self.centres(p, bins, some)
             value, slope = cmi_of_scores(p, self.cell, self.shape, at, self.weight)
-            slope *= p * (1.0 - p)
+            slope *= p * (1.0 - p) if slope_of_p is None else slope_of_p
             return Value(value, slope)
         found = [
             cmi_of_scores(s, self.cell, self.shape, self.centres(s, bins, some), self.weight)
@@ -308,7 +313,7 @@ class SeparationObjective:
     def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array, rate: float) -> Array:
         """(1−λ) g_CE + ω n ∂v, per unit of weight of a row."""
         rows, n = self.rows, self.rows.total
-        v, slope = rows.violation(p, self.level, self.bins, self._some)
+        v, slope = rows.violation(p, self.level, self.bins, self._some, hessian)
         if rows.weight is None:
             slope *= n
         else:
