@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -22,12 +24,13 @@ def people(n_labels=2, n_groups=2, n=600, seed=3) -> Sample:
     return Sample(X, y, z, n_labels, n_groups)
 
 
-def problems(method: Method) -> list[Sample]:
-    found = [people()]
+def problems(method: Method) -> list[tuple[int, int]]:
+    """Numbers of labels and of groups."""
+    found = [(2, 2)]
     if method.supports.multigroup:
-        found.append(people(n_groups=3))
+        found.append((2, 3))
     if method.supports.multiclass:
-        found.append(people(n_labels=3))
+        found.append((3, 2))
     return found
 
 
@@ -35,6 +38,13 @@ def lanes(method: Method) -> list[Lane]:
     grid = method.grid()
     rows = np.arange(0, 600, 2)
     return [Lane(grid[0], None, 5), Lane(grid[len(grid) // 2], rows, 5), Lane(grid[-1], None, 5)]
+
+
+@cache
+def learned(name: str, n_labels: int = 2, n_groups: int = 2):
+    """People and what was fitted to them; several tests read it, none changes it."""
+    sample = people(n_labels, n_groups)
+    return sample, methods.fit(name, sample, lanes(methods.get(name)), recipe=RECIPE)
 
 
 @pytest.fixture(params=methods.names())
@@ -64,11 +74,10 @@ def test_the_look_is_read_without_importing_and_equals_the_constant(name):
 @pytest.mark.slow
 def test_finite_posteriors_that_sum_to_one(name):
     method = methods.get(name)
-    for sample in problems(method):
-        asked = lanes(method)
-        fitted = methods.fit(name, sample, asked, recipe=RECIPE)
+    for sizes in problems(method):
+        sample, fitted = learned(name, *sizes)
         q = fitted.posteriors(sample.X, sample.z)
-        assert q.shape == (len(asked), len(sample), sample.n_labels)
+        assert q.shape == (len(lanes(method)), len(sample), sample.n_labels)
         for lane, status in zip(q, fitted.status, strict=True):
             assert status in ("ok", "diverged")
             assert np.isnan(lane).all() if status == "diverged" else (lane >= 0).all()
@@ -78,12 +87,10 @@ def test_finite_posteriors_that_sum_to_one(name):
 
 @pytest.mark.slow
 def test_same_seed_same_output_and_inputs_untouched(name):
-    method, sample = methods.get(name), people()
+    sample, fitted = learned(name)
     before = sample.X.copy(), sample.y.copy(), sample.z.copy()
-    q = [
-        methods.fit(name, sample, lanes(method), recipe=RECIPE).posteriors(sample.X, sample.z)
-        for _ in range(2)
-    ]
+    again = methods.fit(name, sample, lanes(methods.get(name)), recipe=RECIPE)
+    q = [one.posteriors(sample.X, sample.z) for one in (fitted, again)]
     np.testing.assert_array_equal(*q)
     for array, copy in zip((sample.X, sample.y, sample.z), before, strict=True):
         np.testing.assert_array_equal(array, copy)
@@ -92,10 +99,10 @@ def test_same_seed_same_output_and_inputs_untouched(name):
 @pytest.mark.slow
 def test_relabelling_the_groups_changes_only_their_labels(name):
     method = methods.get(name)
-    sample = people(n_groups=3) if method.supports.multigroup else people()
+    sample, fitted = learned(name, 2, 3 if method.supports.multigroup else 2)
     renamed = np.array([2, 0, 1])[sample.z] if sample.n_groups == 3 else 1 - sample.z
     other = Sample(sample.X, sample.y, renamed, sample.n_labels, sample.n_groups)
-    a = methods.fit(name, sample, lanes(method), recipe=RECIPE).posteriors(sample.X, sample.z)
+    a = fitted.posteriors(sample.X, sample.z)
     b = methods.fit(name, other, lanes(method), recipe=RECIPE).posteriors(other.X, other.z)
     np.testing.assert_allclose(
         a, b, atol=2e-3
@@ -103,9 +110,8 @@ def test_relabelling_the_groups_changes_only_their_labels(name):
 
 
 def test_the_arrays_restore_it(name):
-    method, sample = methods.get(name), people()
-    fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE)
-    again = method.restore(fitted.arrays())
+    sample, fitted = learned(name)
+    again = methods.get(name).restore(fitted.arrays())
     assert again.status == fitted.status
     np.testing.assert_allclose(
         again.posteriors(sample.X, sample.z), fitted.posteriors(sample.X, sample.z), atol=1e-6
@@ -114,9 +120,8 @@ def test_the_arrays_restore_it(name):
 
 def test_no_rows_in_no_rows_out(name):
     """A model trained on all rows has none to be tested on; `trace` asks it all the same."""
-    method, sample = methods.get(name), people()
-    fitted = methods.fit(name, sample, lanes(method)[:1], recipe=RECIPE)
-    assert fitted.posteriors(sample.X[:0], sample.z[:0]).shape == (1, 0, 2)
+    sample, fitted = learned(name)
+    assert fitted.posteriors(sample.X[:0], sample.z[:0]).shape == (3, 0, 2)
 
 
 def test_without_the_sensitive_feature(name):
