@@ -9,6 +9,7 @@ import numpy as np
 
 from separatrix.core.envelope import pareto
 from separatrix.core.metrics import PLANES, majority_rate
+from separatrix.display import root_scale
 from separatrix.runs.results import Results
 from separatrix.runs.tidy import means, select
 from separatrix.show import figures
@@ -95,17 +96,17 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
         front = pareto(x, y)
         look = {"color": own.colour, "marker": own.marker, "ms": 9 if own.method == "erm" else 4}
         look |= {"ls": "" if own.method in REFERENCES else DASHES.get(own.base, "-"), "lw": 1.4}
-        look |= {"mfc": "white"} if own.inputs == "x" else {}
+        look |= {"mfc": "white"} if own.inputs == "x" or own.base == "paper" else {}
         ax.plot(x[front], y[front], label=name, **look)
         top += y[front][x[front] <= 1.5 * most].tolist()
     if kind.least is None:
         rate = float(majority_rate(np.sum(list(columns["counts"]), 0)))
         ax.axhline(rate, color="0.6", lw=1, ls=(0, (2, 2)), label="always the majority")
-        top.append(rate)
+        top = [y for y in top if y >= rate - 0.002] + [rate - 0.002]
     figures.finish(ax, dataset, kind.budget, kind.objective)
     if kind.score:
         ax.set_xlabel("v of the score in 20 bins, less its bias, nats")
-    ax.set_xlim(-0.04 * 1.5 * most, 1.5 * most)
+    root_scale(ax, (-0.0005 * most, 1.5 * most))
     if top:
         low, high = min(top), max(top)
         ax.set_ylim(low - 0.06 * (high - low) - 1e-4, high + 0.06 * (high - low) + 1e-4)
