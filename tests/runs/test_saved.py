@@ -6,27 +6,16 @@ import numpy as np
 import pytest
 import safetensors
 
-from separatrix import datasets
 from separatrix.deploy.frontiers import candidates_of
 from separatrix.errors import DataError
 from separatrix.runs.saved import MODELS, saved_runs
-from separatrix.tracing.training import trace_data
 
 pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="module")
-def frontier(tmp_path_factory):
-    data = datasets.load("synthetic", law="bayes", n=400)
-    return trace_data(
-        data,
-        name="law",
-        estimator="logistic",
-        method="cmi",
-        trade_offs=(0.0, 1.0),
-        cv=3,
-        out=tmp_path_factory.mktemp("frontier"),
-    )
+def frontier(traced):
+    return traced
 
 
 @pytest.fixture
@@ -62,7 +51,7 @@ def reads(monkeypatch):
 @pytest.mark.slow
 def test_choosing_by_name_reads_no_array(frontier, reads):
     vars(frontier).pop("results", None)
-    assert len(candidates_of(frontier)) == 4
+    assert len(candidates_of(frontier)) == 6
     assert reads == []
     saved, _ = frontier.saved_run("cmi", 1.0)
     assert reads == []
