@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.results_summary import paths
 from separatrix.core.envelope import pareto
 from separatrix.core.metrics import PLANES, majority_rate
 from separatrix.display import root_scale
@@ -16,39 +17,17 @@ from separatrix.show import figures
 from separatrix.show.series import REFERENCES, Series, legend_names, series
 from separatrix.show.yardsticks import BOUNDED
 
-METHOD = [
-    Series("cmi", "xz", "paper"),
-    Series("cmi", "xz", "default"),
-    Series("fr_train", "xz", "default"),
-    Series("infofair", "xz", "default"),
-    Series("adversarial", "xz", "default"),
-    Series("fair_dro", "xz", "default"),
-    Series("erm", "xz", "default"),
-    Series("erm", "x", "default"),
-]
-USE = [
-    Series("postprocessing", "xz", "default"),
-    Series("cmi_boosting", "xz", "default"),
-    Series("cmi_boosting", "xz", "score"),
-    Series("cmi", "xz", "default"),
-    Series("cmi", "xz", "score"),
-    Series("threshold_optimizer", "xz", "default"),
-    Series("erm", "xz", "default"),
-    Series("erm", "x", "default"),
-]
-COST = [
-    Series("postprocessing", "xz", "default"),
-    Series("cmi_boosting", "xz", "default"),
-    Series("erm", "xz", "default"),
-]
-BLIND = [
-    Series("cmi_boosting", "xz", "default"),
-    Series("cmi_boosting", "x", "default"),
-    Series("cmi_boosting", "xz", "score"),
-    Series("cmi_boosting", "x", "score"),
-    Series("erm", "xz", "default"),
-    Series("erm", "x", "default"),
-]
+METHOD = paths(
+    "cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x"
+)
+USE = paths(
+    "postprocessing", "cmi_boosting", "cmi_boosting:score", "cmi", "cmi:score",
+    "threshold_optimizer", "erm", "erm@x",
+)  # fmt: skip
+COST = paths("postprocessing", "cmi_boosting", "erm")
+BLIND = paths(
+    "cmi_boosting", "cmi_boosting@x", "cmi_boosting:score", "cmi_boosting:score@x", "erm", "erm@x"
+)
 DASHES = {"default": "-", "paper": ":", "score": "--"}
 
 

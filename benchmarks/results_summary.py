@@ -10,21 +10,22 @@ from separatrix.runs.results import Results
 from separatrix.runs.tidy import Columns, means, select
 from separatrix.show.series import Series, legend_names, series
 from separatrix.show.table import Table
-from separatrix.show.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached
+from separatrix.show.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached, small
 
-HEADLINE = [
-    Series("erm", "xz", "default"),
-    Series("erm", "x", "default"),
-    Series("cmi", "xz", "paper"),
-    Series("cmi", "xz", "default"),
-    Series("cmi", "xz", "score"),
-    Series("cmi_boosting", "xz", "default"),
-    Series("cmi_boosting", "xz", "score"),
-    Series("cmi_boosting", "x", "default"),
-    Series("cmi_boosting", "x", "score"),
-    Series("postprocessing", "xz", "default"),
-    Series("threshold_optimizer", "xz", "default"),
-]
+
+def paths(*names: str) -> list[Series]:
+    """Paths by short names: "cmi", "cmi:paper" for a recipe, "erm@x" without the group."""
+    found = []
+    for name in names:
+        method, _, recipe = name.removesuffix("@x").partition(":")
+        found.append(Series(method, "x" if name.endswith("@x") else "xz", recipe or "default"))
+    return found
+
+
+HEADLINE = paths(
+    "erm", "erm@x", "cmi:paper", "cmi", "cmi:score", "cmi_boosting", "cmi_boosting:score",
+    "cmi_boosting@x", "cmi_boosting:score@x", "postprocessing", "threshold_optimizer",
+)  # fmt: skip
 SHOWN = {"decisions": 0.02, "scores": 0.005, "information": 0.001}
 
 
@@ -130,7 +131,7 @@ def _cell(results: Results, dataset: str, own: Series, plane: str, budget: float
     if own not in series(columns):
         return None
     found = reached(columns, own, plane, budget)
-    return None if found is None else f"{found.target:.4f} ({_small(found.used)})"
+    return None if found is None else f"{found.target:.4f} ({small(found.used)})"
 
 
 def _best_other(results: Results, dataset: str, plane: str, budget: float) -> str | None:
@@ -143,8 +144,4 @@ def _best_other(results: Results, dataset: str, plane: str, budget: float) -> st
     if not good:
         return None
     top = max(good, key=lambda s: good[s].target)
-    return f"{named[top]} {good[top].target:.4f} ({_small(good[top].used)})"
-
-
-def _small(x: float) -> str:
-    return f"{x:.4f}" if abs(x) >= 5e-3 else f"{x:.1e}"
+    return f"{named[top]} {good[top].target:.4f} ({small(good[top].used)})"

@@ -32,6 +32,7 @@ __all__ = [
     "floor_of_gaps",
     "plane_table",
     "reached",
+    "small",
 ]
 
 Array = NDArray[np.float64]
@@ -155,7 +156,7 @@ def _count_table(counts: Array, squares: Array | None) -> CountTable:
 def _cell(found: Reached | None) -> str | None:
     if found is None:
         return None
-    return f"{found.target:.4f} ({_small(found.used)}; {_small(found.corrected)})"
+    return f"{found.target:.4f} ({small(found.used)}; {small(found.corrected)})"
 
 
 def _cost(columns: Columns, own: Series) -> float | None:
@@ -170,8 +171,9 @@ def _by_gap(columns: Columns, own: Series, most: float) -> str | None:
     chosen = nested(part, "score_gap", most, "auroc")
     if chosen is None:
         return None
-    return f"{chosen.mean(part['auroc']):.4f} ({_small(chosen.mean(part['score_gap']))})"
+    return f"{chosen.mean(part['auroc']):.4f} ({small(chosen.mean(part['score_gap']))})"
 
 
-def _small(x: float) -> str:
+def small(x: float) -> str:
+    """A small number in few letters."""
     return f"{x:.4f}" if abs(x) >= 5e-3 else f"{x:.1e}"
