@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 
 import numpy as np
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from separatrix.cli import app
+from separatrix.cli import app, main
 from separatrix.cli.app import answer
 from separatrix.io import LOG, Stages, interactive
 
@@ -105,3 +106,50 @@ def test_json_has_no_nan(capsys):
 
 def test_completion_is_offered():
     assert re.search("install-completion", run("--help").stdout)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("audit t.csv --y y --z z", "Missing option '--pred'. See `separatrix audit --help`."),
+        ("report", "Missing argument"),
+        ("datasets --x", "No such option"),
+        ("methods foo", "(foo). See `separatrix methods --help`."),
+        ("nope", "No such command 'nope'"),
+        ("limit t.csv --y y --z z --score s --level much", "--level"),
+        ("trace synthetic --folds 1 --out f", "--folds must be between 3 and"),
+        ("benchmark synthetic --jobs 0 --out f", "--jobs must be a number of processes"),
+        ("predict none t.csv --out o.csv", "There is no folder 'none'. Pass one that"),
+        ("monitor t.csv", "'t.csv' cannot be read as the state of a Monitor"),
+    ],
+)
+def test_a_wrong_call_is_one_sentence_in_the_words_of_the_command_line(
+    arguments, sentence, table, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(table)
+    monkeypatch.setattr(sys, "argv", ["separatrix", *arguments.split()])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    printed = capsys.readouterr()
+    assert stop.value.code == 2
+    assert sentence in printed.err
+    assert printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "status"), [([], 0), (["--fail-above", "eo_gap=0"], 3)], ids=["done", "above"]
+)
+def test_the_status_of_a_command_is_that_of_the_process(more, status, table, tmp_path, monkeypatch):
+    file = tmp_path / "t.csv"
+    file.write_text(table)
+    arguments = ["separatrix", "--quiet", "audit", str(file), *COLUMNS, "--pred", "u", *more]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code or 0) == status
+
+
+def test_commands_are_listed_in_the_order_of_their_use():
+    listed = re.findall(r"(?m)^\W*(audit|trace|select|predict|benchmark)\b", run("--help").stdout)
+    assert listed == ["audit", "trace", "select", "predict", "benchmark"]

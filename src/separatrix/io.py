@@ -203,7 +203,10 @@ def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
             if left and any(path.absolute().parent.glob(f".{path.name}.*{_END}*")):
                 time.sleep(_PAUSE)
                 continue
-            raise DataError(f"There is no folder {str(path)!r}.") from error
+            raise DataError(
+                f"There is no folder {str(path)!r}. Pass one that `save` or `separatrix select` "
+                "wrote."
+            ) from error
         except OSError as error:
             raise DataError(f"{str(path)!r} is no folder: {error.strerror}.") from error
         try:

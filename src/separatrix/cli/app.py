@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from separatrix import __version__
 from separatrix.errors import InputError
@@ -20,8 +21,18 @@ from separatrix.io import LOG
 
 __all__ = ["JSON", "answer", "app", "readable", "say"]
 
+
+class _InOrder(TyperGroup):
+    """The commands in the order in which people need them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        first = ["audit", "trace", "select", "predict", "report", "limit", "monitor", "replay"]
+        return sorted(self.commands, key=lambda name: (*first, name).index(name))
+
+
 app = typer.Typer(
     name="separatrix",
+    cls=_InOrder,
     help="What a prediction says about a person's group beyond the true outcome, and what "
     "removing it costs.",
     no_args_is_help=True,

@@ -17,7 +17,9 @@ def benchmark(
     dataset: list[str] = typer.Argument([], help="Datasets; by default the paper's that are here."),
     out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
     method: list[str] = typer.Option(
-        [], help="Method, or cmi:score for a recipe; repeat. By default all but EG."
+        [],
+        help="Method, or cmi:score for a recipe; repeat it. By default all but "
+        "exponentiated_gradient.",
     ),
     quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
     ablations: bool = typer.Option(

@@ -16,7 +16,7 @@ __all__ = ["monitor"]
 @app.command()
 def monitor(
     state: Path = typer.Argument(
-        ..., help="File of the monitor; made at the first call, kept for ever."
+        ..., help="File of the monitor; made at the first call, then added to."
     ),
     file: list[str] = typer.Argument(
         None, help="CSV or Parquet files with new rows, in order; none to look only."

@@ -303,9 +303,11 @@ class Monitor:
         """The monitor that was saved."""
         try:
             return Monitor.from_json(as_path(path, "path").read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, UnicodeDecodeError, InputError) as error:
+            why = str(error).rstrip(".")
             raise InputError(
-                f"{str(path)!r} cannot be read as the state of a Monitor: {error}."
+                f"{str(path)!r} cannot be read as the state of a Monitor: {why}. Pass a file that "
+                "`Monitor.save` or `separatrix monitor` wrote."
             ) from error
 
     def to_html(self) -> str:
