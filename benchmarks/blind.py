@@ -262,7 +262,7 @@ def main() -> None:
             print(text[-1], flush=True)
     text.append(machine("lightgbm", "scipy", "fairlearn"))
     if chosen.write:
-        write_between_markers(DOCS / "howto" / "blind.md", "blind", "\n\n".join(text))
+        write_between_markers(DOCS / "evidence" / "blind.md", "blind", "\n\n".join(text))
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ def main() -> None:
     )
     print(text)
     if chosen.write:
-        write_between_markers(DOCS / "howto" / "classifier.md", "margins", text)
+        write_between_markers(DOCS / "evidence" / "margins.md", "margins", text)
 
 
 if __name__ == "__main__":

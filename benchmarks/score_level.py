@@ -7,7 +7,7 @@ only the penalty differs. Columns are means over the test folds: AUROC; v20 = I(
 score in 20 bins; the v20 that this score would show with groups shuffled within labels (the floor
 of the measurement); v20 of the pooled test rows, whose floor is a fifth; the largest EO gap over
 all thresholds; v and u of the draw. The first row is scikit-learn's boosted trees as they come.
-Nothing is chosen on test rows. With --write the tables go into docs/howto/training.md.
+Nothing is chosen on test rows. With --write the tables go into docs/evidence/training.md.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def main() -> None:
             parts.append(f"{name}, {'[Z|X]' if use_sensitive else 'X alone'}:\n\n{table}")
             print(parts[-1], flush=True)
     if "--write" in sys.argv:
-        write_between_markers(DOCS / "howto" / "training.md", "score_level", "\n\n".join(parts))
+        write_between_markers(DOCS / "evidence" / "training.md", "score_level", "\n\n".join(parts))
 
 
 if __name__ == "__main__":

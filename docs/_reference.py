@@ -120,7 +120,8 @@ def _commands() -> str:
     """Every command with its arguments, as `--help` has them."""
     group: Any = typer.main.get_command(app)
     lines = ["# Command line", "", f"`separatrix COMMAND --help` says the same. {group.help}", ""]
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.commands[name]
         text, _, example = (command.help or "").partition("Example:")
         lines += [f"## separatrix {name}", "", " ".join(text.split()), ""]
         if example:
@@ -136,9 +137,11 @@ def _row(parameter: Any) -> str:
     names = parameter.name.upper() if argument else ", ".join(parameter.opts)
     default = parameter.default
     shown = "required" if parameter.required else ""
-    if not parameter.required and not callable(default) and default not in (None, False, [], ()):
+    nothing = default is None or default is False or default in ([], ())
+    if not parameter.required and not callable(default) and not nothing:
         shown = f"`{default}`"
     help_ = " ".join((parameter.help or "").split()).replace("|", "\\|")
+    help_ = re.sub(r"(?<![`\w-])--[a-z][a-z-]*", r"`\g<0>`", help_)  # no typographer's dash
     return f"| `{names}` | {shown} | {help_} |"
 
 

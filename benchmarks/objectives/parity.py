@@ -232,7 +232,7 @@ def main() -> None:
         print(peers[-1], criteria[-1], sep="\n\n", flush=True)
     peers.append(machine("scikit-learn", "scipy", "fairlearn"))
     if chosen.write:
-        page = DOCS / "concepts" / "criteria.md"
+        page = DOCS / "evidence" / "criteria.md"
         write_between_markers(page, "objectives/parity", "\n\n".join(peers))
         write_between_markers(page, "objectives/parity.py, costs", "\n\n".join(criteria))
 

@@ -115,7 +115,7 @@ def measures(a: Audit) -> list[dict[str, str]]:
     drawn = "" if a.table.moments is None else "; expected, when drawn"
     floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
     return layout.named_rows(
-        ("equalized-odds gap", f"{a.eo_gap:.4f}", f"mean over labels of the largest; {gap}"),
+        ("equalized-odds gap", f"{a.eo_gap:.4f}", f"between groups, mean over labels; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
         ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),

@@ -21,10 +21,10 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -218,16 +218,11 @@ def _row(row: list[str], width: int) -> list[str]:
 @contextmanager
 def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes]]]:
     """The text of a file, and its bytes underneath; a bar on stderr where it takes seconds."""
-    from rich.console import Console
-    from rich.progress import wrap_file
-
     size = path.stat().st_size
-    look: dict[str, Any] = {"console": Console(stderr=True), "transient": True}
-    hidden = quiet or size < _SLOW
     try:
         with (
             path.open("rb") as raw,
-            wrap_file(raw, size, description=path.name, disable=hidden, **look) as counted,
+            nullcontext(raw) if quiet or size < _SLOW else _with_bar(raw, size, path) as counted,
         ):
             plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
             yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
@@ -239,6 +234,14 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def _with_bar(raw: BinaryIO, size: int, path: Path) -> AbstractContextManager[BinaryIO]:
+    from rich.console import Console
+    from rich.progress import wrap_file
+
+    look: dict[str, Any] = {"console": Console(stderr=True), "transient": True}
+    return wrap_file(raw, size, description=path.name, **look)
 
 
 def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
