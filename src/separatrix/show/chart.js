@@ -49,7 +49,7 @@ let scale = null; // of the last drawing: pixels from values and back
 function draw() {
   const box = at("plot");
   const width = Math.max(280, Math.round(box.clientWidth) || 640), height = Math.round(clamp(width * 0.72, 300, 560));
-  const [left, right, top, bottom] = [62, 12, 12, 46];
+  const [left, right, top, bottom] = [74, 12, 12, 46];
   const { x, y } = state;
   const seen = points().map((p, i) => [p, i]).filter(([p]) =>
     !state.hidden.has(p.series) && p.mean[x] !== null && p.mean[y] !== null);
@@ -115,8 +115,8 @@ function draw() {
     for (const [m, along] of [[x, 1], [y, 0]]) {
       const sd = p.sd[m];
       if (!sd) continue;
-      const [a, b] = along ? [px(p.mean[m] - sd) - px(p.mean[m]), px(p.mean[m] + sd) - px(p.mean[m])]
-        : [py(p.mean[m] - sd) - py(p.mean[m]), py(p.mean[m] + sd) - py(p.mean[m])];
+      const inside = along ? (v) => clamp(px(v), left, width - right) : (v) => clamp(py(v), top, height - bottom);
+      const [a, b] = [-1, 1].map((sign) => inside(p.mean[m] + sign * sd) - inside(p.mean[m]));
       g.append(node("line", { ...(along ? { x1: a, x2: b } : { y1: a, y2: b }), stroke: ink(s.colour), "stroke-width": 1, opacity: 0.4 }));
     }
     const outlined = state.policy === "both" && p.policy === "deterministic";

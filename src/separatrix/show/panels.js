@@ -44,7 +44,7 @@ function showChosen() {
   fill("chosen", ...rows);
   fill("chosen-note", (d().ship ? "± is the standard error on unseen rows. " : "± is one standard deviation over the folds. ") +
     (single ? "" : "The coin is drawn apart from everything else and reported with the prediction, so v, u and accuracy are the weighted means; the EO gap is at most that; an AUROC of two models is not defined. ") +
-    `The certified bound is of the out-of-fold predictions of all rows and holds for this point alone with at least ${percent(data.confidence)}; a point that was chosen by looking at many needs the --confidence of separatrix select.`);
+    `The certified bound is of the out-of-fold predictions of all rows and holds for this point alone with at least ${percent(data.confidence)}; for a point that was chosen by looking at many, pass a confidence to separatrix select.`);
 }
 const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`);
 function showShip() {
