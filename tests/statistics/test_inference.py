@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from scipy.stats import chi2_contingency, fisher_exact
 
 from separatrix.columns.counting import count_labels, count_posteriors
@@ -43,7 +43,6 @@ def draw_tables(p: np.ndarray, n: int, repetitions: int, seed: int = 1) -> list[
 
 @pytest.mark.slow
 @given(count_tables())
-@settings(max_examples=300)
 def test_every_number_is_finite_and_in_range(counts):
     table = table_of(np.round(counts * 3 + 0.4))
     error = inference.noise(table)
@@ -52,7 +51,6 @@ def test_every_number_is_finite_and_in_range(counts):
     assert 0 <= low <= high <= np.log(min(counts.shape[1:])) + 1e-12
     assert 0 < inference.p_value(table) <= 1
     assert np.isfinite(inference.corrected(table)).all()
-    assert np.isfinite(inference.standard_error(table))
 
 
 def test_bias_of_well_filled_hard_counts_is_miller_madow():

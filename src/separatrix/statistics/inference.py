@@ -41,7 +41,6 @@ __all__ = [
     "noise",
     "null_quantile",
     "p_value",
-    "standard_error",
     "upper_limit",
 ]
 
@@ -146,15 +145,6 @@ def ceiling(table: CountTable) -> float:
     """The largest v of any composition: log of the predictions, or of the groups with rows."""
     groups = int((table.counts.sum((0, 2)) > 0).sum())
     return float(np.log(min(table.counts.shape[2], groups)))
-
-
-def standard_error(table: CountTable) -> float:
-    """Standard deviation of v̂ at the estimated v."""
-    error = noise(table)
-    if not error.varies:
-        return 0.0
-    _, variance = _moments(max(error.violation - error.bias, 0.0), error)
-    return float(np.sqrt(variance) / (2.0 * error.weight))
 
 
 def interval(
