@@ -186,7 +186,7 @@ def test_the_guarantee_holds_over_the_choice_itself(budget, rule):
     grid = np.linspace(0, 1, 6)
     measure = conditional_mutual_information if budget == "max_violation" else eo_gap
     truth = {t: float(measure(SHARES[:, :, None] * rates(t))) for t in grid}
-    failures, repetitions = 0, 60
+    failures, repetitions = 0, 40
     for i in range(repetitions):
         limit = 0.999 * truth[grid[1 + i % 4]]
         points = [candidate(t, n=4_000, rng=rng) for t in grid]

@@ -312,14 +312,14 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
     budget = float(sx.conditional_mutual_information(rates))
     rng, false = np.random.default_rng(6), 0
     table = CountTable(rates, (0, 1), (0, 1), (0, 1), rows=1)
-    for _ in range(40):
+    for _ in range(25):
         monitor = Monitor(table, budget=budget, confidence=0.9)
-        for _ in range(40):
+        for _ in range(30):
             batch = rng.multinomial(500, rates.ravel()).reshape(2, 2, 2).astype(float)
             if monitor.update_counts(CountTable(batch, (0, 1), (0, 1), (0, 1), rows=500)):
                 false += 1
                 break
-    assert false <= 0.1 * 40
+    assert false <= 0.1 * 25
 
 
 @pytest.mark.parametrize(

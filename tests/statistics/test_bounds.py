@@ -46,7 +46,7 @@ def test_bound_fails_at_most_one_minus_confidence(kind, n):
     """Conditional on the observed composition of (Y, Z), as the docstring says."""
     rng = np.random.default_rng(0)
     rates = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.3, 0.7], [0.05, 0.95]]])
-    confidence, repetitions, failures = 0.6, 400, 0
+    confidence, repetitions, failures = 0.6, 200, 0
     for _ in range(repetitions):
         table = rows_of(rng, rates, n, kind)
         composition = table.counts.sum(2)[:, : len(table.groups), None]
@@ -60,7 +60,7 @@ def test_bound_fails_at_most_one_minus_confidence(kind, n):
 def test_rate_intervals_hold_all_at_once(kind):
     rng = np.random.default_rng(1)
     rates = np.array([[[0.97, 0.03], [0.8, 0.2]], [[0.5, 0.5], [0.1, 0.9]]])
-    confidence, repetitions, failures = 0.7, 500, 0
+    confidence, repetitions, failures = 0.7, 200, 0
     for _ in range(repetitions):
         low, high = rate_intervals(rows_of(rng, rates, 300, kind), confidence)
         failures += not ((low <= rates) & (rates <= high)).all()

@@ -211,14 +211,14 @@ def test_evidence_at_the_budget_stays_below_its_bound_for_ever():
     budget = float(conditional_mutual_information(shares[:, :, None] * rates))
     bets = Alternatives.of(100 * shares[:, :, None] * rates, budget)
     rng, alarms = np.random.default_rng(0), 0
-    for _ in range(60):
+    for _ in range(40):
         counts = np.zeros((2, 2, 2))
-        for _ in range(40):
+        for _ in range(30):
             counts += rng.multinomial((200 * shares).astype(int), rates)
             if log_e_process(counts, budget, bets, np.log(10)) >= np.log(10):
                 alarms += 1
                 break
-    assert alarms <= 0.1 * 60
+    assert alarms <= 0.1 * 40
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_corrected_violation_is_unbiased(shape, n, tilt):
     p = tilted_law(shape, tilt)
     truth = float(conditional_mutual_information(p))
     estimates = np.array(
-        [inference.corrected(t)[0] for t in draw_tables(p, n, 400 if n < 5_000 else 40)]
+        [inference.corrected(t)[0] for t in draw_tables(p, n, 200 if n < 5_000 else 40)]
     )
     plug_in_bias = np.mean([inference.noise(t).bias for t in draw_tables(p, n, 20)])
     margin = 4 * estimates.std() / np.sqrt(len(estimates)) + 0.02 * plug_in_bias
@@ -91,10 +91,10 @@ def test_corrected_violation_is_unbiased(shape, n, tilt):
     ],
 )
 def test_interval_covers(shape, n, tilt):
-    """Within what 500 repetitions can tell of the nominal 95 %; the full grid is
+    """Within what 300 repetitions can tell of the nominal 95 %; the full grid is
     benchmarks/coverage.py.
     """
-    repetitions = 500 if n < 20_000 else 100
+    repetitions = 300 if n < 20_000 else 60
     p = tilted_law(shape, tilt)
     truth = float(conditional_mutual_information(p))
     spans = np.array([inference.interval(t) for t in draw_tables(p, n, repetitions)])
@@ -169,7 +169,7 @@ def test_interval_and_test_hold_for_posteriors_and_weights(weighted):
 def test_p_value_is_uniform_under_separation_and_small_otherwise():
     p = tilted_law((2, 3, 2), 0.0)
     values = np.array(
-        [inference.p_value(t, random_state=i) for i, t in enumerate(draw_tables(p, 300, 500))]
+        [inference.p_value(t, random_state=i) for i, t in enumerate(draw_tables(p, 300, 250))]
     )
     for level in (0.05, 0.2, 0.5):
         assert (values <= level).mean() <= level + 3 * np.sqrt(level * (1 - level) / len(values))
