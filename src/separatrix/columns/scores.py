@@ -11,9 +11,13 @@ from separatrix.columns.values import as_array, refuse_missing, row_numbers
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
-__all__ = ["binary_score", "check_posteriors", "check_weight", "posterior_matrix", "score_column"]
+__all__ = [
+    "binary_score", "check_posteriors", "check_weight", "posterior_matrix", "quantity_column",
+    "score_column",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
+_LARGEST = 1e100  # squares of such numbers, and sums of these, are finite
 
 
 def check_weight(sample_weight: ArrayLike, n: int) -> Array:
@@ -119,3 +123,19 @@ def score_column(values: Any, name: str) -> NDArray[Any]:
             f"`{name}` holds an infinite value in row {row:,}. Clip it to the largest finite score."
         )
     return s
+
+
+def quantity_column(values: Any, name: str) -> Array:
+    """One column of finite numbers that may be added and squared.
+
+    >>> quantity_column([1, 2.5], "y")
+    array([1. , 2.5])
+    """
+    x = score_column(values, name).astype(np.float64)
+    large = np.abs(x) > _LARGEST
+    if large.any():
+        raise InputError(
+            f"`{name}` holds {x[large][0]:g} in row {row_numbers(large)}; a quantity is at most "
+            f"{_LARGEST:g}. Measure it in other units, or clip it."
+        )
+    return x

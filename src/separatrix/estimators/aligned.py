@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from separatrix.columns.groups import as_groups
-from separatrix.columns.scores import check_weight
+from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import listed
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.errors import InputError
@@ -101,7 +101,7 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        target = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        target = quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
         check_consistent_length(X, target)
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")

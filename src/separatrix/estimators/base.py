@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_random_state, check_X_y
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from separatrix import datasets, methods
+from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import has_text
+from separatrix.estimators.crossfit import check_labels, has_text
 from separatrix.methods import Recipe
 
 __all__ = ["Array", "Base"]
@@ -34,7 +34,7 @@ class Base(ClassifierMixin, BaseEstimator):
         """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
         self.preprocessing_ = datasets.plan(X).fit(X) if has_text(X) else None
         X, y = self._checked(X, y)
-        check_classification_targets(y)
+        check_labels(y)
         weight = None
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
@@ -118,7 +118,7 @@ class Base(ClassifierMixin, BaseEstimator):
     def _seed(self) -> int:
         state = self.random_state
         if isinstance(state, int | np.integer):
-            return int(state)
+            return seed_of(state)
         return int(check_random_state(state).randint(2**31 - 1))
 
     def __sklearn_tags__(self) -> Any:

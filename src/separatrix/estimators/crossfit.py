@@ -22,13 +22,14 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import has_fit_parameter, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, has_fit_parameter, validate_data
 
 from separatrix import datasets
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
-from separatrix.columns.values import listed
+from separatrix.columns.values import listed, row_numbers
 from separatrix.core.numbers import whole_number
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
@@ -38,17 +39,20 @@ __all__ = [
     "PRECOMPUTED",
     "CrossFit",
     "base_model",
+    "check_labels",
     "check_sizes",
     "checked_rows",
     "cross_fit",
     "deals",
     "fit_one",
     "has_text",
+    "label_column",
     "posteriors_of",
     "some_posteriors_of",
 ]
 
 Array = NDArray[np.float64]
+_WHOLE = 2.0**53  # floats tell whole numbers apart up to here
 PRECOMPUTED = "precomputed"  # X is the probabilities themselves
 
 
@@ -245,6 +249,27 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
     if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
         validate_data(model, X, reset=reset, skip_check_array=True)
     return X
+
+
+def label_column(model: Any, y: Any) -> NDArray[Any]:
+    """The labels (n,) that a classifier is fitted to, none missing and none infinite."""
+    if y is None:
+        raise InputError(
+            f"{type(model).__name__} requires y to be passed, but the target y is None."
+        )
+    labels = np.asarray(_check_y(y, estimator=model))
+    check_labels(labels)
+    return labels
+
+
+def check_labels(labels: NDArray[Any]) -> None:
+    """Refuse a checked column that holds measurements, not labels."""
+    if labels.dtype.kind == "f" and (large := np.abs(labels) > _WHOLE).any():
+        raise InputError(
+            f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
+            "or whole numbers below 2^53."
+        )
+    check_classification_targets(labels)
 
 
 def has_text(X: Any) -> bool:

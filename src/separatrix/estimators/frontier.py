@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_sample_weight,
-    _check_y,
     check_consistent_length,
     check_is_fitted,
 )
@@ -33,6 +31,7 @@ from separatrix.estimators.crossfit import (
     checked_rows,
     cross_fit,
     fit_one,
+    label_column,
     posteriors_of,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
@@ -274,12 +273,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
     ) -> tuple[Any, NDArray[Any], Array | None]:
         """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
         X = self._rows(X, reset=True)
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        labels = _check_y(y, estimator=self)
-        check_classification_targets(labels)
+        labels = label_column(self, y)
         check_consistent_length(X, labels)
         if sample_weight is None:
             return X, labels, None

@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import _safe_indexing
 
 from separatrix import datasets
-from separatrix.columns.scores import score_column
+from separatrix.columns.scores import quantity_column
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import PRECOMPUTED, fit_one, has_text
@@ -44,7 +44,7 @@ class NumericFit:
     def predict(self, X: Any) -> Array:
         """The mean of the members for new rows, (n,)."""
         if not self.members:
-            return np.asarray(score_column(X, "X"), dtype=np.float64)
+            return quantity_column(X, "X")
         rows = X if self.preprocessing is None else self.preprocessing.transform(X)
         return np.asarray(np.mean([predictions(one, rows) for one in self.members], axis=0))
 
@@ -81,7 +81,7 @@ def cross_fit_numbers(
             raise InputError(
                 f"`estimator` must be a regressor, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return NumericFit((), np.asarray(score_column(X, "X"), dtype=np.float64))
+        return NumericFit((), quantity_column(X, "X"))
     if cv == "prefit" or type(estimator).__name__ == "FrozenEstimator":
         if estimator is None:
             raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
@@ -118,4 +118,4 @@ def predictions(model: Any, X: Any) -> Array:
             f"{type(model).__name__} is a classifier: a numeric outcome needs a regressor, such "
             "as sklearn.ensemble.HistGradientBoostingRegressor."
         )
-    return np.asarray(score_column(np.ravel(model.predict(X)), "predictions"), dtype=np.float64)
+    return quantity_column(np.ravel(model.predict(X)), "predictions")

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from separatrix.columns.draws import UNSET, uniforms
@@ -16,7 +15,7 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import listed
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import CrossFit, cross_fit
+from separatrix.estimators.crossfit import CrossFit, cross_fit, label_column
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.separated import SeparatedScore
@@ -102,8 +101,7 @@ class SeparatedScorer(BaseEstimator):
             raise InputError("A separated score needs groups: pass `sensitive_features`.")
         if not isinstance(X, dict) and np.ndim(X) != 1:
             validate_data(self, X, skip_check_array=True)
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
+        labels = label_column(self, y)
         groups = as_groups(sensitive_features)
         check_consistent_length(labels, groups.codes)
         weight = None

@@ -18,9 +18,9 @@ from importlib import import_module
 from importlib.resources import files
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core.numbers import not_negative
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
 from separatrix.nn.networks import Networks
@@ -258,8 +258,7 @@ def fit(
         if size > 2 and not able:
             raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
     for lane in lanes:
-        if not 0 <= lane.trade_off < np.inf:
-            raise InputError(f"A trade-off must be finite and not negative, got {lane.trade_off}.")
+        not_negative(lane.trade_off, "trade_off")
     if isinstance(recipe, str) and recipe not in method.recipes:
         raise InputError(f"{name!r} has no recipe {recipe!r}; it has {', '.join(method.recipes)}.")
     chosen = method.recipes[recipe] if isinstance(recipe, str) else recipe

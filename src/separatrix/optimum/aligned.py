@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from separatrix.columns.features import as_numbers
 from separatrix.columns.groups import group_codes
-from separatrix.columns.scores import score_column
+from separatrix.columns.scores import quantity_column
 from separatrix.columns.values import Levels, row_numbers
 from separatrix.core.binned_cmi import SoftBins
 from separatrix.errors import InputError
@@ -69,7 +69,7 @@ class AlignedScore:
 
     def place(self, scores: ArrayLike, *, sensitive_features: Any) -> NDArray[np.intp]:
         """The place of each row's level, 0 for the lowest."""
-        s = np.asarray(score_column(scores, "scores"), dtype=np.float64)
+        s = quantity_column(scores, "scores")
         if len(self.groups):
             z: Any = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
         else:
@@ -108,7 +108,7 @@ def attribute(values: Any, n: int | None = None) -> Array:
         raise InputError(
             f"`sensitive_features` has no value in row {row_numbers(np.isnan(z))}. Drop such rows."
         )
-    return z
+    return quantity_column(z, "sensitive_features")
 
 
 def hats(scores: Array, z: NDArray[Any], knots: Array, attribute_knots: Array) -> csr_array:

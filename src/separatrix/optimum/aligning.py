@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.draws import seed_of
 from separatrix.columns.features import raw_values
 from separatrix.columns.groups import as_groups
-from separatrix.columns.scores import check_weight, score_column
+from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missing
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.numbers import not_negative, whole_number
@@ -151,7 +151,7 @@ def numeric(
     if sensitive not in SENSITIVE:
         raise InputError(f"`sensitive` must be one of {', '.join(SENSITIVE)}, got {sensitive!r}.")
     y = outcome(y_true)
-    s = np.asarray(score_column(scores, "scores"), dtype=np.float64)
+    s = quantity_column(scores, "scores")
     groups: Levels = ()
     if sensitive == "continuous":
         z: Any = attribute(sensitive_features)
@@ -180,7 +180,7 @@ def outcome(values: Any, name: str = "y_true") -> Array:
             )
         refuse_missing(raw.missing, name)
         return raw.codes.astype(np.float64)
-    y = np.asarray(score_column(raw, name), dtype=np.float64)
+    y = quantity_column(raw, name)
     if not len(y) or y.min() == y.max():
         raise InputError(f"`{name}` is the same in all {len(y):,} rows: nothing can be learned.")
     return y
