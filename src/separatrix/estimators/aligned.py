@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import _safe_indexing, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from separatrix.columns.groups import as_groups
@@ -15,7 +15,7 @@ from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import listed
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import checked_rows
+from separatrix.estimators.crossfit import checked_rows, same_rows, some_rows
 from separatrix.estimators.numeric_fit import cross_fit_numbers
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import align
@@ -102,14 +102,14 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         target = quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
-        check_consistent_length(X, target)
+        same_rows(X, target)
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")
         weight = None
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(target))
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, target, weight = _safe_indexing(X, seen), target[seen], weight[seen]
+            X, target, weight = some_rows(X, seen), target[seen], weight[seen]
             if sensitive_features is not None:
                 sensitive_features = self._column(sensitive_features)[seen]
         given = sensitive_features is not None

@@ -23,7 +23,12 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_y, has_fit_parameter, validate_data
+from sklearn.utils.validation import (
+    _check_y,
+    check_consistent_length,
+    has_fit_parameter,
+    validate_data,
+)
 
 from separatrix import datasets
 from separatrix.columns.draws import seed_of
@@ -48,7 +53,9 @@ __all__ = [
     "has_text",
     "label_column",
     "posteriors_of",
+    "same_rows",
     "some_posteriors_of",
+    "some_rows",
 ]
 
 Array = NDArray[np.float64]
@@ -240,7 +247,14 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
 
     Only the default trees' matrix is checked; other estimators check their own.
     """
-    if isinstance(model.estimator, str) or (isinstance(X, Mapping) and not issparse(X)):
+    if isinstance(model.estimator, str):
+        return X
+    if _by_name(X):
+        if model.estimator is not None:
+            raise InputError(
+                f"`X` is a mapping of columns, which {type(model.estimator).__name__} cannot take: "
+                "pass a frame or a matrix."
+            )
         return X
     if model.estimator is None and not has_text(X):
         return validate_data(
@@ -249,6 +263,22 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
     if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
         validate_data(model, X, reset=reset, skip_check_array=True)
     return X
+
+
+def same_rows(X: Any, *columns: NDArray[Any]) -> None:
+    """Refuse rows of another number than the columns have; columns by name are counted as rows."""
+    check_consistent_length(next(iter(X.values()), ()) if _by_name(X) else X, *columns)
+
+
+def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """These rows of a matrix, a frame or columns by name."""
+    if _by_name(X):
+        return {name: _safe_indexing(column, rows) for name, column in X.items()}
+    return _safe_indexing(X, rows)
+
+
+def _by_name(X: Any) -> bool:
+    return isinstance(X, Mapping) and not issparse(X)  # one kind of sparse matrix is a mapping
 
 
 def label_column(model: Any, y: Any) -> NDArray[Any]:
@@ -275,7 +305,7 @@ def check_labels(labels: NDArray[Any]) -> None:
 def has_text(X: Any) -> bool:
     """Whether rows are columns by name, and not all of them numbers."""
     if isinstance(X, Mapping):
-        return not issparse(X)  # one kind of sparse matrix is a mapping
+        return _by_name(X)
     frame = as_frame(X, "X")
     if not isinstance(frame, nw.DataFrame):
         return False

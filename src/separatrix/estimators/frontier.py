@@ -10,12 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-)
+from sklearn.utils import get_tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix.columns.bins import bin_labels, edges_of
 from separatrix.columns.draws import drawn, uniforms
@@ -33,6 +29,8 @@ from separatrix.estimators.crossfit import (
     fit_one,
     label_column,
     posteriors_of,
+    same_rows,
+    some_rows,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
@@ -164,7 +162,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         z, self.groups_ = self._groups(sensitive_features, labels)
         seen = slice(None) if weight is None else np.flatnonzero(weight > 0)  # weight 0 is no row
         if weight is not None:
-            X, labels, z, weight = _safe_indexing(X, seen), labels[seen], z[seen], weight[seen]
+            X, labels, z, weight = some_rows(X, seen), labels[seen], z[seen], weight[seen]
         budget, asked = self._budget()
         options: dict[str, Any] = {
             "cv": self.cv,
@@ -274,10 +272,10 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
         X = self._rows(X, reset=True)
         labels = label_column(self, y)
-        check_consistent_length(X, labels)
+        same_rows(X, labels)
         if sample_weight is None:
             return X, labels, None
-        return X, labels, _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        return X, labels, _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
         return checked_rows(self, X, reset)

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from separatrix.columns.draws import UNSET, uniforms
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import listed
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import CrossFit, cross_fit, label_column
+from separatrix.estimators.crossfit import (
+    CrossFit,
+    checked_rows,
+    cross_fit,
+    label_column,
+    same_rows,
+    some_rows,
+)
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.separated import SeparatedScore
@@ -99,16 +105,15 @@ class SeparatedScorer(BaseEstimator):
         """Cross-fit the classifier, then fit the kernel to the scores of unseen rows."""
         if sensitive_features is None:
             raise InputError("A separated score needs groups: pass `sensitive_features`.")
-        if not isinstance(X, dict) and np.ndim(X) != 1:
-            validate_data(self, X, skip_check_array=True)
+        X = checked_rows(self, X, reset=True)
         labels = label_column(self, y)
         groups = as_groups(sensitive_features)
-        check_consistent_length(labels, groups.codes)
+        same_rows(X, labels, groups.codes)
         weight = None
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(labels))
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, labels, weight = _safe_indexing(X, seen), labels[seen], weight[seen]
+            X, labels, weight = some_rows(X, seen), labels[seen], weight[seen]
             groups = groups[seen].compact()
         self.classes_ = np.unique(labels)
         if len(self.classes_) != 2:
