@@ -294,14 +294,19 @@ def _replace(new: Path, target: Path) -> None:
 
 
 @contextmanager
-def workers() -> Iterator[None]:
-    """One sentence where the system ended a worker process, most often for want of memory."""
+def workers(*, kept: bool = True) -> Iterator[None]:
+    """One sentence where the system ended a worker process, most often for want of memory.
+
+    Args:
+        kept: whether what was finished is on disk, so that the next run resumes.
+    """
+    again = "What was finished is kept: run again to resume" if kept else "Run again"
     try:
         yield
     except BrokenProcessPool as error:  # loky's own is a kind of it
         raise SeparatrixError(
-            "A worker process was ended by the system, most often because memory ran out. What was "
-            "finished is kept: run again to resume, with fewer processes (`n_jobs`, --jobs)."
+            "A worker process was ended by the system, most often because memory ran out. "
+            f"{again}, with fewer processes (`n_jobs`, --jobs)."
         ) from error
 
 

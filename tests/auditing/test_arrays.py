@@ -116,8 +116,20 @@ def test_sparse_data_fall_back_to_the_bound_and_say_so():
     a = sx.audit(y, u, sensitive_features=z)
     assert not a.estimable
     assert a.violation_interval == (0.0, a.violation_upper)
-    assert "not estimable" in a.notes[0]
-    assert "not estimable" in str(a)
+    assert "2,395 of 2,395 cells" in a.notes[0]
+    assert "trust the certified bound" in a.notes[0]
+    assert "no interval" in str(a)
+
+
+def test_one_empty_corner_takes_the_interval_and_not_the_value():
+    """What six almost empty cells of 80 can add by chance is a fiftieth of v."""
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(0, 2, (2, 20_000))
+    u = np.clip(rng.normal(10 + 2 * y + z, 3, 20_000), 0, 19).astype(int)
+    a = sx.audit(y, u, sensitive_features=z)
+    assert not a.estimable
+    assert "so v itself can be read" in a.notes[0]
+    assert "6 of 80 cells" in a.notes[0]
 
 
 def test_a_comparison_sees_a_real_drop_and_no_other(rows):

@@ -120,7 +120,7 @@ def certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
     """The confidence and the interval of v as text, and the row of the test of v = 0."""
     low, high = a.violation_interval
     sure = f"{a.confidence:.0%}".replace("%", " %")
-    interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "not estimable"
+    interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
     least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
     verdict = "" if a.p_value < 0.05 else "separation is not rejected"
     value = f"p {'≤' if least else '='} {a.p_value:.2g}"

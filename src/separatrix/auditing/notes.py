@@ -12,11 +12,13 @@ from separatrix.columns.groups import group_name
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.statistics import inference
+from separatrix.statistics.bias import MOST_EXCESS, fitted_rows
 
 __all__ = ["number_notes", "refuse_degenerate", "sparse_notes", "without_dust"]
 
 SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
 _MANY_LABELS = 50  # numbers beyond which labels look like a quantity
+_READABLE = 0.1  # of v: what small cells may add to it
 _DUST = 1e-150  # share of the weight below which a cell counts as empty: its square is no number
 
 
@@ -62,24 +64,14 @@ def number_notes(table: CountTable) -> tuple[str, ...]:
 
 
 def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
-    """What is not estimable, in sentences."""
+    """What has no interval, and which cells are small, in sentences."""
     notes = []
     rows = table.counts.sum(2)
     effective = rows**2 / np.where(rows > 0, table.weight_squares, 1.0)
     empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
     small = np.argwhere((rows > 0) & (effective < SMALL)).tolist()
     if not noise.estimable:
-        why = "every label has a single prediction or a single group"
-        if noise.varies:
-            least = f"fewer than {inference.MIN_FITTED:.0f}"
-            why = (
-                "with the label's own rates a cell (label, group, prediction) would hold "
-                f"{noise.fitted:.2g} rows, {least}"
-            )
-        notes.append(
-            f"The violation is not estimable: {why}. Trust the certified bound, not the plug-in "
-            "value."
-        )
+        notes.append(_no_interval(table, noise))
     if small:
         notes.append(
             f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} "
@@ -91,6 +83,28 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
             f"nothing can be said: {_name(table, empty)}."
         )
     return tuple(notes)
+
+
+def _no_interval(table: CountTable, noise: inference.Noise) -> str:
+    """Why v has no interval, and whether v itself can be read."""
+    if not noise.varies:
+        return (
+            "No interval for v: every label has a single prediction or a single group. Trust the "
+            "certified bound."
+        )
+    rows = fitted_rows(table)
+    few = int((rows < inference.MIN_FITTED).sum())
+    chance = MOST_EXCESS * few / noise.weight  # mean of v̂ that the small cells can be blamed for
+    verdict = f"By chance they add at most {chance:.1g} nats to v"
+    if chance <= _READABLE * noise.violation:
+        verdict += ", so v itself can be read; for a limit use the certified bound."
+    else:
+        verdict += ": trust the certified bound, not the plug-in value."
+    return (
+        f"No interval for v: if the groups had the same rates, {few:,} of {rows.size:,} cells "
+        f"(label, group, prediction) would hold fewer than {inference.MIN_FITTED:.0f} rows, the "
+        f"smallest {noise.fitted:.2g}. {verdict}"
+    )
 
 
 def _name(table: CountTable, cells: list[Any]) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.bins import bin_labels, quantile_edges
 from separatrix.columns.features import as_numbers
 from separatrix.columns.groups import as_groups, group_columns
-from separatrix.columns.scores import check_weight, quantity_column
+from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, as_array, as_levels, check_lengths
 from separatrix.errors import InputError
 
@@ -102,7 +102,7 @@ def quantities(
 
 def _numbers(values: Any, name: str) -> Array:
     column = as_numbers(values, name) if isinstance(values, Coded) else values
-    return quantity_column(column, name)
+    return score_column(column, name).astype(np.float64)
 
 
 def _predictions(values: Any, name: str, labelled: bool) -> Array:

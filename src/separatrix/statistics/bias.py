@@ -11,9 +11,10 @@ from scipy.special import gammaln, xlogy
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
 
-__all__ = ["biases", "corrected_tables", "null_bias"]
+__all__ = ["MOST_EXCESS", "biases", "corrected_tables", "fitted_rows", "null_bias"]
 
 Array = NDArray[np.float64]
+MOST_EXCESS = 0.56  # what one cell can add to the mean of n v̂ (`_poisson_excess`)
 
 
 def null_bias(table: CountTable) -> float:
@@ -98,11 +99,28 @@ def _bias(
         - _excess(counts.sum(-1), _ratio(weights, counts.sum(-1))).sum((-2, -1))
         + _excess(counts.sum((-2, -1)), _ratio(weights.sum(-1), counts.sum((-2, -1)))).sum(-1)
     ) / total
-    several = (counts.sum(-1) > 0).sum(-1) > 1  # a label with one group cannot violate separation
-    support = (fitted > 0) & several[..., None, None]
-    effective = (total / weights.sum((-2, -1)))[..., None, None, None]  # weights cost rows
-    least = np.where(support, fitted * effective, np.inf).min((-3, -2, -1))
+    least = _supported(counts, weights).min((-3, -2, -1))
     return bias, np.where(np.isfinite(least), least, 0.0)
+
+
+def fitted_rows(table: CountTable) -> Array:
+    """Effective rows n_yz P(u | y) of each cell that groups with the same rates could fill.
+
+    >>> fitted_rows(CountTable(np.array([[[8.0, 2.0], [9.0, 1.0]]]), (0,), (0, 1), (0, 1), 20))
+    array([8.5, 1.5, 8.5, 1.5])
+    """
+    rows = _supported(table.counts, table.weight_squares)
+    return np.asarray(rows[np.isfinite(rows)])
+
+
+def _supported(counts: Array, weights: Array) -> Array:
+    """The same (..., y, z, u); infinite where a cell cannot be filled."""
+    share = _ratio(counts.sum(-1, keepdims=True), counts.sum((-2, -1), keepdims=True))
+    fitted = share * counts.sum(-2, keepdims=True)
+    several = (counts.sum(-1) > 0).sum(-1) > 1  # a label with one group cannot violate separation
+    effective = counts.sum((-3, -2, -1)) / weights.sum((-2, -1))  # weights cost rows
+    rows = fitted * effective[..., None, None, None]
+    return np.where((fitted > 0) & several[..., None, None], rows, np.inf)
 
 
 def _excess(mean: Array, scale: Array) -> Array:

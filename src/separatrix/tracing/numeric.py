@@ -33,7 +33,7 @@ from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
-from separatrix.io import Stages, as_folder, write_whole
+from separatrix.io import Stages, as_folder, workers, write_whole
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import SENSITIVE, outcome
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
@@ -99,9 +99,10 @@ def trace_numeric(
             work = (delayed(_piece)(one, model, rows, numbers, fold) for one in fits)
             pieces: dict[Fit, Piece] = {}
             parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-            for fit, piece in zip(fits, parallel(work), strict=True):
-                pieces[fit] = piece
-                done()
+            with workers(kept=False):
+                for fit, piece in zip(fits, parallel(work), strict=True):
+                    pieces[fit] = piece
+                    done()
         scores = assemble(fold, [_BASE] * (cv + 1), pieces)
         arrays = {"y": numbers, "z": z, "fold": fold}
         arrays |= {"inner": scores.inner[..., 0], "outer": scores.outer[..., 0]}
