@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 import separatrix as sx
 from people import people
+from separatrix.deploy.saving import MANIFEST
 from separatrix.errors import DataError, InputError
+from separatrix.io import OpenFolder
 
 
 @pytest.mark.slow
@@ -111,6 +114,37 @@ def test_a_reader_beside_a_writer_never_errs(single, mixture, folder):
         seen = [sx.load(folder).model_hash for _ in range(400)]
         writer.kill()
     assert set(seen) == hashes
+
+
+@pytest.mark.parametrize("after", [MANIFEST, "arrays.safetensors"])
+@pytest.mark.parametrize("how", ["saved over", "moved", "copied over"])
+def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(
+    single, mixture, folder, tmp_path, monkeypatch, how, after
+):
+    """The other model arrives just after one of the files was read: one of the two, or an error."""
+    single.save(tmp_path / "other")
+    read, todo = OpenFolder.read, [how]
+
+    def reading(self, name, most):
+        content = read(self, name, most)
+        if name == after and todo:
+            if todo.pop() == "saved over":
+                single.save(folder)
+            elif how == "moved":
+                folder.rename(tmp_path / "old")
+                (tmp_path / "other").rename(folder)
+            else:
+                shutil.copytree(tmp_path / "other", folder, dirs_exist_ok=True)
+        return content
+
+    monkeypatch.setattr(OpenFolder, "read", reading)
+    try:
+        assert sx.load(folder).model_hash in (single.model_hash, mixture.model_hash)
+    except DataError as error:
+        assert how == "copied over"
+        assert "was cut or changed" in str(error)
+    assert not todo
+    assert sx.load(folder).model_hash == single.model_hash
 
 
 def test_saving_over_an_old_model_replaces_it_and_over_anything_else_is_refused(

@@ -6,9 +6,13 @@ import csv
 import gzip
 import subprocess
 import sys
+import unicodedata
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from people import people
@@ -84,6 +88,51 @@ def test_long_ids_stay_text_and_draw_the_same_everywhere(mixture, files):
             assert table["id"].to_list() == list(map(str, ids[:m]))
             assert table["prediction"].to_list() == labels[:m].tolist()
             assert list(map(int, table["branch"].to_list())) == branch[:m].tolist()
+
+
+def test_a_person_is_the_same_in_every_format(mixture, files):
+    """Draws do not depend on the type of the column, on blanks, or on how an accent is written."""
+    n = 40
+    whole, words = [10**16 + 7 * i for i in range(n)], [f"Zoë-{i}" for i in range(n)]
+    rows = {name: values[:n] for name, values in people(n, seed=45).items()}
+    apart = [unicodedata.normalize("NFD", word) for word in words]
+    numbers = [
+        pl.Series(whole, dtype=pl.UInt64),
+        list(map(str, whole)),
+        pd.array(whole, "Int64"),
+        pd.Series(whole, dtype=object),
+        np.array(whole),
+        [f" {one} " for one in whole],
+    ]
+    texts = [
+        words,
+        apart,
+        pl.Series(words, dtype=pl.Categorical),
+        np.array(apart),
+        pd.Categorical(words),
+        pa.array(words, pa.large_string()).dictionary_encode(),
+    ]
+    for ids, same in ((whole, numbers), (words, texts)):
+        told = mixture.predict(rows, ids=ids, salt=SALT).tolist()
+        for other in same:
+            assert mixture.predict(rows, ids=other, salt=SALT).tolist() == told
+            column = other if isinstance(other, pa.Array | pa.ChunkedArray) else list(other)
+            table = pa.table({**rows, "id": column})
+            pq.write_table(table, files / "ids.parquet")
+            pl.from_arrow(table).write_csv(files / "ids.csv")
+            for source in ("ids.parquet", "ids.csv"):
+                out = files / "out.parquet"
+                predict_file(mixture, files / source, out, id_column="id", salt=SALT, rows=13)
+                assert pl.read_parquet(out)["prediction"].to_list() == told
+
+
+@pytest.mark.parametrize("damaged", ["1.23457E+16", "1e+16", "1.2345678901234568e+16"])
+def test_ids_that_a_spreadsheet_rounded_are_refused(single, files, damaged):
+    frame = pl.read_csv(files / "rows.csv").with_columns(id=pl.lit(damaged))
+    frame.write_csv(files / "rounded.csv")
+    with pytest.raises(InputError, match="has lost digits"):
+        predict_file(single, files / "rounded.csv", files / "out.csv", id_column="id", salt=SALT)
+    assert not (files / "out.csv").exists()
 
 
 def test_an_id_column_may_not_be_called_like_an_output(mixture, files):

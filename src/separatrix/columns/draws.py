@@ -11,6 +11,7 @@ secret can compute one.
 
 from __future__ import annotations
 
+import re
 import secrets
 import unicodedata
 from collections import Counter
@@ -37,6 +38,7 @@ __all__ = [
 MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
 PURPOSES = ("branch", "label", "level")  # a new purpose goes to the end: the place is part of seeds
 _LOG, _KEY = b"decision log", b"key id"
+_ROUNDED = re.compile(r"\d(\.\d+)?[eE]\+\d+")  # as spreadsheets write long whole numbers
 
 
 class Unset(Enum):
@@ -157,6 +159,8 @@ def id_texts(ids: Any, name: str = "ids") -> list[str]:
         known = nw.from_native(ids, allow_series=True, pass_through=True)
         if isinstance(known, nw.Series):
             values = known.to_list()
+        elif hasattr(ids, "to_pylist"):  # an array of pyarrow, which is no series
+            values = ids.to_pylist()
         else:
             values = ids.ravel().tolist() if isinstance(ids, np.ndarray) else list(ids)
     return [_id_text(value, row, name) for row, value in enumerate(values)]
@@ -194,6 +198,11 @@ def _id_text(value: Any, row: int, name: str) -> str:
     if isinstance(value, str):
         if not value.strip():
             raise InputError(f"`{name}` is empty in row {row:,}. Every record needs its identity.")
+        if _ROUNDED.fullmatch(value.strip()):
+            raise InputError(
+                f"`{name}` in row {row:,} is {value!r}, a number that has lost digits: people "
+                "would share it. Write the column as text."
+            )
         if not value.isprintable() and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise InputError(f"`{name}` in row {row:,} is not text in UTF-8. Correct it first.")
         return value
