@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from separatrix.errors import DataError, InputError
-from separatrix.io import remove_stale, whole_file, whole_folder, write_whole
+from separatrix.io import copy_folder, remove_stale, whole_file, whole_folder, write_whole
 
+resource = pytest.importorskip("resource")
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -70,6 +71,19 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
         raise RuntimeError("no")
     assert os.listdir(tmp_path / "a") == ["new"]
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_copy_that_does_not_fit_is_one_sentence_and_leaves_nothing(tmp_path):
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "large").write_bytes(b"x" * 5_000)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limits[1]))
+    try:
+        with pytest.raises(DataError, match=r"to' cannot be written: File too large\."):
+            copy_folder(tmp_path / "from", tmp_path / "to")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in tmp_path.iterdir()] == ["from"]
 
 
 def test_folders_are_made_where_asked_and_otherwise_named(tmp_path):

@@ -317,6 +317,8 @@ def _sentence(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         reason = "The disk is full" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        if isinstance(error, shutil.Error):  # a list of files, each with its reason
+            reason = str(error.args[0][0][-1]).partition("] ")[2].partition(":")[0] or reason
         raise DataError(
             f"{str(path)!r} cannot be written: {reason}. What was finished before is not lost."
         ) from error

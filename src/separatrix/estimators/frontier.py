@@ -160,8 +160,8 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             return self
         self.grouping_: Grouping | None
         z, self.groups_ = self._groups(sensitive_features, labels)
-        seen = slice(None) if weight is None else np.flatnonzero(weight > 0)  # weight 0 is no row
         if weight is not None:
+            seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
             X, labels, z, weight = some_rows(X, seen), labels[seen], z[seen], weight[seen]
         budget, asked = self._budget()
         options: dict[str, Any] = {
