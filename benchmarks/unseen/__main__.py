@@ -106,8 +106,9 @@ def ours(split: Split) -> list[dict[str, Any]]:
 def _score(split: Split, point: Any) -> dict[str, tuple[float, float]]:
     y, z = split.codes
     q = point.predictor.branch_proba(split.fresh.X, split.fresh.z.to_numpy())[0]
-    table, _ = soft_sums(q, y, z, (2, len(split.groups)))
-    return {name: tuple(e) for name, e in unseen_score(table[None]).items()}
+    table, moments = soft_sums(q, y, z, (2, len(split.groups)))
+    assert moments is not None
+    return {name: tuple(e) for name, e in unseen_score(table[None], moments[None]).items()}
 
 
 def plain(split: Split) -> Array:

@@ -55,6 +55,7 @@ def test_the_trace_leads_with_its_criterion(frontier):
 
 
 def test_the_report_compares_the_criteria_within_the_same_gap(frontier, tmp_path):
+    text = frontier.report(tmp_path / "report.html").read_text()
     table = frontier.shippable.criteria()
     assert [row[0].split(":")[0] for row in table.rows] == [
         "plain model", "separation", "independence", "sufficiency", "equal opportunity",
@@ -65,7 +66,6 @@ def test_the_report_compares_the_criteria_within_the_same_gap(frontier, tmp_path
         assert kind.gap_name in answer.budgets
         value, error = answer.promise[kind.gap_name]
         assert value <= answer.budgets[kind.gap_name] + 3 * error
-    text = frontier.report(tmp_path / "report.html").read_text()
     assert "The criteria side by side" in text
     assert "Independence + sufficiency = separation + base dependence" in text
     assert page(frontier.folder).count('id="criteria"') == 1

@@ -48,12 +48,16 @@ def merged(columns: Array, mass: Array, bins: int) -> Array:
     >>> merged(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([0.25, 0.25, 0.25, 0.25]), 2)
     array([[3., 7.]])
     """
-    if columns.shape[-1] <= bins:
-        return columns
+    return np.asarray(np.add.reduceat(columns, _starts(mass, bins), axis=-1))
+
+
+def _starts(mass: Array, bins: int) -> NDArray[np.intp]:
+    """The first level of each bin."""
+    if len(mass) <= bins:
+        return np.arange(len(mass))
     middle = np.cumsum(mass) - 0.5 * mass
     place = np.minimum((middle / mass.sum() * bins).astype(np.intp), bins - 1)
-    starts = np.flatnonzero(np.r_[True, np.diff(place) > 0])
-    return np.asarray(np.add.reduceat(columns, starts, axis=-1))
+    return np.flatnonzero(np.r_[True, np.diff(place) > 0])
 
 
 AREA: dict[str, Callable[[Array], Array]] = {"auroc": area}
@@ -64,6 +68,13 @@ IN_BINS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def in_bins(tables: Array) -> Array:
-    """Tables (..., y, z, level) in at most 20 bins; the cuts are those of all tables together."""
-    return merged(tables, tables.reshape(-1, tables.shape[-1]).sum(0), BINS)
+def in_bins(tables: Array, moments: Array) -> tuple[Array, Array]:
+    """Both in at most 20 bins; the cuts are those of all tables together.
+
+    Args:
+        tables: (..., y, z, level).
+        moments: (..., y, z, level, level), sums of products q qᵀ of the rows.
+    """
+    starts = _starts(tables.reshape(-1, tables.shape[-1]).sum(0), BINS)
+    half = np.add.reduceat(moments, starts, axis=-1)
+    return np.add.reduceat(tables, starts, axis=-1), np.add.reduceat(half, starts, axis=-2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -33,7 +33,8 @@ class Measured:
     Args:
         procedure: what was run.
         rule: fitted to all rows: it ships.
-        tables, squares: of each fold's test rows, as `statistics.unseen` takes them.
+        tables, squares: of each fold's test rows, as `statistics.unseen` takes them; the squares of
+            a score are its rows' products Σ q qᵀ.
         groups: their names.
         eased: outer folds, of four fifths of the rows, in which the budget could not be promised
             and the smallest that could was taken instead.
@@ -55,7 +56,7 @@ class Measured:
     def promise(self) -> dict[str, Estimate]:
         """Estimate and standard error of each metric on unseen rows."""
         if self.is_score:
-            return unseen_score(self.tables)
+            return unseen_score(self.tables, self.squares)
         measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
         aim = getattr(self.procedure, "maximize", None)
         if isinstance(aim, Cost):
@@ -69,17 +70,18 @@ class Measured:
         return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
 
 
-def unseen_score(tables: Array) -> dict[str, Estimate]:
+def unseen_score(tables: Array, moments: Array) -> dict[str, Estimate]:
     """What unseen rows will show of a score: AUROC, and EO gap and violation in 20 bins.
 
-    The errors are those of drawn levels: the levels that one row may get are neighbours, so the
-    errors of their expected counts would not be independent.
+    A row's levels are neighbours and its expected counts have less noise than drawn levels, so the
+    products of its probabilities are needed. The error of AUROC is that of its 20 bins.
 
     Args:
-        tables: of its levels, as in `unseen`.
+        tables: of its levels, (F, 2, z, level).
+        moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
-    coarse = ordered.in_bins(tables)
-    return unseen(tables, tables, ordered.AREA) | unseen(coarse, coarse, ordered.IN_BINS)
+    found = unseen(*ordered.in_bins(tables, moments), {**ordered.AREA, **ordered.IN_BINS})
+    return found | {"auroc": Estimate(float(ordered.area(tables).mean()), found["auroc"].error)}
 
 
 def measured(
@@ -94,10 +96,9 @@ def measured(
     rule = procedure.fit(scores, y[rows], z[rows], groups)
     folds = [measured_fold(procedure, nested, k, y, z, labels, groups) for k in nested.folds]
     width = max(one.tables.shape[-1] for one in folds)
-    tables, squares = (
-        np.concatenate([_padded(getattr(one, name), width) for one in folds])
-        for name in ("tables", "squares")
-    )
+    tables = np.concatenate([_padded(one.tables, width, 1) for one in folds])
+    axes = folds[0].squares.ndim - 3  # of levels: one, or two of a score
+    squares = np.concatenate([_padded(one.squares, width, axes) for one in folds])
     eased = sum(one.eased for one in folds)
     return Measured(procedure, rule, tables, squares, groups, eased)
 
@@ -126,8 +127,10 @@ def measured_fold(
     law = run.law(rule, members, z[test])
     table, moments = soft_sums(law, y[test], z[test], (len(labels), len(groups)))
     assert moments is not None
-    squares = np.diagonal(moments, axis1=-2, axis2=-1)
-    return Measured(procedure, rule, table[None], squares[None], groups, eased)
+    found = Measured(procedure, rule, table[None], moments[None], groups, eased)
+    if found.is_score:
+        return found
+    return replace(found, squares=np.diagonal(moments, axis1=-2, axis2=-1)[None])
 
 
 def mean_cost(costs: Array, tables: Array) -> Array:
@@ -136,6 +139,7 @@ def mean_cost(costs: Array, tables: Array) -> Array:
     return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
 
 
-def _padded(table: Array, width: int) -> Array:
-    """With empty levels below the others, so that folds have the same number."""
-    return np.pad(table, ((0, 0), (0, 0), (0, 0), (width - table.shape[-1], 0)))
+def _padded(table: Array, width: int, axes: int) -> Array:
+    """With empty levels below the others on the last axes, so that folds have the same number."""
+    more = [(0, 0)] * (table.ndim - axes) + [(width - table.shape[-1], 0)] * axes
+    return np.pad(table, more)

@@ -29,6 +29,8 @@ _ANGLES = np.linspace(0.05, np.pi / 2 - 0.05, 9)  # of the utility's support lin
 _MOST = 1_000  # cells of one generation; what is left shows in the bound
 _DEPTH = 22
 _NET = 25  # points of a first look, each way
+_NEAR = 1e-4  # of the smallest ε
+_FINE = 1e-5  # of one box's ε
 _SLACK = 1e-12
 
 
@@ -99,35 +101,52 @@ class PredictiveSearch:
     def smallest(self) -> tuple[float, Array, Array]:
         """The smallest ε that a decision keeps, to 1e-4, and its (a, b): branch and bound on ε."""
         cells = np.array([(0.0, 1.0, 0.0, float(self.base.min()))])
-        found, at = np.inf, (np.zeros(1), np.zeros(1))
+        found, at = 1.0, (np.zeros(1), np.zeros(1))  # every decision keeps 1
         for _ in range(_DEPTH):
-            least = self._least(*cells.T)
-            open_ = np.argsort(least)[: int((least < found - 1e-4).sum())][:_MOST]
+            least = self._least(Boxes(*cells.T), found - _NEAR)
+            open_ = np.argsort(least)[: int(np.isfinite(least).sum())][:_MOST]
             if not len(open_):
                 break
             a, b = _tried(cells[open_])
-            kept = self._least(a, a, b, b)
+            kept = self._least(Boxes(a, a, b, b), found)
             top = int(kept.argmin())
             if kept[top] < found:
                 found, at = float(kept[top]), (a[top : top + 1], b[top : top + 1])
             cells = _quartered(cells[open_])
         return found, *at
 
-    def _least(self, a_low: Array, a_high: Array, b_low: Array, b_high: Array) -> Array:
-        """The smallest ε (n,) with a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
-        nothing = np.zeros_like(self.regions.mass)
+    def _least(self, sides: Boxes, most: float) -> Array:
+        """The smallest ε (n,) with a decision in [a_low, a_high + ε] and [b_low, b_high + ε].
 
-        def kept(level: Array) -> NDArray[np.bool_]:
-            boxes = Boxes(a_low, a_high + level, b_low, b_high + level)
-            return np.isfinite(self._support(nothing, boxes)[1])
-
-        low, high = np.zeros(len(a_low)), np.ones(len(a_low))
-        none = kept(low)
-        for _ in range(30):
+        It is at most 1e-5 too large; ∞ where it is above `most`.
+        """
+        n = len(sides.a_low)
+        found = np.full(n, np.inf)
+        if most < 0.0:
+            return found
+        (some,) = np.nonzero(self._full(sides, np.full(n, most)))
+        own = Boxes(*(side[some] for side in sides))
+        low, high = np.zeros(len(some)), np.full(len(some), most)
+        none = self._full(own, low)
+        for _ in range(max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)):
             middle = 0.5 * (low + high)
-            fits = kept(middle)
+            fits = self._full(own, middle)
             low, high = np.where(fits, low, middle), np.where(fits, middle, high)
-        return np.where(none, 0.0, np.where(kept(high), high, np.inf))
+        found[some] = np.where(none, 0.0, high)
+        return found
+
+    def _full(self, sides: Boxes, level: Array) -> NDArray[np.bool_]:
+        """Whether every group has a decision in [a_low, a_high + ε] and [b_low, b_high + ε]."""
+        left = np.arange(len(level))
+        nothing = np.zeros(2)
+        for z in np.flatnonzero(self.whole):
+            a_low, a_high, b_low, b_high = (side[left] for side in sides)
+            boxes = Boxes(a_low, a_high + level[left], b_low, b_high + level[left])
+            chain, mass = self.regions.chains[z], self.regions.mass[z]
+            left = left[np.isfinite(_best_point(chain, mass, boxes, nothing)[1])]
+            if not len(left):
+                break
+        return np.isin(np.arange(len(level)), left)
 
     def _values(self, price: Array | None, boxes: Boxes) -> tuple[Array, Array]:
         """Rates (n, groups, 2) within each box and their objective; −∞ where there are none."""

@@ -6,10 +6,10 @@ the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k
 
 - The estimate of accuracy, cost and AUROC is m̄. The utility, and what of independence and
   sufficiency the tables show, grows with noise by as much as a second helping of the same noise
-  adds: 2 m̄ − E m(N*). The violation loses what groups that are alike
-  would show with this noise. The largest gap of noisy rates is far above that of
-  the true ones; it is taken to be ρ times what was seen, with the ρ for which the seen deviations,
-  shrunk by ρ and then disturbed by the error, show m̄ on average.
+  adds: 2 m̄ − E m(N*). The violation loses what groups that are alike would show with this noise
+  (`_Noise.violation`). The largest gap of noisy rates is far above that of the true ones; it is
+  taken to be ρ times what was seen, with the ρ for which the seen deviations, shrunk by ρ and then
+  disturbed by the error, show m̄ on average.
 - The error has two parts: the test rows' sampling error of m̄, and what the procedure of one fold
   differs from another's beyond that, τ, since one such procedure ships:
   :math:`\text{error}^2 = \operatorname{Var}(\bar m^*) + τ^2 (1 + 1/F) (F - 1) / (F - 3)`, the last
@@ -56,7 +56,8 @@ def unseen(
 
     Args:
         tables: expected counts N[y, z, u] of each fold's test rows, (F, y, z, u).
-        squares: sums of the squared probabilities of the same rows, as `tables`: Σ q².
+        squares: sums of the squared probabilities of the same rows, as `tables`: Σ q²; or
+            (F, y, z, u, u), Σ q qᵀ, where a row has several u that are neighbours: a score.
         measures: functions of tables (..., y, z, u), by name. Those in `GAPS` are corrected as
             gaps, "violation" and those in `TWICE` as said above, all others are taken to be linear.
         random_state: seed of the draws.
@@ -76,7 +77,7 @@ def unseen(
         if name in GAPS:
             value, error = _undisturbed(noise, measure, value, error)
         elif name == "violation":
-            value = max(value - float(measure(noise.drawn(0.0)).mean()), 0.0)
+            value = max(value - noise.violation(measure), 0.0)
         elif name in TWICE:
             value = max(2.0 * value - float(again.mean()), 0.0)
         found[name] = Estimate(value, error)
@@ -102,15 +103,21 @@ class _Noise:
         rows = tables.sum(-1, keepdims=True)
         known = np.where(rows > 0, rows, 1.0)
         self.rates = tables / known
-        variance = np.clip(squares / known - self.rates**2, 0.0, None)
-        # a rate of 0 or 1 is uncertain too: by half a row
-        self.error = np.sqrt(np.maximum(variance, 0.5 / known) / known) * (rows > 0)
         mean = tables.sum(-2, keepdims=True) / np.maximum(tables.sum((-1, -2), keepdims=True), 1e-9)
         self.mean = np.where(rows > 0, mean, self.rates)
-        shape = (_DRAWS, *tables.shape)
-        self.normal = rng.standard_normal(shape)
-        if tables.shape[-1] == 2:  # one rate, one error
-            self.normal[..., 0] = -self.normal[..., 1]
+        self.cells = rows[..., 0]
+        normal = rng.standard_normal((_DRAWS, *tables.shape))
+        self.covariance: Array | None = None
+        if squares.ndim > tables.ndim:
+            self.covariance = _covariance(tables, squares)
+            self.disturbance = _correlated(normal, self.covariance)
+        else:
+            if tables.shape[-1] == 2:  # one rate, one error
+                normal[..., 0] = -normal[..., 1]
+            variance = np.clip(squares / known - self.rates**2, 0.0, None)
+            # a rate of 0 or 1 is uncertain too: by half a row
+            error = np.sqrt(np.maximum(variance, 0.5 / known) / known) * (rows > 0)
+            self.disturbance = error * normal
         folds = rows.reshape(len(rows), -1)
         total = folds.sum(1)
         sizes = np.stack(
@@ -124,10 +131,42 @@ class _Noise:
 
     def drawn(self, scale: float) -> Array:
         """Tables (draws, F, y, z, u); the groups' deviations from their mean are scaled first."""
-        rates = self.mean + scale * (self.rates - self.mean) + self.error * self.normal
+        rates = self.mean + scale * (self.rates - self.mean) + self.disturbance
         rates = np.clip(rates, 0.0, 1.0)
         total = rates.sum(-1, keepdims=True)
         return np.asarray(self.rows * rates / np.where(total > 0, total, 1.0))
+
+    def violation(self, measure: Measure) -> float:
+        r"""The mean violation of groups that are alike.
+
+        With the covariances C_yz of the rates it is known to second order, and needs no draws,
+        which many small rates would have to be clipped for:
+        :math:`\tfrac12 \sum_{yz} p_{yz} (1 - p_{z|y}) \sum_u C_{yz}(u, u) / r_y(u)`.
+        """
+        if self.covariance is None:
+            return float(measure(self.drawn(0.0)).mean())
+        share = self.cells / self.cells.sum((-1, -2), keepdims=True)
+        within = self.cells / np.maximum(self.cells.sum(-1, keepdims=True), 1.0)
+        variance = np.diagonal(self.covariance, axis1=-2, axis2=-1)
+        ratio = np.divide(variance, self.mean, out=np.zeros_like(variance), where=self.mean > 0)
+        return float(0.5 * (share * (1.0 - within) * ratio.sum(-1)).sum((-1, -2)).mean())
+
+
+def _covariance(tables: Array, moments: Array) -> Array:
+    """Of the rates of each cell, (..., u, u), by n rows and one that has the label's mean."""
+    rows = tables.sum(-1)[..., None, None]
+    known = np.where(rows > 0, rows, 1.0)
+    products = moments - tables[..., :, None] * tables[..., None, :] / known
+    free = np.maximum(rows - 1.0, 0.0).sum(-3, keepdims=True)
+    mean = products.sum(-3, keepdims=True) / np.maximum(free, 1.0)
+    return np.asarray((products + mean) / known**2 * (rows > 0))
+
+
+def _correlated(normal: Array, covariance: Array) -> Array:
+    """Draws (draws, ..., u) with these covariances, from independent ones."""
+    values, vectors = np.linalg.eigh(covariance)
+    factor = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray((factor @ np.moveaxis(normal, 0, -1)).transpose(-1, *range(normal.ndim - 1)))
 
 
 def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from separatrix.runs.traced import Traced
 from separatrix.statistics.unseen import noise_floor
 from separatrix.tracing.trained import Asked, of_tables, trained_answers
 
-__all__ = ["plain_audit", "write_answers"]
+__all__ = ["compare_criteria", "plain_audit", "write_answers"]
 
 GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 _COMPARED = 0.05  # the gap at which the criteria are compared
@@ -63,8 +63,17 @@ def write_answers(frontier: Traced) -> None:
     if frontier.criterion == "separation":
         for blind in (False, True) if frontier.blind else (False,):
             answers += trained_answers(frontier, asked or (), blind)
-    answers += [_constant(frontier), *_criteria(frontier, answers)]
-    files.write_answers(frontier.folder, answers)
+    files.write_answers(frontier.folder, [*answers, _constant(frontier)])
+
+
+def compare_criteria(frontier: Traced) -> None:
+    """Add the comparison of the criteria, which only the report shows, where it is not there yet.
+
+    Predictive parity is the slowest of all questions, so a trace itself does not ask it.
+    """
+    known = files.read_answers(frontier.folder)
+    if known and all(answer.kind != "criterion" for answer in known):
+        files.write_answers(frontier.folder, [*known, *_criteria(frontier, known)])
 
 
 def plain_audit(frontier: Traced) -> Audit | None:

@@ -30,7 +30,7 @@ from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
 from separatrix.show.table import Table
-from separatrix.tracing.answers import plain_audit
+from separatrix.tracing.answers import compare_criteria, plain_audit
 from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.tracing.numeric_frontier import NumericFrontier
 
@@ -176,7 +176,11 @@ class Frontier(Traced):
         return trade_off.draw(self.results, self.shippable, ax)
 
     def report(self, path: str | Path) -> Path:
-        """One self-contained HTML page that opens offline."""
+        """One self-contained HTML page that opens offline.
+
+        The first page of a frontier also solves for the other criteria, to compare them.
+        """
+        compare_criteria(self)
         return report.write(self.folder, path, plain_audit=plain_audit(self))
 
     def save(self, folder: str | Path) -> Path:

@@ -27,9 +27,10 @@ def describe(data: Data, name: str) -> Iterator[str]:
 
 def write_tables(frontier: Frontier) -> Iterator[str]:
     """Write frontier.csv and the page of a frontier; gives what to print, the answer first."""
-    out, shippable = frontier.folder, frontier.shippable
+    out = frontier.folder
+    page = frontier.report(out / "report.html")  # compares the criteria, so it comes first
+    shippable = frontier.shippable
     write_whole(out / "frontier.csv", shippable.csv())
-    page = frontier.report(out / "report.html")
     yield from wrapped(shippable.sentence())
     price = shippable.price_of_blindness()
     if price is not None:
