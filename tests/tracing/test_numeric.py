@@ -14,6 +14,8 @@ from people import paid
 from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import DataError, InputError
+from separatrix.statistics.unseen import Estimate
+from separatrix.tracing.numeric_frontier import NumericPoint
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +144,13 @@ def test_a_numeric_target_that_is_not_said_is_told(tmp_path):
     d = paid(6, 200)
     with pytest.raises(InputError, match='Pass target="continuous"'):
         sx.trace(d[["test"]], d["pay"], sensitive_features=d["sex"])
+
+
+@pytest.mark.parametrize(("r2", "said"), [(-0.01, True), (0.019, True), (0.021, False)])
+def test_a_regressor_without_signal_is_told(r2, said):
+    """R² within two errors of 0: the mean outcome predicts as well."""
+    error = Estimate(1.0, 0.01)
+    promise = {"r2": Estimate(r2, 0.01), "rmse": error, "violation": error}
+    point = NumericPoint(0.5, 0.0, promise, 0, lambda: None)
+    assert ("! No signal: R² " in str(point)) == said
+    assert point.to_dict()["notes"] == list(point.notes)

@@ -67,17 +67,29 @@ class NumericPoint:
         """The procedure that was measured, on all rows: what to ship."""
         return self.make()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said: predictions that are no better than one number for everybody."""
+        r2 = self.promise["r2"]
+        if r2.value > 2.0 * r2.error:
+            return ()
+        return (
+            f"No signal: R² {estimate_text('r2', r2)} is not above 0 by two errors, so the mean "
+            "outcome, the same for everybody, predicts as well.",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         promise = {name: list(found) for name, found in self.promise.items()}
         asked = {"max_violation": self.max_violation, "penalty": self.penalty}
-        return {**asked, "promise": promise, "eased": self.eased}
+        return {**asked, "promise": promise, "eased": self.eased, "notes": list(self.notes)}
 
     def __str__(self) -> str:
         asked = "best R²" if self.max_violation is None else f"v ≤ {self.max_violation:g}"
         said = [f"{LABELS[name]} {estimate_text(name, x)}" for name, x in self.promise.items()]
         eased = f" {self.eased} outer folds could not keep it." if self.eased else ""
-        return f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
+        first = f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
+        return "\n".join([first, *(f"! {note}" for note in self.notes)])
 
 
 class NumericFrontier:
