@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from separatrix.deploy.kinds import restored
 from separatrix.errors import InputError
 
 
+@cache
 def fitted(kind="groups", estimator=None):
     rng = np.random.default_rng(0)
     z = rng.integers(0, 2, 600) if kind == "groups" else rng.uniform(18, 80, 600)

@@ -85,7 +85,7 @@ def _two_columns(n=1200, seed=0):
 @pytest.mark.slow
 def test_a_blind_classifier_is_saved_and_never_asks_for_the_group(tmp_path):
     X, y, z = _two_columns()
-    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, blind=True)
+    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, blind=True, cv=2)
     model.fit(X, y, sensitive_features=z)
     sx.from_estimator(model).save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model", trusted=[])
@@ -97,7 +97,8 @@ def test_a_blind_classifier_is_saved_and_never_asks_for_the_group(tmp_path):
 @pytest.mark.parametrize("blind", [False, True])
 def test_a_separated_scorer_is_saved(tmp_path, blind):
     X, y, z = _two_columns()
-    model = sx.SeparatedScorer(LogisticRegression(), blind=blind).fit(X, y, sensitive_features=z)
+    model = sx.SeparatedScorer(LogisticRegression(), blind=blind, cv=2)
+    model.fit(X, y, sensitive_features=z)
     sx.from_estimator(model).save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model")
     groups = None if blind else z
