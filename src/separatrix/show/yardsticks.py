@@ -175,5 +175,11 @@ def _by_gap(columns: Columns, own: Series, most: float) -> str | None:
 
 
 def small(x: float) -> str:
-    """A small number in few letters."""
+    """A small number in few letters.
+
+    >>> small(0.0123456), small(1.24e-4), small(5e-17)
+    ('0.0123', '1.2e-04', '0')
+    """
+    if abs(x) < 1e-9:  # rounding
+        return "0"
     return f"{x:.4f}" if abs(x) >= 5e-3 else f"{x:.1e}"
