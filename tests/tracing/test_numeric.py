@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -30,6 +31,8 @@ def test_less_violation_for_more_penalty(frontier):
     assert means[0.0]["r2"].value > means[1000.0]["r2"].value > 0.5
     assert len(frontier.points) == 3 * (1 + 10)
     assert "given sex" in str(frontier)
+    v = f"v = {means[None]['violation'].value:.4f} ± "
+    assert re.search(f"{v}[0-9.]+ nats about sex", " ".join(str(frontier).split()))
 
 
 @pytest.mark.slow
@@ -68,6 +71,7 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert again.means == frontier.means
     page = again.report(tmp_path / "r.html").read_text()
     assert "<svg" in page
+    assert "prefers-color-scheme: dark" in page
     assert 'http-equiv="Content-Security-Policy"' in page
     assert "http://" not in page.split("<body>")[0]
     again.plot(tmp_path / "p.png")

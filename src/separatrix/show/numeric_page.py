@@ -28,6 +28,20 @@ _SAID = (
     "the group among people with the same outcome, in nats; 0 is nothing. Means over outer folds, "
     "± standard error. `select` chooses the penalty for a budget of v on inner folds."
 )
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 46em;
+  margin: 1.5em auto; padding: 0 1em; }
+h1 { font-size: 1.3em; }
+td, th { padding: .2em 1em .2em 0; white-space: nowrap; text-align: right; }
+table { font-variant-numeric: tabular-nums; }
+svg { max-width: 100%; height: auto; }
+div { overflow-x: auto; }
+@media (prefers-color-scheme: dark) {
+  body { color: #e6e6e6; background: #16181c; }
+  svg { filter: invert(1) hue-rotate(180deg); } /* light lines, the same hues */
+}
+@media (max-width: 42rem) { td, th { padding-right: .7em; white-space: normal; } }
+"""
 
 
 def lines(manifest: Mapping[str, Any], means: Means) -> list[str]:
@@ -35,7 +49,9 @@ def lines(manifest: Mapping[str, Any], means: Means) -> list[str]:
     rows = [_HEAD, *_cells(means)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(_HEAD))]
     table = ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-    return [_title(manifest), "", *(line.rstrip() for line in table), "", *wrapped(_SAID)]
+    found = wrapped(_finding(manifest, means))
+    table = [line.rstrip() for line in table]
+    return [_title(manifest), *found, "", *table, "", *wrapped(_SAID)]
 
 
 def draw(means: Means, ax: Axes | None = None) -> Axes:
@@ -69,30 +85,37 @@ def _figure(means: Means) -> Figure:
 def write(path: str | Path, manifest: Mapping[str, Any], means: Means) -> Path:
     """One HTML page that loads nothing."""
     picture = StringIO()
-    _figure(means).savefig(picture, format="svg", metadata={"Date": None})
+    _figure(means).savefig(picture, format="svg", transparent=True, metadata={"Date": None})
     svg = picture.getvalue()
     head = "".join(f"<th>{escape(name)}</th>" for name in _HEAD)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in _cells(means)
     )
     policy = "default-src 'none'; style-src 'unsafe-inline'"
-    style = (
-        "body{font:16px sans-serif;max-width:46em;margin:2em auto;padding:0 1em}"
-        "td,th{padding:.2em 1em .2em 0;white-space:nowrap;text-align:right}"
-        "svg{max-width:100%;height:auto}div{overflow-x:auto}"
-    )
     text = (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{escape(_title(manifest))}</title><style>{style}</style></head><body>"
-        f"<h1>{escape(_title(manifest))}</h1><p>{escape(_SAID)}</p>{svg[svg.index('<svg') :]}"
+        f"<title>{escape(_title(manifest))}</title><style>{_STYLE}</style></head><body>"
+        f"<h1>{escape(_title(manifest))}</h1><p><b>{escape(_finding(manifest, means))}</b></p>"
+        f"<p>{escape(_SAID)}</p>{svg[svg.index('<svg') :]}"
         f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         "</body></html>\n"
     )
     place = Path(path)
     write_whole(place, text)
     return place
+
+
+def _finding(manifest: Mapping[str, Any], means: Means) -> str:
+    """The regressor as it is, in a sentence."""
+    plain = next(found for penalty, found in means if penalty is None)
+    v, whose = estimate_text("violation", plain["violation"]), " & ".join(manifest["columns"])
+    return (
+        f"As it is, the model explains {plain['r2'].value:.0%} of the variance of "
+        f"{manifest['target']}; among people with the same outcome its predictions tell v = {v} "
+        f"nats about {whose}."
+    )
 
 
 def _title(manifest: Mapping[str, Any]) -> str:
