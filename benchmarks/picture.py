@@ -1,10 +1,10 @@
 """The README's picture: accuracy against the EO gap on Adult, ours, the peers and the limit.
 
-    python -m benchmarks.picture [--folder .bench] [--out docs/_static]
+    python -m benchmarks.picture [--folder .bench/peers] [--out docs/_static]
 
-The measurements are those of `benchmarks.objectives.decisions`: the same boosted trees for all,
-five test folds, nothing chosen on test rows. We cross-fit, the peers have held-out scores as their
-guides advise. Written in a light and a dark variant.
+The measurements are those of `benchmarks.peers`: the same boosted trees for all, five test folds of
+a seed that nothing was chosen on. We cross-fit, the peers have held-out scores as their guides
+advise. Written in a light and a dark variant.
 """
 
 from __future__ import annotations
@@ -16,21 +16,22 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from numpy.typing import NDArray
 
 import separatrix as sx
-from benchmarks.objectives.decisions import (
-    Array,
-    decided,
-    error_parity,
-    fairlearn_rules,
-    measured,
-    ours,
-    scores_of,
-)
+from benchmarks.peers.page import path_of
+from benchmarks.peers.roster import LINES, SEEDS
 from separatrix.display import root_scale
 from separatrix.io import whole_file
 
+Array = NDArray[np.float64]
 NAME = "adult-paper"
+SHOWN = {  # a line of the comparison, and which of its points
+    "plain": ("trees, [Z|X]", slice(1, 2)),  # decided at ½
+    "separatrix": ("FrontierClassifier, accuracy, cross-fitted", slice(None)),
+    "error-parity": ("error-parity, accuracy, held out", slice(None)),
+    "fairlearn": ("ThresholdOptimizer, held out", slice(0, 1)),  # for accuracy
+}
 LOOKS = {
     "light": {"ink": "#1f2328", "faint": "#59636e", "ours": "#0072b2", "peer": "#b35900"},
     "dark": {"ink": "#f0f6fc", "faint": "#9198a1", "ours": "#56b4e9", "peer": "#ffa657"},
@@ -38,12 +39,12 @@ LOOKS = {
 
 
 def main() -> None:
-    """Measure what is not in the folder yet, and draw."""
+    """Draw what `python -m benchmarks.peers --data adult-paper` has measured."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path(".bench"))
+    parser.add_argument("--folder", type=Path, default=Path(".bench/peers"))
     parser.add_argument("--out", type=Path, default=Path("docs/_static"))
     chosen = parser.parse_args()
-    series = _series(scores_of(NAME, chosen.folder / "decisions"), chosen.folder)
+    series = _series(chosen.folder)
     for look, colours in LOOKS.items():
         with whole_file(chosen.out / f"readme-{look}.png") as path:
             _draw(series, colours).savefig(path, format="png", dpi=200, transparent=True)
@@ -51,24 +52,22 @@ def main() -> None:
         print(name, *(f"{g:.4f}:{a:.4f}" for g, a in zip(gap, accuracy, strict=True)))
 
 
-def _series(file: Path, folder: Path) -> dict[str, tuple[Array, Array]]:
+def _series(folder: Path) -> dict[str, tuple[Array, Array]]:
     """EO gap and accuracy of every series, means over the test folds."""
-    with np.load(file) as data:
-        own = [data[f"cross-fitted {k} test"] for k in range(5)]
+    series = {}
+    for name, (title, points) in SHOWN.items():
+        line = next(line for line in LINES if line.name == title)
+        path = path_of(folder, NAME, SEEDS[0], line, "decisions")
+        if path is None:
+            raise SystemExit(f"{title!r} has not been traced: python -m benchmarks.peers")
+        series[name] = path.x.mean(1)[points], path.y.mean(1)[points]
+    with np.load(folder / "rows" / f"{NAME}-{SEEDS[0]}.npz") as data:
         y, z, fold = data["y"], data["z"], data["fold"]
-    plain = [(scores.mean(0) > 0.5).astype(float)[None] for scores in own]
-    found = {
-        "plain": plain,
-        "separatrix": decided(file, "cross-fitted", ours)[0],
-        "error-parity": error_parity(file, folder)["held out"][0],
-        "fairlearn": decided(file, "held out", fairlearn_rules)[0],
-    }
-    series = {name: measured(file, q)[:2] for name, q in found.items()}
-    order = np.concatenate([np.flatnonzero(fold == k) for k in range(5)])
-    pooled = np.concatenate([scores.mean(0) for scores in own])
+        order = np.concatenate([np.flatnonzero(fold == k) for k in range(5)])
+        scores = np.concatenate([data[f"cross-fitted {k} test"].mean(0) for k in range(5)])
     levels = np.linspace(0.0, 0.6, 60) ** 2
     best = sx.limit(
-        y[order], pooled, sensitive_features=z[order], maximize="accuracy", budget="eo_gap",
+        y[order], scores, sensitive_features=z[order], maximize="accuracy", budget="eo_gap",
         levels=levels,
     )  # fmt: skip
     return {"limit": (best.levels, best.values), **series}

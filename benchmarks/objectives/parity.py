@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
-from benchmarks.objectives.decisions import DATA, _Scores
+from benchmarks.peers.rows import DATA
+from benchmarks.peers.threshold_optimizer import Scores
 from separatrix import audit_score, datasets, separate
 from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import concave_envelope
@@ -74,7 +75,7 @@ def optimizer(score: Array, y: Codes, z: Codes) -> Iterator[Rule]:
     for tol in (None, *RELAXED):
         more = {} if tol is None else {"tol": tol}
         rule = ThresholdOptimizer(
-            estimator=_Scores(), constraints="demographic_parity", objective="accuracy_score",
+            estimator=Scores(), constraints="demographic_parity", objective="accuracy_score",
             prefit=True, predict_method="predict_proba", **more,
         )  # fmt: skip
         rule.fit(score[:, None], y, sensitive_features=z)

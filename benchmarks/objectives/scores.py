@@ -223,7 +223,7 @@ def asked(name: str, key: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", default=list(DATA), help=", ".join(DATA))
-    parser.add_argument("--write", action="store_true", help="into docs/evidence/peers.md")
+    parser.add_argument("--write", action="store_true", help="into docs/evidence/peers-tables.md")
     chosen = parser.parse_args()
     found = {}
     for name in chosen.names:
@@ -237,7 +237,7 @@ def main() -> None:
     text = f"{table}\n\n{speed()} {machine('scikit-learn')}"
     print(text)
     if chosen.write:
-        write_between_markers(DOCS / "evidence" / "peers.md", "objectives/scores", text)
+        write_between_markers(DOCS / "evidence" / "peers-tables.md", "objectives/scores", text)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""A virtual environment for each peer, made once: pip by name, with the versions that were
-measured.
+"""A virtual environment for each peer that does not go with ours, made once: pip by name, with the
+versions that were measured.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from pathlib import Path
 
 # torch first and alone: as a bare dependency it would bring gigabytes of CUDA
 REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "fairlearn": (("torch==2.13.0",), ("fairlearn==0.15.0", "scikit-learn==1.9.1")),
     "fairret": (("torch==2.13.0",), ("fairret==0.1.3",)),
     # its solver, ECOS, is no longer part of later cvxpy: named here so that it is installed in any
     # case

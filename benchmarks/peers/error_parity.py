@@ -1,8 +1,8 @@
 """error-parity: the linear programme of Hardt et al. relaxed, `RelaxedThresholdOptimizer` (Cruz and
 Hardt, 2024).
 
-Its optimiser is handed the held-out scores themselves, so that it need not compute them again for
-every tolerance.
+Its optimiser is handed the scores themselves, so that it need not compute them again for every
+tolerance.
 """
 
 from __future__ import annotations
@@ -20,42 +20,38 @@ from error_parity.classifiers import (
 )
 from numpy.typing import NDArray
 
-from benchmarks.peers import base
-from benchmarks.peers.protocol import Predict, Rows, Series, main
-
-TOLERANCES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3)
+from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Series, main, mean_over
 
 
-def trace(kind: str, balanced: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+def trace(
+    kind: str, balanced: bool, gaps: tuple[float, ...], fold: Fold, quick: bool
+) -> Iterator[tuple[str, Predict]]:
     """One linear programme per tolerance."""
-    score, held, scores = base.scored(kind, train)
-    rate = float(held.y.mean())
+    own = fold.scored[kind]
+    rate = float(own.y.mean())
     costs = (1 / (1 - rate), 1 / rate) if balanced else (1.0, 1.0)
-    for tolerance in TOLERANCES[::5] if quick else TOLERANCES:
+    for gap in gaps[::5] if quick else gaps:
         rule = RelaxedThresholdOptimizer(
             predictor=np.ravel,
             constraint="equalized_odds",
-            tolerance=tolerance,
+            tolerance=gap,
             false_pos_cost=costs[0],
             false_neg_cost=costs[1],
         )
-        rule.fit(X=scores[:, None], y=held.y, group=held.z)
-        yield (
-            f"tolerance {tolerance:g}",
-            partial(_policy, rule._realized_classifier.group_to_clf, score),
-        )
+        rule.fit(X=own.scores[:, None], y=own.y, group=own.z)
+        decide = partial(decided, rule._realized_classifier.group_to_clf, fold.test.z)
+        yield f"tolerance {gap:g}", partial(mean_over, own.test, decide)
 
 
-def _policy(rules: dict[int, Any], score: base.Score, rows: Rows) -> NDArray[np.float64]:
+def decided(rules: dict[int, Any], z: NDArray[Any], scores: Array) -> Array:
     """The probabilities that its randomised classifiers draw from."""
-    s, q = score(rows), np.empty(len(rows.y))
+    q = np.empty(len(scores))
     for group, rule in rules.items():
-        mine = rows.z == group
-        q[mine] = _probability(rule, s[mine])
+        q[z == group] = _probability(rule, scores[z == group])
     return q
 
 
-def _probability(rule: Any, s: NDArray[Any]) -> NDArray[np.float64]:
+def _probability(rule: Any, s: Array) -> Array:
     if isinstance(rule, BinaryClassifier):
         return np.asarray(s >= rule.threshold, dtype=float)
     if isinstance(rule, BinaryClassifierAtROCDiagonal):
@@ -66,31 +62,28 @@ def _probability(rule: Any, s: NDArray[Any]) -> NDArray[np.float64]:
             for p, c in zip(rule.probabilities, rule.classifiers, strict=True)
         )
     # a point inside the ROC region mixes in a coin, a closure over its probability of a one
-    names = dict(
-        zip(
-            rule.__code__.co_freevars,
-            (cell.cell_contents for cell in rule.__closure__),
-            strict=True,
-        )
-    )
+    cells = (cell.cell_contents for cell in rule.__closure__)
+    names = dict(zip(rule.__code__.co_freevars, cells, strict=True))
     return np.full(len(s), float(names["fpr_rand"]))
 
 
-_COSTS = {False: "costs 1 and 1 (accuracy)", True: "costs 1/P(Y=0) and 1/P(Y=1)"}
-_PATH = f"equalized_odds, {len(TOLERANCES)} tolerances 0 … 0.3"
-
-
-def _series(kind: str, balanced: bool) -> Series:
-    return Series(
-        f"{_COSTS[balanced]}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}",
-        partial(trace, kind, balanced),
-    )
-
-
 SERIES = {
-    "error-parity, trees": _series("trees", False),
-    "error-parity, trees, balanced costs": _series("trees", True),
-    "error-parity, MLP, balanced costs": _series("MLP", True),
+    f"error-parity, {what}, {kind}": Series(
+        f"equalized_odds, {len(GAPS)} tolerances {GAPS[0]:g} … {GAPS[-1]:g}, {costs}",
+        partial(trace, kind, what == "balanced costs", GAPS),
+        trees=kind,
+    )
+    for what, costs in (
+        ("accuracy", "costs 1 and 1"),
+        ("balanced costs", "costs 1/P(Y=0) and 1/P(Y=1)"),
+    )
+    for kind in ("held out", "cross-fitted")
+} | {
+    "one budget": Series(
+        "equalized_odds, tolerance 0.05, costs 1 and 1",
+        partial(trace, "held out", False, (0.05,)),
+        trees="held out",
+    )
 }
 
 if __name__ == "__main__":

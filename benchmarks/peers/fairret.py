@@ -15,31 +15,33 @@ from fairret.statistic import FalsePositiveRate, TruePositiveRate
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.peers.protocol import Predict, Rows, Series, main
+from benchmarks.peers.protocol import Array, Fold, Predict, Rows, Series, main
 
 STRENGTHS = (0.0, 0.03, 0.1, 0.3, 1.0)
 EPOCHS, BATCH, RATE = 20, 512, 3e-3
 
 
-def trace(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+def trace(blind: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """One network per strength."""
     torch.set_num_threads(1)
+    train, test = fold.blind_rows if blind else (fold.train.with_group, fold.test.with_group)
     for strength in STRENGTHS[::2] if quick else STRENGTHS:
-        yield f"strength {strength:g}", partial(_policy, _fit(train, strength))
+        model = _fit(train, fold.train, strength, 1 if quick else EPOCHS)
+        yield f"strength {strength:g}", partial(_posterior, model, test)
 
 
-def _fit(train: Rows, strength: float) -> nn.Module:
+def _fit(features: NDArray[Any], train: Rows, strength: float, epochs: int) -> nn.Module:
     torch.manual_seed(0)
-    X = torch.from_numpy(train.inputs)
+    X = torch.from_numpy(np.ascontiguousarray(features))
     y = torch.from_numpy(train.y).float()[:, None]
-    sens = nn.functional.one_hot(torch.from_numpy(train.z), 2).float()
+    sens = nn.functional.one_hot(torch.from_numpy(train.z)).float()
     model = nn.Sequential(
         nn.Linear(X.shape[1], 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1)
     )
     penalties = [NormLoss(TruePositiveRate()), NormLoss(FalsePositiveRate())]
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS * (len(X) // BATCH))
-    for _ in range(EPOCHS):
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs * (len(X) // BATCH))
+    for _ in range(epochs):
         order = torch.randperm(len(X))
         for rows in order[: len(X) // BATCH * BATCH].split(BATCH):
             logit = model(X[rows])
@@ -55,19 +57,21 @@ def _fit(train: Rows, strength: float) -> nn.Module:
     return model.eval()
 
 
-def _policy(model: nn.Module, rows: Rows) -> NDArray[Any]:
+def _posterior(model: nn.Module, features: NDArray[Any]) -> Array:
     with torch.no_grad():
-        return np.ravel(torch.sigmoid(model(torch.from_numpy(rows.inputs))).numpy())
+        logit = model(torch.from_numpy(np.ascontiguousarray(features)))
+        return np.ravel(torch.sigmoid(logit).numpy())
 
 
 SERIES = {
-    "fairret NormLoss": Series(
+    f"fairret NormLoss, {'X alone' if blind else '[Z|X]'}": Series(
         f"network 64 × 64, NormLoss of TruePositiveRate and of FalsePositiveRate, "
-        f"{len(STRENGTHS)} strengths 0 … 1, "
-        f"{EPOCHS} epochs, batches of {BATCH}, Adam {RATE} falling along a cosine; two folds",
-        trace,
+        f"{len(STRENGTHS)} strengths 0 … 1, {EPOCHS} epochs, batches of {BATCH}, "
+        f"Adam {RATE} falling along a cosine; two folds",
+        partial(trace, blind),
         folds=2,
     )
+    for blind in (False, True)
 }
 
 if __name__ == "__main__":

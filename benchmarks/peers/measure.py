@@ -1,122 +1,217 @@
-"""All policies measured alike: (v, u) of the soft counts on test folds, envelope, hypervolume,
-operating points.
+r"""Three planes, all series measured alike, every choice made on other folds.
+
+Planes: (v, u) and (EO gap, accuracy) of decisions, (score v, AUROC) of scores in 20 quantile bins.
+A fold of test rows shows more violation than there is, by chance: as much as groups shuffled within
+the labels show (the floor). So each axis is corrected: v and score v less their floor, the EO gap
+√(gap² − floor²). Means are over folds, never of tables that were added, which would cancel what
+each fold's rule does wrong.
+
+A path reports for a budget what it reaches on fold k when its point was chosen on the other folds:
+the best coin between two of its points, or a point and the best constant, that is within the
+budget there. A coin of scores is no score, so there one point is chosen. The hypervolume is the
+area under these values, above the constant's, up to the budgets of `core.metrics.PLANES`.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.peers.base import fitted, score_of
-from benchmarks.peers.protocol import Rows
-from separatrix.core import information
-from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.nn.evaluation import auroc, tables
-from separatrix.optimum.limits import limit
+from separatrix.core.information import conditional_mutual_information
+from separatrix.core.metrics import METRICS
+from separatrix.core.score_tables import ScoreTable
 
 Array = NDArray[np.float64]
+BINS, SHUFFLES = 20, 20
 
 
-def limit_of(rows: Path, finite: bool) -> Envelope:
-    """The exact limit: of the law of the rows where features are few, else of boosted trees'
-    held-out score.
+class Plane(NamedTuple):
+    """One plane: its axes (metrics), its budgets, and whether a coin may mix points."""
 
-    Args:
-        rows: exported rows.
-        finite: few distinct (x, z): the best score is P(Y=1 | x, z) itself, and no predictor of
-            these rows beats its limit. Otherwise the limit is that of post-processing this one
-            score.
-    """
-    with np.load(rows) as data:
-        all_rows, fold = Rows(data["X"], data["y"], data["z"]), data["fold"]
-    score = np.empty(len(fold))
-    if finite:
-        _, atom = np.unique(all_rows.inputs, axis=0, return_inverse=True)
-        score = (np.bincount(atom, weights=all_rows.y) / np.bincount(atom))[atom]
-    else:
-        for k in range(int(fold.max()) + 1):
-            train, test = all_rows.take(fold != k), all_rows.take(fold == k)
-            score[fold == k] = score_of(fitted("trees", train))(test)
-    return limit(all_rows.y, score, sensitive_features=all_rows.z, points=200).envelope()
+    title: str
+    x: str
+    y: str
+    budgets: tuple[float, ...]
+    coin: bool = True
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return METRICS[self.x].label, METRICS[self.y].label
+
+
+PLANES = {
+    "decisions": Plane("accuracy within an EO gap", "eo_gap", "accuracy", (0.01, 0.02, 0.05)),
+    "information": Plane("utility within v", "violation", "utility", (1e-4, 1e-3, 1e-2)),
+    "scores": Plane("AUROC within score v", "score_violation", "auroc", (2e-3, 5e-3), coin=False),
+}
 
 
 @dataclass(frozen=True, eq=False)
-class Traced:
-    """What one series reached.
+class Path_:
+    """What the points of one or several series show in a plane on the folds of one seed.
 
     Args:
-        name: of the series.
-        points: what each point was asked for.
-        violation, utility: (points, folds), on the rows of each test fold.
-        gap, accuracy: (points,), EO gap and accuracy of the test rows of all folds together: the
-            gap of one fold is mostly noise below 0.02.
-        area: (points,), AUROC of P(U=1 | x, z), mean over folds.
-        about: settings, version, times, memory.
+        x, floor, y: (points, folds); x as seen, and what shuffled groups show.
+        constant: y of the best constant on each fold.
+        gap: whether x is a gap.
     """
 
-    name: str
-    points: tuple[str, ...]
-    violation: Array
-    utility: Array
-    gap: Array
-    accuracy: Array
-    area: Array
+    x: Array
+    floor: Array
+    y: Array
+    constant: Array
+    gap: bool = False
+
+    def corrected(self, folds: NDArray[np.intp]) -> Array:
+        """The first axis of every point over some folds, without what chance adds."""
+        seen, chance = self.x[:, folds].mean(1), self.floor[:, folds].mean(1)
+        if self.gap:
+            return np.sqrt(np.maximum(seen**2 - chance**2, 0.0))
+        return np.maximum(seen - chance, 0.0)
+
+
+class Reached(NamedTuple):
+    """What was reached on each fold, what is seen of the budget there, and what chance shows."""
+
+    y: Array
+    x: Array
+    floor: Array
+
+
+def nested(path: Path_, budgets: Sequence[float], coin: bool) -> list[Reached]:
+    """For each budget what every fold shows of the choice that the other folds make."""
+    count = path.y.shape[1]
+    rows: list[list[Array]] = [[] for _ in budgets]
+    for k in range(count):
+        others = np.array([j for j in range(count) if j != k])
+        used = np.r_[0.0, path.corrected(others)]
+        goal = np.r_[path.constant[others].mean(), path.y[:, others].mean(1)]
+        here = np.c_[[path.constant[k], 0.0, 0.0], [path.y[:, k], path.x[:, k], path.floor[:, k]]]
+        for b, budget in enumerate(budgets):
+            i, j, w = best_coin(used, goal, budget) if coin else best_point(used, goal, budget)
+            rows[b].append(w * here[:, i] + (1.0 - w) * here[:, j])
+    return [Reached(*np.array(own).T) for own in rows]
+
+
+def best_coin(x: Array, y: Array, budget: float) -> tuple[int, int, float]:
+    """Points i and j and the weight of i: the largest y of a mixture with x ≤ budget.
+
+    >>> best_coin(np.array([0.0, 0.02, 0.04]), np.array([0.5, 0.8, 0.9]), 0.03)
+    (1, 2, 0.5)
+    """
+    alone, _, _ = best_point(x, y, budget)
+    low, high = np.flatnonzero(x <= budget)[:, None], np.flatnonzero(x > budget)
+    if not len(high):
+        return alone, alone, 1.0
+    weight = (x[high] - budget) / (x[high] - x[low])
+    value = weight * y[low] + (1.0 - weight) * y[high]
+    i, j = np.unravel_index(value.argmax(), value.shape)
+    if value[i, j] <= y[alone]:
+        return alone, alone, 1.0
+    return int(low[i, 0]), int(high[j]), round(float(weight[i, j]), 12)
+
+
+def best_point(x: Array, y: Array, budget: float) -> tuple[int, int, float]:
+    """The best single point within the budget, as a coin that never falls on the other side."""
+    low = np.flatnonzero(x <= budget)
+    i = int(low[y[low].argmax()])
+    return i, i, 1.0
+
+
+class Kept(NamedTuple):
+    """What a series gave the test rows: (points, rows), NaN on folds that it did not trace."""
+
+    q: Array
     about: dict[str, Any]
 
-    def envelope(self, fold: int | None = None) -> Envelope:
-        """Of the fold means, or of one fold; the constant predictor (0, 0) is everybody's."""
-        v, u = (x.mean(1) if fold is None else x[:, fold] for x in (self.violation, self.utility))
-        return concave_envelope(np.r_[v, 0.0], np.r_[u, 0.0])
 
-    @property
-    def cpu(self) -> float:
-        """Seconds of CPU time for the path of one fold, mean over folds."""
-        return float(np.mean(self.about["cpu_seconds"]))
-
-    def best(self, metric: str, budget: float) -> float | None:
-        """The largest accuracy or AUROC among the points whose EO gap is within the budget."""
-        fits = self.gap <= budget
-        return float(getattr(self, metric)[fits].max()) if fits.any() else None
+@cache
+def kept(file: Path) -> Kept:
+    with np.load(file) as found:
+        q, about = found["q"].astype(np.float64), json.loads(str(found["about"]))
+    return Kept(q, about)
 
 
-def read(file: Path, rows: Path, name: str, decided: bool = False) -> Traced:
-    """A series' posteriors, measured; `decided`: the decisions at 1/2 in the place of draws from
-    the posterior.
-    """
-    with np.load(file) as found, np.load(rows) as data:
-        q, points, about = (
-            found["q"].astype(np.float64),
-            found["points"],
-            json.loads(str(found["about"])),
-        )
+def measured(file: Path, rows: Path, plane: str, gives: str) -> Path_:
+    """A series in a plane. A posterior decides by a draw and, as further points, at ½."""
+    q, about = kept(file)
+    with np.load(rows) as data:
         y, z, fold = data["y"], data["z"], data["fold"]
-    rows_of = [fold == k for k in range(about["folds"])]
-    diverged = np.isnan(q[:, np.any(rows_of, axis=0)]).any(
-        1
-    )  # the mean of the other folds would be of other rows
-    q, points = q[~diverged], points[~diverged]
-    if not len(q):
-        raise ValueError(f"{file}: every point diverged.")
-    policy = (q > 0.5).astype(np.float64) if decided else q
-    both = np.stack([1.0 - policy, policy], axis=2)
-    by_fold = np.stack([tables(both[:, test], y[test], z[test], 2, 2) for test in rows_of], axis=1)
-    together = by_fold.sum(1)
-    area = np.mean(
-        [auroc(np.stack([1.0 - q[:, test], q[:, test]], axis=2), y[test]) for test in rows_of],
-        axis=0,
+    own: Callable[..., Any] = of_scores if plane == "scores" else of_decisions
+    parts = []
+    traced = np.isfinite(q[:, fold < about["folds"]]).all(1)  # a network may diverge
+    for k in range(about["folds"]):
+        here = fold == k
+        points = q[traced][:, here]
+        if plane != "scores" and gives == "posterior":
+            points = np.concatenate([points, (points > 0.5).astype(float)])
+        parts.append(own(points, y[here], z[here], plane if plane != "scores" else gives))
+    stacked = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
+    return Path_(*stacked, gap=plane == "decisions")
+
+
+def joined(paths: list[Path_]) -> Path_:
+    """The points of several series as one path, on the folds that all have."""
+    folds = min(path.y.shape[1] for path in paths)
+    x, floor, y = (
+        np.concatenate([getattr(path, name)[:, :folds] for path in paths])
+        for name in ("x", "floor", "y")
     )
-    return Traced(
-        f"{name}, decided at 1/2" if decided else name,
-        tuple(points.tolist()),
-        information.conditional_mutual_information(by_fold),
-        information.mutual_information(by_fold),
-        information.eo_gap(together),
-        information.accuracy(together),
-        area,
-        about | {"lost": int(diverged.sum())},
-    )
+    return Path_(x, floor, y, paths[0].constant[:folds], paths[0].gap)
+
+
+def of_decisions(q: Array, y: Any, z: Any, plane: str) -> tuple[Any, ...]:
+    """x, floor and y (points,), and y of the best constant."""
+    groups, both = int(z.max()) + 1, np.stack([1.0 - q, q])
+    x_of, y_of = (METRICS[name].of for name in (PLANES[plane].x, PLANES[plane].y))
+    assert x_of is not None
+    assert y_of is not None
+    table, rng = _sums(both, y, z, groups), np.random.default_rng(0)
+    shuffled = [x_of(_sums(both, y, _shuffled(y, z, rng), groups)) for _ in range(SHUFFLES)]
+    constant = max(y.mean(), 1.0 - y.mean()) if plane == "decisions" else 0.0
+    return x_of(table), np.mean(shuffled, axis=0), y_of(table), constant
+
+
+def _sums(parts: Array, y: Any, z: Any, groups: int) -> Array:
+    """Sums over the rows of each cell: (u, points, rows) → (points, y, z, u)."""
+    cell = np.eye(2 * groups)[groups * y + z]
+    return np.moveaxis((parts @ cell).reshape(*parts.shape[:2], 2, groups), 0, -1)
+
+
+def _shuffled(y: Any, z: Any, rng: np.random.Generator) -> Any:
+    """Groups shuffled within labels."""
+    out = z.copy()
+    for label in range(2):
+        rows = np.flatnonzero(y == label)
+        out[rows] = z[rng.permutation(rows)]
+    return out
+
+
+def of_scores(q: Array, y: Any, z: Any, gives: str) -> tuple[Any, ...]:
+    """Score v, its floor and AUROC of every point; a decision is a drawn score of two values."""
+    rng = np.random.default_rng(0)
+    drawn = (rng.random(q.shape) < q).astype(float) if gives == "decisions" else q
+    groups = tuple(range(int(z.max()) + 1))
+    shuffles = [_shuffled(y, z, rng) for _ in range(SHUFFLES)]
+    rows = []
+    for score in drawn:
+        table = ScoreTable.from_codes(score, y, z, (0, 1), groups)
+        seen = conditional_mutual_information(table.binned(BINS).counts)
+        level = np.searchsorted(table.binned(BINS).values, score)
+        by_chance = [_of_levels(level, y, other, len(groups)) for other in shuffles]
+        rows.append((float(seen), float(np.mean(by_chance)), float(table.auroc()[0])))
+    x, floor, area = np.array(rows).T
+    return x, floor, area, 0.5
+
+
+def _of_levels(level: Any, y: Any, z: Any, groups: int) -> float:
+    size = int(level.max()) + 1
+    counts = np.bincount((y * groups + z) * size + level, minlength=2 * groups * size)
+    return float(conditional_mutual_information(counts.reshape(2, groups, size)))

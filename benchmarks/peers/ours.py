@@ -1,5 +1,5 @@
-"""separatrix's own methods on the same rows: `cmi`, `mi_objective`, `postprocessing`, and the
-channel around the peers' boosted trees.
+"""separatrix on the same rows: rules and scores around the same trees, and boosting with the
+penalty, with the group and without it.
 """
 
 from __future__ import annotations
@@ -9,133 +9,141 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import logit
-from sklearn.model_selection import StratifiedKFold
 
-from benchmarks.peers import base
-from benchmarks.peers.protocol import Predict, Rows, Series, main
+from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Scored, Series, main, mean_over
 from separatrix import methods
+from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
-from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.limits import limit
-from separatrix.optimum.rules import ThresholdChannel
+from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.promised import Promises
+from separatrix.optimum.separated import SeparatedScore
+from separatrix.optimum.separating import separate
 
-GRIDS = {
-    "cmi": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0),
-    "mi_objective": (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.7),
-    "postprocessing": (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0, 1.2, 1.5),
-}
-ROOTS = (
-    0.0,
-    0.025,
-    0.05,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.4,
-    0.5,
-    0.7,
-    1.0,
-)  # √(v / v of the most useful rule)
+NATS = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 4e-3, 7e-3, 0.01, 0.02, 0.04)
+BLIND_GAPS, BLIND_NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), (1e-4, 1e-3, 0.01, 0.03)
+PENALTIES = (None, 3.0, 1.5, 0.8, 0.4, 0.2)
+QUESTIONS = {"accuracy": ("eo_gap", GAPS), "utility": ("violation", NATS)}
+BLIND_QUESTIONS = {"accuracy": ("eo_gap", BLIND_GAPS), "utility": ("violation", BLIND_NATS)}
 
 
-def trace(name: str, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The whole grid as one stack."""
-    grid = GRIDS[name][::5] if quick else GRIDS[name]
+def rules(kind: str, maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """What `FrontierClassifier` fits; where it refuses, the smallest budget that it promises."""
+    own, (budget, levels) = fold.scored[kind], QUESTIONS[maximize]
+    both = np.stack([1.0 - own.scores, own.scores], axis=1)
+    best = Promises(both, *_rest(own), maximize=maximize, budget=budget)
+    for level in levels[::5] if quick else levels:
+        rule = _promised(best, level, budget)
+        yield f"{budget} {level:g}", partial(mean_over, own.test, partial(_of, rule, fold.test.z))
+
+
+def blind_rules(maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """The same without the group: mixtures of half-spaces of q(y, z | x)."""
+    own, (budget, levels) = fold.scored["joint"], BLIND_QUESTIONS[maximize]
+    best = BlindPromises(own.scores, *_rest(own), maximize=maximize, budget=budget)
+    for level in levels[::3] if quick else levels:
+        rule = _promised(best, level, budget)
+        yield f"{budget} {level:g}", partial(mean_over, own.test, partial(_of_joint, rule))
+
+
+def _rest(own: Scored) -> tuple[Any, Any, Array, tuple[int, ...]]:
+    return own.y, own.z, np.ones(len(own.y)), tuple(range(int(own.z.max()) + 1))
+
+
+def _promised(best: Promises | BlindPromises, level: float, budget: str) -> Any:
+    try:
+        return best.rule(level).rule
+    except InfeasibleError as error:
+        return best.rule(error.smallest[budget]).rule
+
+
+def _of(rule: Any, z: Any, scores: Array) -> Array:
+    return np.asarray(rule.predict_proba(scores, sensitive_features=z)[:, 1])
+
+
+def _of_joint(rule: Any, q: Array) -> Array:
+    return np.asarray(rule.predict_proba(q)[:, 1])
+
+
+def scores(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """What `SeparatedScorer` fits, for each penalty."""
+    own = fold.scored[kind]
+    for penalty in PENALTIES[::3] if quick else PENALTIES:
+        found = separate(own.y, own.scores, sensitive_features=own.z, penalty=penalty, borrow=True)
+        what = "separated" if penalty is None else f"β {penalty:g}"
+        yield what, partial(_drawn, found, own.test, fold.test.z)
+
+
+def _drawn(score: SeparatedScore, members: Array, z: Any) -> Array:
+    """One draw for every test row, by one of the members, drawn too."""
+    rng = np.random.default_rng(0)
+    row = np.arange(len(z))
+    own = members[rng.integers(len(members), size=len(z)), row]
+    return score.transform(own, sensitive_features=z, random_state=1)
+
+
+def plain(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """The trees themselves: of q(y, z | x) the posterior of the label."""
+    members = fold.scored[kind].test
+    own = members[:, :, 1].sum(-1) if members.ndim == 4 else members
+    yield "plain", partial(np.mean, own, axis=0)
+
+
+def boosting(
+    recipe: str, use_sensitive: bool, fold: Fold, quick: bool
+) -> Iterator[tuple[str, Predict]]:
+    """`cmi_boosting`, its whole grid of λ at once."""
+    train, test = (fold.train.X, fold.test.X) if use_sensitive else fold.blind_rows
+    groups = int(fold.train.z.max()) + 1
+    grid = methods.get("cmi_boosting").grid()
+    grid = grid[::5] if quick else grid
+    sample = Sample(train, fold.train.y, fold.train.z, 2, groups)
     fitted = methods.fit(
-        name, Sample(train.X, train.y, train.z), [Lane(trade_off) for trade_off in grid]
+        "cmi_boosting", sample, [Lane(t) for t in grid], recipe=recipe, use_sensitive=use_sensitive
     )
     for i, trade_off in enumerate(grid):
-        yield f"λ {trade_off:g}", partial(_lane, fitted, i)
+        yield f"λ {trade_off:g}", partial(_lane, fitted, i, test, fold.test.z)
 
 
-def _lane(fitted: Any, i: int, rows: Rows) -> NDArray[Any]:
-    return fitted.posteriors(rows.X, rows.z)[i, :, 1]
+def _lane(fitted: Any, i: int, X: Any, z: Any) -> Array:
+    return np.asarray(fitted[[i]].posteriors(X, z)[0, :, 1])
 
 
-def crossed_trees(train: Rows) -> tuple[list[base.Score], NDArray[np.float64]]:
-    """Five scorers, each without a fifth of the rows, and the score that each row has of the one
-    that has not seen it.
-    """
-    scorers, scores = [], np.empty(len(train.y))
-    for fit, rest in StratifiedKFold(5, shuffle=True, random_state=0).split(train.X, train.y):
-        scorers.append(base.score_of(base.fitted("trees", train.take(fit))))
-        scores[rest] = scorers[-1](train.take(rest))
-    return scorers, scores
-
-
-def plane_on_trees(train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """`mi_objective` with the trees' score as one more column."""
-    scorers, scores = crossed_trees(train)
-    wider = Sample(_with_score(train, scores), train.y, train.z)
-    grid = GRIDS["mi_objective"][::5] if quick else GRIDS["mi_objective"]
-    fitted = methods.fit("mi_objective", wider, [Lane(trade_off) for trade_off in grid])
-
-    def policy(i: int, rows: Rows) -> NDArray[Any]:
-        one = [
-            fitted[[i]].posteriors(_with_score(rows, scorer(rows)), rows.z)[0, :, 1]
-            for scorer in scorers
-        ]
-        return np.mean(one, axis=0)
-
-    for i, trade_off in enumerate(grid):
-        yield f"λ {trade_off:g}", partial(policy, i)
-
-
-def _with_score(rows: Rows, score: NDArray[np.float64]) -> NDArray[np.float32]:
-    return np.column_stack([rows.X, logit(np.clip(score, 1e-6, 1.0 - 1e-6))]).astype(np.float32)
-
-
-def channel(crossed: bool, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The certified rules of a score's limit at rising levels of v: what `FrontierClassifier` does,
-    for a whole path.
-    """
-    if crossed:
-        held = train
-        scorers, scores = crossed_trees(train)
-    else:
-        scorer, held, scores = base.scored("trees", train)
-        scorers = [scorer]
-    best = limit(held.y, scores, sensitive_features=held.z, points=2, tolerance=1e-4)
-    roots = np.array(ROOTS[::5] if quick else ROOTS)
-    curve = certified_curve(best.regions, best.violation[-1] * roots**2, tolerance=1e-4)
-    for root, rates in zip(roots, curve.rates, strict=True):
-        rule = rule_of(rates, best.curves, best.regions, best.groups)
-        yield f"√v {root:g}", partial(_policy, rule, scorers)
-
-
-def _policy(rule: ThresholdChannel, scorers: list[base.Score], rows: Rows) -> NDArray[Any]:
-    return np.mean(
-        [rule.predict_proba(scorer(rows), sensitive_features=rows.z)[:, 1] for scorer in scorers],
-        axis=0,
+_RULES = {
+    f"FrontierClassifier, {maximize}, {kind}": Series(
+        f"{len(levels)} levels of {budget}, margin computed", partial(rules, kind, maximize), kind
     )
-
-
-def _grid(name: str) -> str:
-    return f"recipe default, λ {', '.join(f'{t:g}' for t in GRIDS[name])}"
-
-
+    for maximize, (budget, levels) in QUESTIONS.items()
+    for kind in ("held out", "cross-fitted")
+}
+_BLIND = {
+    f"FrontierClassifier(blind), {maximize}": Series(
+        f"{len(levels)} levels of {budget}, margin computed; q(y, z \\| x) of the same trees",
+        partial(blind_rules, maximize),
+        "joint",
+        folds=5 if maximize == "accuracy" else 3,
+    )
+    for maximize, (budget, levels) in BLIND_QUESTIONS.items()
+}
+_BOOSTING = {
+    f"cmi_boosting, {recipe}, {'[Z|X]' if sees else 'X alone'}": Series(
+        f"penalty of the {recipe}, its own grid of λ; three folds",
+        partial(boosting, name, sees),
+        folds=3,
+    )
+    for sees in (True, False)
+    for recipe, name in (("draw", "default"), ("score", "score"))
+}
 SERIES = {
-    "cmi": Series(_grid("cmi"), partial(trace, "cmi")),
-    "mi_objective": Series(_grid("mi_objective"), partial(trace, "mi_objective")),
-    "mi_objective, trees": Series(
-        f"{_grid('mi_objective')}; one more column: the score of {base.SETTINGS['trees']}, "
-        f"five-fold cross-fitted, at a prediction "
-        "that of one of the five drawn at random",
-        plane_on_trees,
+    "trees, [Z|X]": Series("as they come", partial(plain, "cross-fitted"), "cross-fitted"),
+    "trees, X alone": Series("as they come", partial(plain, "joint"), "joint"),
+    **_RULES,
+    **_BLIND,
+    "SeparatedScorer, cross-fitted": Series(
+        f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}",
+        partial(scores, "cross-fitted"),
+        "cross-fitted",
     ),
-    "postprocessing": Series(_grid("postprocessing"), partial(trace, "postprocessing")),
-    "postprocessing, trees": Series(
-        f"{base.SETTINGS['trees']}, five-fold cross-fitted, one of the five drawn at random; "
-        f"{len(ROOTS)} levels of v",
-        partial(channel, True),
-    ),
-    "postprocessing, trees held out": Series(
-        f"{len(ROOTS)} levels of v; {base.SETTINGS['trees']} {base.SPLIT}", partial(channel, False)
-    ),
+    **_BOOSTING,
 }
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """oxonfair: a grid search over one threshold per group, `FairPredictor` (Delaney et al., 2024).
 
 Its documented ways to a frontier: one `fit` computes it, then `fit(..., value, recompute=False)`
-moves along it. Without a predictor it works on a copy of the scores it is given; a predictor's own
-array it would change in place.
+moves along it. Without the group at decision time it takes a model of the group (`inferred_groups`)
+and has a threshold for each guess, and one for rows where the guess is unsure.
 """
 
 from __future__ import annotations
@@ -16,33 +16,49 @@ from numpy.typing import NDArray
 from oxonfair import FairPredictor
 from oxonfair import group_metrics as gm
 
-from benchmarks.peers import base
-from benchmarks.peers.protocol import Predict, Rows, Series, main
-
-VALUES = (0.0, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.2, 0.3)
+from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Series, main, mean_over
 
 
-def trace(kind: str, objective: Any, train: Rows, quick: bool) -> Iterator[tuple[str, Predict]]:
+def trace(
+    kind: str, objective: Any, gaps: tuple[float, ...], fold: Fold, quick: bool
+) -> Iterator[tuple[str, Predict]]:
     """One grid search, then a walk along its frontier."""
-    score, held, scores = base.scored(kind, train)
-    data = {"data": _columns(scores), "target": held.y, "groups": held.z}
-    rule = FairPredictor(None, data)
-    for i, value in enumerate(VALUES[::5] if quick else VALUES):
+    own, blind = fold.scored[kind], kind == "joint"
+    columns = _guessed if blind else _columns
+    data = {"data": columns(own.scores), "target": own.y, "groups": own.z}
+    rule = FairPredictor(_first, data, **({"inferred_groups": _last} if blind else {}))
+    for i, value in enumerate(gaps[::5] if quick else gaps):
         rule.fit(objective, gm.equalized_odds, value, recompute=i == 0)
-        yield f"equalized odds {value:g}", partial(_policy, np.array(rule.offset), score)
+        decide = partial(_decided, np.array(rule.offset), rule if blind else fold.test.z)
+        yield f"equalized odds {value:g}", partial(mean_over, own.test, decide)
 
 
-def _policy(offset: NDArray[np.float64], score: base.Score, rows: Rows) -> NDArray[np.float64]:
-    """What `FairPredictor.predict` answers with this offset: groups are in the order of their
-    codes.
-    """
-    p = _columns(score(rows))
-    p[:, 1] += offset[rows.z]
+def _decided(offset: Array, groups: Any, scores: Array) -> Array:
+    """What `FairPredictor.predict` answers with this offset; groups are in the order of codes."""
+    if isinstance(groups, FairPredictor):
+        p = _guessed(scores)
+        groups, p = groups.infered_to_hard(_last(p)), _first(p)
+    else:
+        p = _columns(scores)
+    p[:, 1] += offset[groups]
     return p.argmax(1).astype(float)
 
 
-def _columns(scores: NDArray[Any]) -> NDArray[np.float64]:
+def _columns(scores: NDArray[Any]) -> Array:
     return np.stack([1.0 - scores, scores], axis=1)
+
+
+def _guessed(joint: NDArray[Any]) -> Array:
+    """P(Y | x) beside P(Z | x), of q(y, z | x)."""
+    return np.column_stack([joint.sum(2), joint.sum(1)])
+
+
+def _first(data: Array) -> Array:
+    return data[:, :2].copy()  # it changes what a predictor returns in place
+
+
+def _last(data: Array) -> Array:
+    return data[:, 2:].copy()
 
 
 def _information(TP: Any, FP: Any, FN: Any, TN: Any) -> Any:
@@ -50,8 +66,7 @@ def _information(TP: Any, FP: Any, FN: Any, TN: Any) -> Any:
     how to write.
     """
     cells = np.stack(np.broadcast_arrays(TP, FP, FN, TN)).astype(float)
-    p = cells / cells.sum(0)
-    tp, fp, fn, tn = p
+    tp, fp, fn, tn = cells / cells.sum(0)
     return _entropy(tp + fn, fp + tn) + _entropy(tp + fp, fn + tn) - _entropy(tp, fp, fn, tn)
 
 
@@ -61,23 +76,24 @@ def _entropy(*parts: Any) -> Any:
 
 _OBJECTIVES = {
     "accuracy": gm.accuracy,
-    "MCC": gm.mcc,
     "I(U;Y)": gm.GroupMetric(_information, "I(U;Y)"),
 }
-_PATH = f"gm.equalized_odds at {len(VALUES)} values 0 … 0.3, its own grid"
-
-
-def _series(kind: str, objective: str) -> Series:
-    custom = " (a custom metric)" if objective == "I(U;Y)" else ""
-    settings = f"objective {objective}{custom}, {_PATH}; {base.SETTINGS[kind]} {base.SPLIT}"
-    return Series(settings, partial(trace, kind, _OBJECTIVES[objective]))
-
-
+_KINDS = {"held out": "held out", "cross-fitted": "cross-fitted", "joint": "inferred groups"}
 SERIES = {
-    "oxonfair, trees, accuracy": _series("trees", "accuracy"),
-    "oxonfair, trees, MCC": _series("trees", "MCC"),
-    "oxonfair, trees, I(U;Y)": _series("trees", "I(U;Y)"),
-    "oxonfair, MLP, I(U;Y)": _series("MLP", "I(U;Y)"),
+    f"oxonfair, {objective}, {title}": Series(
+        f"gm.equalized_odds at {len(GAPS)} values {GAPS[0]:g} … {GAPS[-1]:g}, its own grid, "
+        f"objective {objective}{' (a custom metric)' if objective == 'I(U;Y)' else ''}",
+        partial(trace, kind, metric, GAPS),
+        trees=kind,
+    )
+    for objective, metric in _OBJECTIVES.items()
+    for kind, title in _KINDS.items()
+} | {
+    "one budget": Series(
+        "gm.equalized_odds 0.05, its own grid, objective accuracy",
+        partial(trace, "held out", gm.accuracy, (0.05,)),
+        trees="held out",
+    )
 }
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""What every tracer does alike, ours and the peers': read the rows, trace each fold, keep
-posteriors, time and memory.
+"""What every series does alike, ours and the peers': read the rows, trace each fold, keep what the
+test rows get, time and memory.
 
-A tracer is a module with `SERIES`: name → `Series(settings, trace)`. `trace(train, quick)` fits on
-the training rows and yields one (point, predict) after another; `predict(test)` gives P(U=1 | x,
-z). Only the time inside `trace` counts, so a base model that several points share counts once, and
-predictions do not count. Standard library and numpy only: it runs in environments that have neither
-separatrix nor torch.
+A module has `SERIES`: name → `Series(settings, trace)`. `trace(fold, quick)` fits to the training
+rows and yields one (point, predict) after another; `predict()` gives the test rows' P(U=1), or
+their scores where the series is one of scores. Only the time inside `trace` counts, and that of the
+trees whose scores it was given; predictions do not. Standard library and numpy only: it runs in
+environments that have neither separatrix nor torch.
 
-    python -m benchmarks.peers.<module> ROWS.npz OUT.npz SERIES [--quick]
+    python -m benchmarks.peers.<module> ROWS.npz OUT.npz SERIES [--quick] [--folds 1]
 """
 
 from __future__ import annotations
@@ -26,27 +26,57 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-HELD_OUT = 0.3  # of the training rows, for the thresholds of a post-processor
+Array = NDArray[np.float64]
+Predict = Callable[[], Array]
+# What each path of decisions is asked for: a bound of the EO gap
+GAPS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
 
 class Rows(NamedTuple):
-    """Features X without the group, labels y, groups z; `inputs` is [z | X], what every model here
-    is given.
-    """
+    """Features X, labels y, groups z."""
 
     X: NDArray[np.float32]
     y: NDArray[np.int64]
     z: NDArray[np.int64]
 
-    @property
-    def inputs(self) -> NDArray[np.float32]:
-        return np.column_stack([self.z, self.X]).astype(np.float32)
-
     def take(self, rows: NDArray[Any]) -> Rows:
         return Rows(self.X[rows], self.y[rows], self.z[rows])
 
+    @property
+    def with_group(self) -> NDArray[np.float32]:
+        """[Z | X]: one 0/1 column for each group before the features."""
+        each = np.eye(int(self.z.max()) + 1, dtype=np.float32)[self.z]
+        return np.column_stack([each, self.X]).astype(np.float32)
 
-Predict = Callable[[Rows], NDArray[Any]]
+
+class Scored(NamedTuple):
+    """Scores of trees for rules: of training rows that they did not see, and of the test rows.
+
+    Args:
+        y, z: labels and groups of the rows that the rule is fitted to.
+        scores: P(Y=1 | x, z) of these; for "joint" q(y, z | x), (n, 2, groups).
+        test: the same of the test rows, one array for each member of the cross-fitting; what is
+            decided is the mean over the members.
+    """
+
+    y: NDArray[np.int64]
+    z: NDArray[np.int64]
+    scores: Array
+    test: Array
+
+
+class Fold(NamedTuple):
+    """Training and test rows, the columns that say nothing of the group by name, the scores."""
+
+    train: Rows
+    test: Rows
+    blind: NDArray[np.intp]
+    scored: Mapping[str, Scored]
+
+    @property
+    def blind_rows(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Features of the training and of the test rows for models without the group."""
+        return self.train.X[:, self.blind], self.test.X[:, self.blind]
 
 
 @dataclass(frozen=True)
@@ -55,85 +85,79 @@ class Series:
 
     Args:
         settings: what was set, for the reader.
-        trace: trace(train, quick) → (point, predict), …
+        trace: trace(fold, quick) → (point, predict), …
+        trees: which of the shared scores it stands on; their time is added to its own.
         folds: how many of the five folds are traced; fewer only where five would take too long.
     """
 
     settings: str
-    trace: Callable[[Rows, bool], Iterator[tuple[str, Predict]]]
+    trace: Callable[[Fold, bool], Iterator[tuple[str, Predict]]]
+    trees: str = ""
     folds: int = 5
 
 
-def hold_out(train: Rows, seed: int = 0) -> tuple[Rows, Rows]:
-    """Rows for the model and rows for the thresholds, each (label, group) cell split alike."""
-    rng = np.random.default_rng(seed)
-    shuffled = rng.permutation(len(train.y))
-    order = shuffled[np.argsort((2 * train.y + train.z)[shuffled], kind="stable")]
-    # every tenth of a cell's rows in turn: three of ten are held out
-    held = np.isin(np.arange(len(order)) % 10, (0, 3, 6))
-    return train.take(np.sort(order[~held])), train.take(np.sort(order[held]))
+def folds_of(file: Path, count: int) -> Iterator[tuple[Fold, NDArray[np.bool_], Mapping[str, Any]]]:
+    """The folds of a file of rows, the test rows of each, and the seconds that its trees took."""
+    with np.load(file) as data:
+        rows, fold, blind = Rows(data["X"], data["y"], data["z"]), data["fold"], data["blind"]
+        kinds = sorted({key.rsplit(" ", 2)[0] for key in data.files if key.endswith(" rows")})
+        for k in range(count):
+            test, scored, cpu = fold == k, {}, {}
+            for kind in kinds:
+                own = data[f"{kind} {k} rows"]
+                seen = rows.y[own], rows.z[own]
+                found = (data[f"{kind} {k} {part}"].astype(float) for part in ("scores", "test"))
+                scored[kind] = Scored(*seen, *found)
+                cpu[kind] = float(data[f"{kind} {k} cpu"])
+            yield Fold(rows.take(~test), rows.take(test), blind, scored), test, cpu
 
 
 def main(series: Mapping[str, Series], package: str) -> None:
     """Trace one series and write what it found."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("rows")
+    parser.add_argument("rows", type=Path)
     parser.add_argument("out")
     parser.add_argument("series", choices=series)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--folds", type=int, help="so many of them")
     chosen = parser.parse_args()
-    with np.load(chosen.rows) as arrays:
-        rows, fold = Rows(arrays["X"], arrays["y"], arrays["z"]), arrays["fold"]
     one = series[chosen.series]
-    folds = 1 if chosen.quick else one.folds
-    baseline = _peak()
-    posteriors: dict[str, NDArray[np.float32]] = {}
-    cpu, wall = [], []
-    for k in range(folds):
-        test = fold == k
-        cpu.append(0.0)
-        wall.append(0.0)
-        points = one.trace(rows.take(~test), chosen.quick)
+    folds = chosen.folds or (2 if chosen.quick else one.folds)
+    found: dict[str, NDArray[np.float32]] = {}
+    cpu: list[float] = []
+    for fold, test, trees in folds_of(chosen.rows, folds):
+        cpu.append(trees[one.trees] if one.trees else 0.0)
+        points = one.trace(fold, chosen.quick)
         while True:
-            start = time.process_time(), time.perf_counter()
-            found = next(points, None)
-            cpu[-1] += time.process_time() - start[0]
-            wall[-1] += time.perf_counter() - start[1]
-            if found is None:
+            start = time.process_time()
+            point = next(points, None)
+            cpu[-1] += time.process_time() - start
+            if point is None:
                 break
-            point, predict = found
-            q = np.asarray(predict(rows.take(test)), dtype=np.float64)
-            if q.shape != (int(test.sum()),):
-                sys.exit(
-                    f"{chosen.series}: the policy at {point} gave {q.shape} for {int(test.sum())} "
-                    f"rows"
-                )
-            posteriors.setdefault(point, np.full(len(fold), np.nan, dtype=np.float32))[test] = q
-        print(
-            f"    fold {k}: {len(posteriors)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True
-        )
+            q = np.asarray(point[1](), dtype=np.float64)
+            if q.shape != fold.test.y.shape:
+                sys.exit(f"{chosen.series}: {point[0]} gave {q.shape} for {fold.test.y.shape}")
+            found.setdefault(point[0], np.full(len(test), np.nan, dtype=np.float32))[test] = q
+        print(f"    {len(found)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True)
     about = {
         "settings": one.settings,
         "version": f"{package} {version(package)}",
         "folds": folds,
-        "cpu_seconds": cpu,
-        "wall_seconds": wall,
-        "peak_mb": _peak(),
-        "start_mb": baseline,
+        "cpu": cpu,
+        "peak": _peak(),
     }
-    q = np.stack(list(posteriors.values()))
+    q = np.stack(list(found.values()))
     np.savez_compressed(
-        chosen.out, q=q, points=np.array(list(posteriors)), about=np.array(json.dumps(about))
+        chosen.out, q=q, points=np.array(list(found)), about=np.array(json.dumps(about))
     )
 
 
+def mean_over(members: Array, decide: Callable[[Array], Array]) -> Array:
+    """What is decided when one of the members is drawn at random."""
+    return np.asarray(np.mean([decide(s) for s in members], axis=0))
+
+
 def _peak() -> float:
-    """Largest resident memory of this process so far, in MB; of Linux's own count, which starts
-    anew with the program.
-    """
-    status = Path("/proc/self/status")
-    if status.is_file():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 2**10
+    """Largest resident memory of this process so far, in MB."""
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return used / 2**20 if sys.platform == "darwin" else used / 2**10

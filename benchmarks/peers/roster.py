@@ -1,87 +1,87 @@
-"""Who takes part: each module of this folder that traces, its environment, and its lines of the
-tables.
-"""
+"""Who takes part: the lines of the tables, by package; what each gives out and what it may see."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-OURS = "separatrix"  # this interpreter; every other environment is made by `environments`
+OURS = "separatrix"  # also the environment: this interpreter
+BOOSTING = "separatrix, boosting"
+PLAIN = "trees as they are"
+SEEDS = (2101, 2102, 2103)  # of the folds; nothing was chosen on them
+COLOURS = {
+    OURS: "#0072b2",
+    BOOSTING: "#56b4e9",
+    "error-parity": "#d55e00",
+    "oxonfair": "#cc79a7",
+    "ThresholdOptimizer": "#009e73",
+    "ExponentiatedGradient": "#e69f00",
+    "fairret": "#8c6d00",
+    PLAIN: "#666666",
+}
 
 
 @dataclass(frozen=True)
-class Peer:
-    """One module.
+class Line:
+    """One series.
 
     Args:
-        module: its name in this folder.
+        name: as its module calls it.
+        package: who it is of.
+        module: of this folder.
         environment: where it runs.
-        series: the lines it can trace.
-        soft: its posteriors are graded scores, so the decision at 1/2 is shown as well.
-        colour: in the figure.
+        gives: "decisions", "scores", or "posterior", which is a score and decides by a draw.
+        blind: it decides without the group.
+        repeats: how many seeds of the folds; one for what trains.
     """
 
+    name: str
+    package: str
     module: str
-    environment: str
-    series: tuple[str, ...]
-    colour: str
-    soft: bool = False
+    environment: str = OURS
+    gives: str = "decisions"
+    blind: bool = False
+    repeats: int = 3
 
 
-PEERS = {
-    "ours": Peer(
-        "ours",
-        OURS,
-        (
-            "mi_objective",
-            "mi_objective, trees",
-            "postprocessing",
-            "postprocessing, trees",
-            "postprocessing, trees held out",
-        ),
-        "#d55e00",
-    ),
-    "cmi": Peer("ours", OURS, ("cmi",), "#0072b2", soft=True),
-    "error-parity": Peer(
-        "error_parity",
-        "error-parity",
-        (
-            "error-parity, trees",
-            "error-parity, trees, balanced costs",
-            "error-parity, MLP, balanced costs",
-        ),
-        "#009e73",
-    ),
-    "oxonfair": Peer(
-        "oxonfair",
-        "oxonfair",
-        (
-            "oxonfair, trees, accuracy",
-            "oxonfair, trees, MCC",
-            "oxonfair, trees, I(U;Y)",
-            "oxonfair, MLP, I(U;Y)",
-        ),
-        "#cc79a7",
-    ),
-    "threshold-optimizer": Peer(
-        "threshold_optimizer", "fairlearn", ("fairlearn ThresholdOptimizer, trees",), "#666666"
-    ),
-    "fairret": Peer("fairret", "fairret", ("fairret NormLoss",), "#56b4e9", soft=True),
-    "expgrad": Peer(
-        "exponentiated_gradient", "fairlearn", ("fairlearn ExpGrad, logistic",), "#e69f00"
-    ),
-    "adversarial": Peer(
-        "adversarial", "fairlearn", ("fairlearn Adversarial",), "#a65628", soft=True
-    ),
-    "expgrad-mlp": Peer(
-        "exponentiated_gradient", "fairlearn", ("fairlearn ExpGrad, MLP",), "#8c6d00"
-    ),
-}
-DATA = {
-    "adult-paper": ("adult", {"features": "paper"}, "Adult, the paper's features"),
-    "adult-full": ("adult", {"features": "full"}, "Adult, all features"),
-    "bank": ("bank", {}, "Bank"),
-}
-FINITE = (
-    "adult-paper",
-)  # 124 distinct (x, z): the limit is that of the law itself, whatever the score
+def _lines() -> Iterable[Line]:
+    kinds = ("cross-fitted", "held out")
+    yield Line("trees, [Z|X]", PLAIN, "ours", gives="posterior")
+    yield Line("trees, X alone", PLAIN, "ours", gives="posterior", blind=True, repeats=1)
+    for kind in kinds:
+        for what in ("accuracy", "utility"):
+            yield Line(f"FrontierClassifier, {what}, {kind}", OURS, "ours")
+    yield Line("SeparatedScorer, cross-fitted", OURS, "ours", gives="scores")
+    for kind in kinds:
+        for what in ("accuracy", "balanced costs"):
+            name = f"error-parity, {what}, {kind}"
+            yield Line(name, "error-parity", "error_parity", "error-parity")
+        for what in ("accuracy", "I(U;Y)"):
+            yield Line(f"oxonfair, {what}, {kind}", "oxonfair", "oxonfair", "oxonfair")
+        name = "ThresholdOptimizer"
+        yield Line(f"{name}, {kind}", name, "threshold_optimizer")
+    for what in ("accuracy", "utility"):
+        yield Line(f"FrontierClassifier(blind), {what}", OURS, "ours", blind=True, repeats=1)
+    for what in ("accuracy", "I(U;Y)"):
+        name = f"oxonfair, {what}, inferred groups"
+        yield Line(name, "oxonfair", "oxonfair", "oxonfair", blind=True, repeats=1)
+    for blind, sees in ((False, "[Z|X]"), (True, "X alone")):
+        once = {"blind": blind, "repeats": 1}
+        for what in ("draw", "score"):
+            name = f"cmi_boosting, {what}, {sees}"
+            yield Line(name, BOOSTING, "ours", gives="posterior", **once)
+        name = f"fairret NormLoss, {sees}"
+        yield Line(name, "fairret", "fairret", "fairret", gives="posterior", **once)
+        name = "ExponentiatedGradient"
+        yield Line(f"{name}, {sees}", name, "exponentiated_gradient", **once)
+
+
+LINES = tuple(_lines())
+
+
+def result_of(data: str, seed: int, line: Line, folder: Path) -> Path:
+    """Where a series is kept."""
+    slug = re.sub(r"[^a-z0-9]+", "-", line.name.lower()).strip("-")
+    return folder / "results" / f"{data}-{seed}" / f"{slug}.npz"

@@ -1,12 +1,12 @@
 """The main job on public tables that nothing was chosen on, rows set aside first.
 
-    python -m benchmarks.unseen [--only NAME ...] [--splits 3] [--folder .bench] [--write]
+    python -m benchmarks.unseen [--only NAME ...] [--seeds 31 32 33] [--folder .bench] [--write]
 
 Of each table 30 % of the rows are set aside at random. The others are traced with the settings as
 they come, and two points are selected: the best accuracy within an EO gap of 0.05, and the best
 score whose gap is at most 0.05 at every threshold; where that is refused, the smallest budget that
 the refusal names. What was promised is compared with the rows set aside. The peers get the same
-rows and scikit-learn's boosted trees as they come. Finished splits are kept in a file.
+rows (`peers.py`). Finished splits are kept in a file.
 """
 
 from __future__ import annotations
@@ -15,60 +15,37 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from sklearn.ensemble import HistGradientBoostingClassifier
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
-from benchmarks.unseen.tables import TABLES, Table, fetch
+from benchmarks.unseen import page
+from benchmarks.unseen.peers import ASKED, PEERS, Split, UnableError
+from benchmarks.unseen.tables import TABLES, fetch
 from separatrix.columns.counting import soft_sums
 from separatrix.core.metrics import METRICS
+from separatrix.core.score_gaps import largest_gap
+from separatrix.core.score_tables import ScoreTable
 from separatrix.estimators.measuring import unseen_score
 from separatrix.statistics.unseen import noise_floor, unseen
 
 Array = NDArray[np.float64]
-ASKED, ASIDE = 0.05, 0.3
+SEEDS = (31, 32, 33)
 
 
-class Split:
-    """Rows to fit and rows set aside, with codes of labels and groups."""
-
-    def __init__(self, table: Table, seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        aside = rng.random(len(table.y)) < ASIDE
-        self.seed, self.labels, self.groups = seed, sorted(set(table.y)), sorted(set(table.z))
-        self.X, self.y, self.z = (part[~aside] for part in (table.X, table.y, table.z))
-        self.fresh = Table(table.X[aside], table.y[aside], table.z[aside])
-        text = [c for c in table.X if not pd.api.types.is_numeric_dtype(table.X[c])]
-        numbers = pd.get_dummies(table.X, columns=text, dtype=float)
-        group = pd.get_dummies(table.z, dtype=float)
-        matrix = np.column_stack([numbers.to_numpy(float), group.to_numpy()])
-        self.matrix, self.fresh_matrix = matrix[~aside], matrix[aside]
-
-    @property
-    def codes(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Labels and groups of the rows set aside."""
-        return (
-            np.searchsorted(self.labels, self.fresh.y.to_numpy(str)),
-            np.searchsorted(self.groups, self.fresh.z.to_numpy(str)),
-        )
-
-    def shows(self, q: Array) -> dict[str, tuple[float, float]]:
-        """What the rows set aside show of decisions with these probabilities (n, K)."""
-        y, z = self.codes
-        table, moments = soft_sums(q, y, z, (len(self.labels), len(self.groups)))
-        assert moments is not None
-        square = np.diagonal(moments, axis1=-2, axis2=-1)
-        of = {name: m.of for name, m in METRICS.items() if m.of is not None}
-        found = {name: tuple(e) for name, e in unseen(table[None], square[None], of).items()}
-        seen = float(METRICS["eo_gap"].of(table))  # type: ignore[misc]
-        return found | {"seen gap": (seen, noise_floor(table[None], square[None]))}
+def shows(split: Split, q: Array) -> dict[str, tuple[float, float]]:
+    """What the rows set aside show of decisions with these probabilities (n, K)."""
+    y, z = split.codes(split.fresh.y, split.fresh.z)
+    table, moments = soft_sums(q, y, z, (len(split.labels), len(split.groups)))
+    assert moments is not None
+    square = np.diagonal(moments, axis1=-2, axis2=-1)
+    of = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    found = {name: tuple(e) for name, e in unseen(table[None], square[None], of).items()}
+    seen = float(METRICS["eo_gap"].of(table))  # type: ignore[misc]
+    return found | {"seen gap": (seen, noise_floor(table[None], square[None]))}
 
 
 def ours(split: Split) -> list[dict[str, Any]]:
@@ -96,7 +73,7 @@ def ours(split: Split) -> list[dict[str, Any]]:
             shown = _score(split, point)
         else:
             q = point.predictor.predict_proba(split.fresh.X, sensitive_features=split.fresh.z)
-            shown = split.shows(q)
+            shown = shows(split, q)
         promise = {name: tuple(point.promise[name]) for name in shown if name in point.promise}
         said = {"series": f"separatrix, {goal}", "budget": budget, "notes": list(point.notes)}
         rows.append(said | {"shown": shown, "promise": promise, "cpu": cpu})
@@ -104,126 +81,61 @@ def ours(split: Split) -> list[dict[str, Any]]:
 
 
 def _score(split: Split, point: Any) -> dict[str, tuple[float, float]]:
-    y, z = split.codes
+    """AUROC, EO gap and v of the score in bins, and its largest gap over thresholds as seen."""
+    y, z = split.codes(split.fresh.y, split.fresh.z)
     q = point.predictor.branch_proba(split.fresh.X, split.fresh.z.to_numpy())[0]
     table, moments = soft_sums(q, y, z, (2, len(split.groups)))
     assert moments is not None
-    return {name: tuple(e) for name, e in unseen_score(table[None], moments[None]).items()}
-
-
-def plain(split: Split) -> Array:
-    """The trees' own decisions."""
-    model = HistGradientBoostingClassifier(random_state=split.seed)
-    model.fit(split.matrix, split.y)
-    return np.eye(len(split.labels))[model.predict_proba(split.fresh_matrix).argmax(1)]
-
-
-def threshold_optimizer(split: Split) -> Array:
-    """fairlearn's: trees on 70 % of the rows, thresholds on the others."""
-    from fairlearn.postprocessing import ThresholdOptimizer
-
-    held = np.random.default_rng(split.seed).random(len(split.y)) < 0.3
-    y = (split.y == split.labels[1]).to_numpy(int)
-    trees = HistGradientBoostingClassifier(random_state=split.seed)
-    trees.fit(split.matrix[~held], y[~held])
-    rule = ThresholdOptimizer(
-        estimator=trees,
-        constraints="equalized_odds",
-        objective="accuracy_score",
-        prefit=True,
-        predict_method="predict_proba",
+    found = {name: tuple(e) for name, e in unseen_score(table[None], moments[None]).items()}
+    drawn = point.predictor.predict_proba(
+        split.fresh.X, sensitive_features=split.fresh.z, random_state=split.seed
     )
-    rule.fit(split.matrix[held], y[held], sensitive_features=split.z[held])
-    return np.asarray(rule._pmf_predict(split.fresh_matrix, sensitive_features=split.fresh.z))
+    return found | {"largest gap": _largest_gap(split, drawn[:, 1])}
 
 
-def exponentiated_gradient(split: Split) -> Array:
-    """fairlearn's reductions around the same trees, difference bound 0.05."""
-    from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
-
-    model = ExponentiatedGradient(
-        HistGradientBoostingClassifier(random_state=split.seed),
-        EqualizedOdds(difference_bound=ASKED),
-        max_iter=20,
-    )
-    y = (split.y == split.labels[1]).to_numpy(int)
-    model.fit(split.matrix, y, sensitive_features=split.z.to_numpy())
-    return np.asarray(model._pmf_predict(split.fresh_matrix))
-
-
-PEERS: dict[str, Callable[[Split], Array]] = {
-    "plain trees": plain,
-    "ThresholdOptimizer": threshold_optimizer,
-    "ExponentiatedGradient": exponentiated_gradient,
-}
+def _largest_gap(split: Split, score: Array) -> tuple[float, float]:
+    """The largest EO gap over all thresholds, as seen, and what shuffled groups show."""
+    y, z = split.codes(split.fresh.y, split.fresh.z)
+    names = tuple(split.labels), tuple(split.groups)
+    rng, gaps = np.random.default_rng(0), []
+    for _ in range(20):
+        mixed = z.copy()
+        for label in range(2):
+            rows = np.flatnonzero(y == label)
+            mixed[rows] = z[rng.permutation(rows)]
+        gaps.append(largest_gap(ScoreTable.from_codes(score, y, mixed, *names))[0])
+    seen = largest_gap(ScoreTable.from_codes(score, y, z, *names))[0]
+    return float(seen), float(np.mean(gaps))
 
 
-def one_split(name: str, table: Table, seed: int) -> list[dict[str, Any]]:
+def one_split(name: str, split: Split, folder: Path) -> list[dict[str, Any]]:
     """All series on one split; what a peer cannot do is said."""
-    split = Split(table, seed)
     found = ours(split)
     for series, decide in PEERS.items():
-        if len(split.labels) > 2 and series != "plain trees":
+        plain = series == page.PLAIN
+        if len(split.labels) > 2 and not plain:
             continue
-        start = time.process_time()
         try:
-            q = decide(split)
-        except ValueError as error:
-            found.append({"series": series, "refused": str(error).splitlines()[0]})
+            q, cpu = decide(split, folder)
+        except UnableError as error:
+            found.append({"series": series, "refused": str(error)})
             continue
-        cpu = time.process_time() - start
-        found.append({"series": series, "shown": split.shows(q), "cpu": cpu})
-    return [{"table": name, "seed": seed, **one} for one in found]
-
-
-def page(found: list[dict[str, Any]]) -> str:
-    """Two tables: what was reached, and whether the promises held."""
-    reached, kept = [], []
-    for name in dict.fromkeys(one["table"] for one in found):
-        own = [one for one in found if one["table"] == name]
-        for series in dict.fromkeys(one["series"] for one in own):
-            runs = [one for one in own if one["series"] == series]
-            done = [one for one in runs if "shown" in one]
-            refused = (
-                f"{len(runs) - len(done)} of {len(runs)} refused" if len(done) < len(runs) else ""
-            )
-            if not done:
-                reached.append([name, series, "", "", "", "", "", "", refused])
-                continue
-            reached.append(
-                [
-                    name,
-                    series,
-                    *(_mean(done, metric) for metric in ("accuracy", "auroc", "eo_gap")),
-                    *(_mean(done, "seen gap", part) for part in (0, 1)),
-                    f"{np.mean([one['cpu'] for one in done]):.1f}",
-                    refused,
-                ]
-            )
-            for one in done:
-                for metric, promised in one.get("promise", {}).items():
-                    shown = one["shown"][metric]
-                    error = float(np.hypot(promised[1], shown[1]))
-                    kept.append((name, series, abs(promised[0] - shown[0]) <= 2 * error + 1e-9))
-    head = ["table", "series", "accuracy", "AUROC", "EO gap, corrected", "EO gap, seen"]
-    text = markdown([*head, "noise floor", "CPU s", ""], reached)
-    rows = []
-    for name in dict.fromkeys(k[0] for k in kept):
-        own = [k[2] for k in kept if k[0] == name]
-        rows.append([name, sum(own), len(own)])
-    rows.append(["all", sum(k[2] for k in kept), len(kept)])
-    return text + "\n\n" + markdown(["table", "promises held", "of"], rows)
-
-
-def _mean(done: list[dict[str, Any]], metric: str, part: int = 0) -> str:
-    values = [one["shown"][metric][part] for one in done if metric in one["shown"]]
-    return f"{np.mean(values):.4f}" if values else "–"
+        hard = np.eye(len(split.labels))[q.argmax(1)] if plain else q
+        shown = shows(split, hard)
+        if plain and len(split.labels) == 2:
+            y, z = split.codes(split.fresh.y, split.fresh.z)
+            names = tuple(split.labels), tuple(split.groups)
+            area = ScoreTable.from_codes(q[:, 1], y, z, *names).auroc()[0]
+            shown |= {"auroc": (area, 0.0), "largest gap": _largest_gap(split, q[:, 1])}
+        found.append({"series": series, "shown": shown, "cpu": cpu})
+    size = {"rows": len(split.y), "fresh": len(split.fresh.y), "groups": len(split.groups)}
+    return [{"table": name, "seed": split.seed, **size, **one} for one in found]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
     parser.add_argument("--write", action="store_true", help="write docs/evidence/unseen.md")
     options = parser.parse_args()
@@ -232,19 +144,17 @@ def main() -> None:
     found = [json.loads(line) for line in kept.read_text().splitlines()] if kept.is_file() else []
     done = {(one["table"], one["seed"]) for one in found}
     warnings.simplefilter("ignore")
-    for seed in range(options.splits):
+    for seed in options.seeds:
         for name in options.only:
             if (name, seed) in done:
                 continue
             print(f"{name}, split {seed}", flush=True)
-            rows = one_split(name, TABLES[name](wheels), seed)
+            rows = one_split(name, Split(TABLES[name](wheels), seed), options.folder)
             found += rows
             with kept.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
-    text = page(found) + "\n\n" + machine("scikit-learn", "lightgbm", "fairlearn")
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "evidence" / "unseen.md", "unseen", text)
+    found = [one for one in found if one["seed"] in options.seeds]
+    page.write(found, options.write)
 
 
 if __name__ == "__main__":
