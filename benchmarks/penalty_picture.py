@@ -2,7 +2,8 @@
 
 Above, scores of models that do not see the group: AUROC against the violation in 20 bins. Below,
 decisions at ½ of models that see it: accuracy against the EO gap. A point is one λ, mean over the
-folds; those that another λ of the same path beats in both are left out.
+folds; those that another λ of the same path beats in both are left out, and so are those that
+rank far worse than the best.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks.penalty_table import Cell, floor, merged, rows_of
 from separatrix.core.metrics import METRICS
 
 ROWS = (("x", "score_violation", "auroc"), ("xz", "eo_gap at ½", "accuracy at ½"))
+CUT = 0.08  # an AUROC so far below the best is not shown
 LABELS = {
     "score_violation": "v of the score in 20 bins, nats",
     "auroc": "AUROC, models without the group",
@@ -56,19 +58,21 @@ def draw(out: Path, file: Path) -> None:
 def panel(axis: Any, out: Path, dataset: str, inputs: str, budget: str, goal: str) -> None:
     for path, colour in COLOURS.items():
         cell = Cell(out, dataset, path, inputs)
-        if not cell.folds:
+        if len(cell.folds) < 2:
             continue
         at = range(len(cell.settings))
         x, y = (
             np.array([merged([views[i] for views in cell.views], name) for i in at])
             for name in (budget, goal)
         )
-        best = [i for i in np.argsort(x) if not (y[x < x[i]] >= y[i]).any()]
+        best = [i for i in np.argsort(x) if x[i] > 0 and not (y[x < x[i]] >= y[i]).any()]
         axis.plot(x[best], y[best], "o-", color=colour, lw=1.5, ms=3.5, label=path)
         if path == "boosting, score" and budget in METRICS:
             noise = floor(cell, 0, budget)
             axis.axvline(noise, color="black", lw=1, ls=":", label="shuffled groups")
     if budget == "score_violation":
+        low, high = axis.get_ylim()
+        axis.set_ylim(max(low, high - CUT))
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(mpl.ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.xaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:g}"))
