@@ -242,7 +242,7 @@ def draw(folder: Path, file: Path) -> None:
             if plane == next(iter(PLANES)):
                 axis.set_title(title, fontsize=11)
         row[0].set_ylabel(what.labels[1])
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=7, fontsize=9)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, fontsize=9)
     figure.savefig(file, dpi=110)
     plt.close(figure)
 

@@ -27,7 +27,7 @@ STYLES = {
 
 def write(found: Found, into_docs: bool) -> None:
     """Print the tables; with `into_docs` put them and the picture where the page is."""
-    text = "\n\n".join([reached(found), kept(found), said(found)])
+    text = "\n\n".join(part for part in (reached(found), kept(found), said(found)) if part)
     text += "\n\n" + machine("scikit-learn", "lightgbm", "fairlearn")
     if not into_docs:
         print(text)
@@ -99,7 +99,7 @@ def said(found: Found) -> str:
 def draw(found: Found) -> None:
     """Accuracy against the corrected gap, one panel a table, one mark a split."""
     names = list(dict.fromkeys(one["table"] for one in found))
-    figure, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names), 3.6), squeeze=False)
+    figure, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names) + 2.4, 3.6), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
         axis.axvline(0.05, color="#bbbbbb", lw=1)
         for series, (label, colour, mark) in STYLES.items():
@@ -111,7 +111,7 @@ def draw(found: Found) -> None:
         axis.set_xlabel("EO gap, corrected")
     axes[0, 0].set_ylabel("accuracy on rows set aside")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, fontsize=9)
+    figure.legend(handles, labels, loc="outside right upper", fontsize=9)
     figure.set_layout_engine("constrained")
     figure.savefig(DOCS / "evidence" / "unseen.png", dpi=120)
     plt.close(figure)
