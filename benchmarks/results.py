@@ -56,16 +56,11 @@ def cost_of(results: Results, dataset: str) -> str:
     return text
 
 
-def of_dataset(results: Results, dataset: str, docs: Path) -> list[str]:
+def of_dataset(results: Results, dataset: str, docs: Path, brief: bool) -> list[str]:
     """The part of a dataset: our yardsticks, the paper's tables, links to the rest."""
     columns = results.columns
     lines = [f"## {dataset}", "", cost_of(results, dataset), ""]
     planes = PLANES if results.labels(dataset) == 2 else ("information",)
-    long = {
-        "operating-points": tables.operating_points(columns, dataset),
-        "randomized": tables.paths(columns, dataset, "randomized"),
-        "deterministic": tables.paths(columns, dataset, "deterministic"),
-    }
     shown = [plane_table(columns, dataset, plane) for plane in planes]
     if dataset in results_paper.PAPER:
         shown.append(results_paper.beside_the_paper(columns, dataset))
@@ -77,6 +72,17 @@ def of_dataset(results: Results, dataset: str, docs: Path) -> list[str]:
     shown += [] if against is None else [against]
     for table in shown:
         lines += [table.markdown(), ""]
+    return lines if brief else [*lines, *_beside(results, dataset, docs)]
+
+
+def _beside(results: Results, dataset: str, docs: Path) -> list[str]:
+    """The paper's figures of a dataset, and its long tables as CSV."""
+    columns, lines = results.columns, []
+    long = {
+        "operating-points": tables.operating_points(columns, dataset),
+        "randomized": tables.paths(columns, dataset, "randomized"),
+        "deterministic": tables.paths(columns, dataset, "deterministic"),
+    }
     drawn = [
         (dataset, figures.six_panels(results, dataset)),
         (f"{dataset}-batch-size", figures.batch_sizes(results, dataset)),
@@ -97,10 +103,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--again", type=Path, nargs="*", default=[], help="other seeds")
+    parser.add_argument("--brief", action="store_true", help="no figures and CSV of each dataset")
+    parser.add_argument("--only", choices=("tables", "figures", "summary"), help="one part")
     parser.add_argument("--docs", type=Path, default=DOCS / "evidence")
     asked = parser.parse_args()
     docs, found = asked.docs, by_dataset(asked.folders)
-    shutil.rmtree(docs / "results", ignore_errors=True)
+    if asked.only in (None, "tables"):
+        shutil.rmtree(docs / "results", ignore_errors=True)
+        write_between_markers(docs / "results-tables.md", "results", full(found, docs, asked.brief))
+    if asked.only in (None, "figures"):
+        results_figures.draw(found, docs / "results")
+    if asked.only in (None, "summary"):
+        again = [by_dataset([folder]) for folder in asked.again]
+        write_between_markers(docs / "results.md", "results", results_summary.written(found, again))
+
+
+def full(found: dict[str, Results], docs: Path, brief: bool) -> str:
+    """The page of tables."""
     seconds = sum(
         float(select(r.columns, dataset=name, policy="randomized")["train_seconds"].sum())
         for name, r in found.items()
@@ -111,11 +130,8 @@ def main() -> None:
         "",
     ]
     for name, results in found.items():
-        lines += of_dataset(results, name, docs)
-    write_between_markers(docs / "results-tables.md", "results", "\n".join(lines))
-    results_figures.draw(found, docs / "results")
-    again = [by_dataset([folder]) for folder in asked.again]
-    write_between_markers(docs / "results.md", "results", results_summary.written(found, again))
+        lines += of_dataset(results, name, docs, brief)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,9 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
     columns = select(results.columns, dataset=dataset, status="ok")
     many = results.labels(dataset) > 2
     most = kind.most_of_many if many and kind.most_of_many else kind.most
+    used = BOUNDED[plane]
+    if kind.score:  # a score of few values that sees the group tells it: v would fill one corner
+        used, most = "score_gap", 0.2
     here = [s for s in wanted if s in series(columns)]
     top = []
     for own, name in zip(wanted, legend_names(wanted), strict=True):
@@ -71,7 +74,7 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
             continue
         part = select(columns, **own._asdict())
         mean = means(select(part, policy="randomized") if kind.score else part)
-        x, y = np.maximum(mean[BOUNDED[plane]], 0.0), mean[kind.objective]
+        x, y = np.maximum(mean[used], 0.0), mean[kind.objective]
         front = pareto(x, y)
         look = {"color": own.colour, "marker": own.marker, "ms": 9 if own.method == "erm" else 4}
         look |= {"ls": "" if own.method in REFERENCES else DASHES.get(own.base, "-"), "lw": 1.4}
@@ -82,10 +85,12 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
         rate = float(majority_rate(np.sum(list(columns["counts"]), 0)))
         ax.axhline(rate, color="0.6", lw=1, ls=(0, (2, 2)), label="always the majority")
         top = [y for y in top if y >= rate - 0.002] + [rate - 0.002]
-    figures.finish(ax, dataset, kind.budget, kind.objective)
     if kind.score:
-        ax.set_xlabel("v of the score in 20 bins, less its bias, nats")
+        top = [y for y in top if y >= 0.6]
+    figures.finish(ax, dataset, used if kind.score else kind.budget, kind.objective)
     root_scale(ax, (-0.0005 * most, 1.5 * most))
+    marks = [share * most for share in (0.0, 0.05, 0.2, 0.5, 1.0)]
+    ax.set_xticks(marks, [f"{mark:g}" for mark in marks])
     if top:
         low, high = min(top), max(top)
         ax.set_ylim(low - 0.06 * (high - low) - 1e-4, high + 0.06 * (high - low) + 1e-4)
