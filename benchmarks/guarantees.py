@@ -19,7 +19,7 @@ from separatrix.columns.counting import count_scores
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.io import write_whole
-from separatrix.statistics import inference
+from separatrix.statistics import inference, planning
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.exponent import normal_bound
 from separatrix.statistics.gaps import eo_gap_bound, eo_gap_interval
@@ -193,6 +193,25 @@ def needed(what: str, shapes: list[tuple[int, int]], **how: str) -> str:
     return " / ".join(f"{n:,}" for n in found)
 
 
+def needed_by_the_normal_form(shapes: list[tuple[int, int]]) -> str:
+    """The same for `normal_bound`, which `sample_size` does not offer apart."""
+    found = []
+    for y, z in shapes:
+        share = np.full((y, z), 1.0 / (y * z))
+
+        def enough(n: int, share: Array = share, k: int = y) -> bool:
+            drawn = planning._drawn(share, k, n)
+            return float(np.median([normal_bound(t, 0.95, "population") for t in drawn])) <= 0.005
+
+        found.append(planning._smallest(enough, "v ≤ 0.005"))
+    return " / ".join(f"{n:,}" for n in found)
+
+
+def filled(shapes: list[tuple[int, int]]) -> str:
+    """Rows at which every fitted count is large enough for an interval, shares even."""
+    return " / ".join(f"{int(inference.MIN_FITTED) * y * z * y:,}" for y, z in shapes)
+
+
 def table(repetitions: int, say: Callable[[str], None] = print) -> str:
     """The table as Markdown."""
     v, gap, other = (f(repetitions) for f in (violation_failures, gap_failures, other_failures))
@@ -200,7 +219,7 @@ def table(repetitions: int, say: Callable[[str], None] = print) -> str:
     shapes, groups = [(2, 2), (2, 5), (2, 9), (20, 9)], [(2, 2), (2, 5), (2, 9)]
     finite, large = "finite-sample", "large-sample"
     independent = "rows independent, weight one"
-    filled = "every fitted count ≥ 5"
+    full = "every fitted count ≥ 5"
     counted = "normal approximation; every fitted count ≥ 1 (posteriors 5)"
     lines = [
         ("`violation_upper`, finite-sample, observed", f"{independent}; given labels and groups",
@@ -210,18 +229,22 @@ def table(repetitions: int, say: Callable[[str], None] = print) -> str:
         ("`violation_upper`, large-sample, cells filled", counted,
          ".05", v["limit"], needed("v", shapes, guarantee=large, composition="population")),
         ("`violation_upper`, large-sample, other cells", "normal approximation", "≤ .05",
-         v["normal"], ""),
+         v["normal"], needed_by_the_normal_form(shapes)),
         ("`eo_gap_upper`, finite-sample", "rows independent; any composition", "≤ .05",
          gap["finite"], needed("gap", groups, guarantee=finite)),
         ("`eo_gap_upper`, large-sample", "normal approximation", "≤ .05", gap["large"],
          needed("gap", groups, guarantee=large)),
-        ("`violation_interval`", f"large samples; {filled}", ".05", v["interval"], ""),
-        ("`eo_gap_interval`", "large samples", "≤ .05", gap["interval"], ""),
-        ("`accuracy_interval`", "rows independent, weight one", "≤ .05", other["accuracy"], ""),
-        ("`auroc_interval`", "large samples", ".05", other["auroc"], ""),
+        ("`violation_interval`", f"large samples; {full}", ".05", v["interval"],
+         f"given from {filled(shapes)} on"),
+        ("`eo_gap_interval`", "large samples", "≤ .05", gap["interval"],
+         "given always; simulated from 300 on"),
+        ("`accuracy_interval`", independent, "≤ .05", other["accuracy"], "any"),
+        ("`auroc_interval`", "large samples", ".05", other["auroc"],
+         "given always; simulated at 400"),
         ("`p_value` ≤ .05 at v = 0", "groups exchangeable within labels", "≤ .05",
-         other["test"], ""),
-        ("`compare_paired`, both v = 0", f"large samples; {filled}", "≤ .05", other["paired"], ""),
+         other["test"], "any"),
+        ("`compare_paired`, both v = 0", f"large samples; {full}", "≤ .05", other["paired"],
+         f"given from {filled(shapes)} on"),
     ]  # fmt: skip
     head = (
         "promise",
