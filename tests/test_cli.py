@@ -298,7 +298,7 @@ def test_benchmark_writes_tables_and_figures(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("synthetic", "--folds", "1"), "`folds` must be between 2 and the"),
+        (("synthetic", "--folds", "1"), "--folds must be between 2 and the"),
         (("synthetc",), "There is no dataset 'synthetc'"),
         (("synthetic", "--method", "cmo"), "There is no method 'cmo'"),
     ],

@@ -138,7 +138,7 @@ def die():
 def test_a_killed_worker_is_one_sentence(monkeypatch, capsys):
     from joblib import Parallel, delayed
 
-    def run():
+    def run(**_):  # of the command line's own options
         with workers():
             Parallel(n_jobs=2, backend="loky")(delayed(die)() for _ in range(4))
 
