@@ -66,6 +66,20 @@ def test_audit(seed):
 
 
 @given(seed=SEEDS)
+@cases(60)
+def test_audit_of_numbers(seed):
+    rng = np.random.default_rng(seed)
+    n, _, _, how = columns(rng)
+    y = seldom(rng, rng.normal(size=n) * 10.0 ** float(rng.choice([0, 0, 0, -300, 300])), n)
+    u = seldom(rng, hostile.scores(rng, n), n)
+    if rng.random() < 0.3:
+        how |= {"sensitive": "continuous", "sensitive_features": seldom(rng, rng.normal(size=n), n)}
+    target = hostile.pick(rng, ("continuous", "continuous", "continuous", "labels", "x", None))
+    result = told(lambda: sx.audit(y, u, target=target, **how))
+    assert result is None or shows(result)
+
+
+@given(seed=SEEDS)
 @cases(50)
 def test_single_numbers_and_soft_counts(seed):
     rng = np.random.default_rng(seed)

@@ -52,6 +52,16 @@ def mixture(single):
     return replace(single, components=(*single.components, hard), weights=(0.3, 0.7))
 
 
+@pytest.fixture(scope="module")
+def frontier():
+    """A trace of 240 rows around logistic regression."""
+    rng = np.random.default_rng(0)
+    z, y = rng.integers(0, 2, (2, 240))
+    X = rng.normal(size=(240, 2)) + (y + z)[:, None]
+    how = {"estimator": "logistic", "method": [], "cv": 3, "progress": False}
+    return sx.trace(X, y, sensitive_features=z, **how)
+
+
 def some_rows(rng):
     n = int(rng.integers(0, 12))
     rows = {
@@ -83,6 +93,24 @@ def test_predictions(seed, single, mixture):
     z = seldom(rng, None, n, 0.3)
     q = told(lambda: predictor.predict_proba(rows, sensitive_features=z))
     assert q is None or (finite(q) and np.allclose(q.sum(1), 1.0))
+
+
+@given(seed=SEEDS)
+@cases(60)
+def test_choices(seed, frontier):
+    rng = np.random.default_rng(seed)
+    budget = (None, None, 0.1, 0.3, 0, -1, np.nan, np.inf, "x", [], True, 1e300, 1j, np.ones(1))
+    options = {
+        "max_violation": budget, "max_eo_gap": budget, "max_gap": budget,
+        "maximize": ("accuracy", "utility", "auroc", sx.Cost(1, 5), "x", None, 3),
+        "confidence": (0.9, 0, 1, -1, np.nan, "x", None),
+        "guarantee": ("finite-sample", "large-sample", "x", None, 3),
+        "blind": (True, False, None, "x"),
+        "criterion": ("separation", "independence", "sufficiency", "x", None),
+    }  # fmt: skip
+    how = {k: hostile.pick(rng, v) for k, v in options.items() if rng.random() < 0.35}
+    point = told(lambda: frontier.select(**how))
+    assert point is None or (str(point) and finite([one[0] for one in point.promise.values()]))
 
 
 @given(seed=SEEDS)
