@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from separatrix.columns import readers
@@ -47,6 +48,8 @@ def test_nested_parquet_is_named(tmp_path, values):
 
 
 Y, Z = [0, 1, 0, 1], ["a", "b", "b", "a"]
+DAYS = ["2020-01-01", "NaT", "2020-01-02", "2020-01-01"]
+LINE = LogisticRegression()
 X = np.arange(8.0).reshape(4, 2)
 FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
 
@@ -78,6 +81,15 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.align([0.0, 1e308, 1.0, 2.0], Y, sensitive_features=Z), "1e.308 in row 1"),
         (lambda: sx.align(Y, [0.0, 1.0, -1e200, 2.0], sensitive_features=Z), "-1e.200 in row 2"),
         (lambda: sx.SeparatedScorer(cv=2).fit(X, [0, 1e308, 0, 1], Z), "`y` holds 1e.308 in row 1"),
+        (lambda: sx.SeparatedScorer(LINE, cv=2).fit((), Y, Z), "one row per person"),
+        (lambda: sx.SeparatedScorer(LINE, cv=2).fit(np.float64(1.0), Y, Z), "one row per person"),
+        (lambda: sx.audit([np.float16(np.inf), "a", 0, 1], Y, sensitive_features=Z), "holds inf"),
+        (lambda: sx.audit_frame(FRAME, y="y", z="z", pred="u", weight=""), "no column ''"),
+        (
+            lambda: sx.SeparationClassifier().fit(X, np.array(DAYS, dtype="M8[D]"), Z),
+            "`y` has 1 missing value",
+        ),
+        (lambda: sx.nn.SeparationLoss(0.5, 2, 2)(None, None, None), "`logits`"),
         (lambda: sx.AlignedRegressor(cv=2).fit(X, list("abab"), Z), "`y` must be numbers"),
         (lambda: sx.SeparationClassifier(random_state=-1).fit(X, Y, Z), "from 0 on"),
         (lambda: sx.SeparationClassifier("x").fit(X, Y, Z), "`trade_off` must be numbers"),

@@ -95,7 +95,7 @@ def count_files(
 ) -> CountTable:
     """The table behind `audit_files`, arguments as there."""
     groups, predictions = check_roles(y, z, pred, weight)
-    wanted = [y, *groups, *predictions, *([weight] if weight else [])]
+    wanted = [y, *groups, *predictions, *([weight] if weight is not None else [])]
     files = find_files(path)
     if is_parquet(files[0]) or is_large(files):
         found = scan(files)
@@ -108,5 +108,5 @@ def count_files(
     elif isinstance(u, np.ndarray) and u.dtype.kind == "f":
         u = two_columns(u, columns[y], labels, names)
     z_columns = {name: columns[name] for name in groups}
-    w = as_numbers(columns[weight], weight) if weight else None
+    w = as_numbers(columns[weight], weight) if weight is not None else None
     return count_table(columns[y], u, z_columns, w, labels, names=names)

@@ -141,12 +141,12 @@ def named_quantities(
         raise InputError(
             f"An audit of numbers takes one column of predictions, got {listed(predictions)}."
         )
-    found = columns([y, *groups, *predictions, *([weight] if weight else [])])
+    found = columns([y, *groups, *predictions, *([weight] if weight is not None else [])])
     return quantities(
         found[y],
         found[predictions[0]],
         sensitive_features={name: found[name] for name in groups},
-        sample_weight=as_numbers(found[weight], weight) if weight else None,
+        sample_weight=as_numbers(found[weight], weight) if weight is not None else None,
         target=target,
         sensitive=sensitive,
         names=(y, " & ".join(groups), predictions[0]),
@@ -156,7 +156,7 @@ def named_quantities(
 def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:
     """The columns of groups and of predictions; no column stands for two things."""
     groups, predictions = names_of(z, "z"), names_of(pred, "pred")
-    for column in [*predictions, *([weight] if weight else [])]:
+    for column in [*predictions, *([weight] if weight is not None else [])]:
         if column in (y, *groups):
             raise InputError(
                 f"Column {column!r} stands for two things at once. Name different columns for y, z "
@@ -169,7 +169,7 @@ def count_source(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
     """Count a table in its engine."""
-    weights = [weight] if weight else []
+    weights = [weight] if weight is not None else []
     check_numbers(source, [y, *z, *pred, *weights], [*(pred if len(pred) > 1 else []), *weights])
     if source.text:
         assert source.scan is not None
@@ -185,10 +185,10 @@ def _hard(
     source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
-    source = source.parse([weight] if weight else [])
-    parts = {"w": source.numbers(weight)} if weight else {}
-    made = {"ww": nw.col("w") * nw.col("w")} if weight else {}
-    totals = _weight_totals() if weight else []
+    source = source.parse([weight] if weight is not None else [])
+    parts = {"w": source.numbers(weight)} if weight is not None else {}
+    made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
+    totals = _weight_totals() if weight is not None else []
     columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
     at_u = columns[f"k{len(z) + 1}"]
     if source.text and any(isinstance(level, float) for level in at_u.levels):
@@ -217,10 +217,10 @@ def _hard(
 def _soft(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
-    source = source.parse([*pred, *([weight] if weight else [])])
+    source = source.parse([*pred, *([weight] if weight is not None else [])])
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
     score = [nw.col(name) for name in numbers]
-    numbers["w"] = source.numbers(weight) if weight else nw.lit(1.0)
+    numbers["w"] = source.numbers(weight) if weight is not None else nw.lit(1.0)
     w = nw.col("w")
     q = score if len(pred) > 1 else [1.0 - score[0], score[0]]
     k = range(len(q))

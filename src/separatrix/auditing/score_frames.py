@@ -84,12 +84,12 @@ def audit_score_files(
     if is_parquet(files[0]) or is_large(files):
         table = count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
     else:
-        columns = read_table(path, [y, *groups, score, *([weight] if weight else [])])
+        columns = read_table(path, [y, *groups, score, *([weight] if weight is not None else [])])
         table = count_scores(
             columns[y],
             as_numbers(columns[score], score),
             sensitive_features={name: columns[name] for name in groups},
-            sample_weight=as_numbers(columns[weight], weight) if weight else None,
+            sample_weight=as_numbers(columns[weight], weight) if weight is not None else None,
             names=(y, " & ".join(groups), score),
         )
     return ScoreAudit.of(
@@ -121,7 +121,7 @@ def count_score_frame(
     """
     groups, _ = check_roles(y, z, score, weight)
     source = Source.of_frame(frame)
-    numbers = [score, *([weight] if weight else [])]
+    numbers = [score, *([weight] if weight is not None else [])]
     check_numbers(source, [y, *groups, *numbers], numbers)
     with source.reading():
         rows = int(source.lazy.select(nw.len().alias("n")).collect()["n"].to_list()[0])
@@ -143,7 +143,7 @@ def _in_memory(source: Source, y: str, z: list[str], score: str, weight: str | N
         sensitive_features={
             name: source.levels(rows[f"k{i}"].to_list(), name) for i, name in enumerate(z, 1)
         },
-        sample_weight=rows["n1"].to_numpy() if weight else None,
+        sample_weight=rows["n1"].to_numpy() if weight is not None else None,
         names=(y, " & ".join(z), score),
     )
 
@@ -164,7 +164,7 @@ def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | N
         )
     span = (0.0, 1.0) if low >= 0 and high <= 1 else (float(low), float(high))
     histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
-    most, rows = (float(found["most"]), int(found["rows"])) if weight else (1.0, None)
+    most, rows = (float(found["most"]), int(found["rows"])) if weight is not None else (1.0, None)
     return ScoreTable.from_histogram(
         histogram.counts / most,
         histogram.edges,

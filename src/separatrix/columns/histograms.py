@@ -101,7 +101,7 @@ def score_histogram(
     label = table["k0"]
     group = as_groups({name: table[f"k{i}"] for i, name in enumerate(keys[1:], 1)})
     counts = np.zeros((len(label.levels), len(group.levels), bins))
-    total = _weights(table, rows, weight) if weight else rows
+    total = _weights(table, rows, weight) if weight is not None else rows
     at = label.codes, group.codes, place
     np.add.at(counts, at, total)
     squares = None

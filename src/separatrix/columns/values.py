@@ -285,6 +285,8 @@ def _encode_objects(x: NDArray[Any], name: str, missing: bool) -> Coded:
         if not missing:
             refuse_missing(np.fromiter(map(is_missing, x), dtype=bool, count=len(x)), name)
         levels = [level for level in levels if not is_missing(level)]
+    # half precision would overflow where it is compared with the others
+    levels = [level.item() if isinstance(level, np.floating) else level for level in levels]
     for level in levels:
         if isinstance(level, complex) or (isinstance(level, float) and np.isinf(level)):
             raise InputError(

@@ -34,7 +34,7 @@ from separatrix import datasets
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
-from separatrix.columns.values import listed, row_numbers
+from separatrix.columns.values import listed, refuse_missing, row_numbers
 from separatrix.core.numbers import whole_number
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
@@ -260,7 +260,10 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
         return validate_data(
             model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
-    if getattr(X, "ndim", 2) != 1:  # a column of texts has no features to count
+    axes = len(getattr(X, "shape", (0, 0)))
+    if axes == 0 or (isinstance(X, list | tuple) and not X):
+        raise InputError(f"`X` must have one row per person, got {X!r}.")
+    if axes != 1:  # a column of texts has no features to count
         validate_data(model, X, reset=reset, skip_check_array=True)
     return X
 
@@ -294,7 +297,10 @@ def label_column(model: Any, y: Any) -> NDArray[Any]:
 
 def check_labels(labels: NDArray[Any]) -> None:
     """Refuse a checked column that holds measurements, not labels."""
-    if labels.dtype.kind == "f" and (large := np.abs(labels) > _WHOLE).any():
+    if labels.dtype.kind in "mM":
+        refuse_missing(np.isnat(labels), "y")
+    wide = labels.dtype.kind == "f" and labels.dtype.itemsize > 2
+    if wide and (large := np.abs(labels) > _WHOLE).any():
         raise InputError(
             f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
             "or whole numbers below 2^53."

@@ -26,6 +26,7 @@ from separatrix.nn.information import (
     _lanes,
     _size,
     attach,
+    check_tensor,
     cmi_term,
     cross_entropy_term,
     mi_term,
@@ -157,6 +158,7 @@ class SeparationLoss(nn.Module):
             head: the linear layer from h to the logits; the same update without B × H gradients.
             sample_weight: (B,), not negative.
         """
+        check_tensor(logits, "logits")
         if self.n_labels == 2 and (logits.ndim == 1 or logits.shape[-1] == 1):
             logits = _two_columns(logits)
         if logits.ndim != 2 or logits.shape[1] != self.n_labels:
