@@ -20,7 +20,7 @@ FLAGS = {"`cv`": "--folds", "`folds`": "--folds", "`n_jobs`": "--jobs"}
 def main() -> None:
     """Entry point of the `separatrix` command."""
     try:
-        sys.exit(app(standalone_mode=False))
+        sys.exit(app(prog_name="separatrix", standalone_mode=False))
     except typer.Abort:
         sys.exit(1)
     except Exception as error:
