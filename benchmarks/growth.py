@@ -1,4 +1,4 @@
-"""How time and memory grow: rows, λ, labels × groups, features. Fitted exponents, one picture per
+"""How time and memory grow: rows, λ, labels × groups, features. Fitted exponents, two pictures per
 axis.
 
     python -m benchmarks.growth [rows] [trade_offs] [cells] [features] [--small] [--write]
@@ -16,13 +16,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 import time
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks import growth_work
 from benchmarks._measuring import (
     DOCS,
     added_memory,
@@ -54,121 +53,84 @@ AXES = {
         "rows",
         ROWS,
         {},
-        {"audit": 9, "audit_scores": 8, "audit_files": 9, "train": 6, "limit": 7, "channel": 5},
+        {
+            "audit": 9,
+            "audit_scores": 8,
+            "audit_files": 9,
+            "audit_score_files": 9,
+            "train": 6,
+            "boosting": 5,
+            "limit": 7,
+            "limit_accuracy": 7,
+            "limit_cost": 7,
+            "limit_files": 9,
+            "separate": 7,
+            "blind": 5,
+            "channel": 5,
+        },
     ),
     "trade_offs": Axis(
-        "trade-offs λ (levels of v, β)", LAMBDAS, {}, {"train": 5, "limit": 5, "channel": 4}
+        "trade-offs λ (levels of a budget)",
+        LAMBDAS,
+        {},
+        {
+            "train": 5,
+            "boosting": 4,
+            "limit": 5,
+            "limit_accuracy": 5,
+            "limit_cost": 5,
+            "blind": 4,
+            "channel": 4,
+        },
     ),
     "cells": Axis(
         "cells: labels × groups",
         CELLS,
         {},
-        {"audit": 8, "audit_scores": 8, "train": 8, "limit": 8, "channel": 6},
+        {
+            "audit": 8,
+            "audit_scores": 8,
+            "train": 8,
+            "boosting": 6,
+            "limit": 8,
+            "limit_accuracy": 8,
+            "limit_cost": 8,
+            "separate": 8,
+            "blind": 5,
+            "channel": 6,
+        },
     ),
     "features": Axis("features", FEATURES, {}, {"train": 5}),
 }
-TITLES = {
-    "audit": "audit, labels",
-    "audit_scores": "audit, posteriors",
-    "audit_files": "audit, Parquet",
-    "train": "cmi, one epoch",
-    "limit": "limit, two labels",
-    "channel": "rules for more labels",
+# titles by family: each has its own picture
+FAMILIES = {
+    "counting and training": {
+        "audit": "audit, labels",
+        "audit_scores": "audit, posteriors",
+        "audit_files": "audit, Parquet",
+        "audit_score_files": "score audit, Parquet",
+        "train": "cmi, one epoch",
+        "boosting": "cmi_boosting",
+    },
+    "solving": {
+        "limit": "limit, u within v",
+        "limit_accuracy": "limit, accuracy within an EO gap",
+        "limit_cost": "limit, costs within v",
+        "limit_files": "limit of Parquet, accuracy",
+        "separate": "separated score",
+        "blind": "rules without the group",
+        "channel": "rules for more labels",
+    },
 }
-
-
-def _people(
-    rows: int, cells: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-    rng = np.random.default_rng(0)
-    return rng.integers(0, cells[0], rows), rng.integers(0, cells[1], rows), rng
-
-
-def _posteriors(y: np.ndarray, z: np.ndarray, labels: int, rng: np.random.Generator) -> np.ndarray:
-    """Posteriors that know the label, and the group a little."""
-    logits = rng.normal(size=(len(y), labels))
-    logits[np.arange(len(y)), y] += 1.5
-    logits[:, 0] += 0.1 * (z % 3)
-    p = np.exp(logits)
-    return p / p.sum(1, keepdims=True)
-
-
-def audit(rows: int, cells: tuple[int, int], **_: Any) -> Callable[[], Any]:
-    import separatrix as sx
-
-    y, z, rng = _people(rows, cells)
-    u = np.where(rng.random(rows) < 0.3, rng.integers(0, cells[0], rows), y)
-    return lambda: sx.audit(y, u, sensitive_features=z)
-
-
-def audit_scores(rows: int, cells: tuple[int, int], **_: Any) -> Callable[[], Any]:
-    import separatrix as sx
-
-    y, z, rng = _people(rows, cells)
-    p = _posteriors(y, z, cells[0], rng)
-    return lambda: sx.audit(y, p, sensitive_features=z)
-
-
-def audit_files(rows: int, **_: Any) -> Callable[[], Any]:
-    import duckdb
-
-    import separatrix as sx
-
-    folder = tempfile.TemporaryDirectory()
-    path = f"{folder.name}/rows.parquet"
-    duckdb.execute(
-        f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
-        (hash(i + 2) % 2)::TINYINT u
-        FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"""
-    )
-    return lambda keep=folder: sx.audit_files(path, y="y", z="z", pred="u")
-
-
-def train(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Callable[[], Any]:
-    import torch
-
-    from separatrix import methods
-    from separatrix.methods import Lane, Recipe, Sample
-
-    torch.set_num_threads(1)
-    y, z, rng = _people(rows, cells)
-    x = rng.standard_normal((rows, features), dtype=np.float32)
-    x[:, 0] += y
-    x[:, 1] += z
-    sample = Sample(x, y, z, n_labels=cells[0], n_groups=cells[1])
-    lanes = [Lane(float(t), np.arange(rows), 0) for t in np.linspace(0.0, 1.0, trade_offs)]
-    return lambda: methods.fit("cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0))
-
-
-def limit(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
-    import separatrix as sx
-
-    _, z, rng = _people(rows, (2, cells[1]))
-    y = (rng.random(rows) < 0.2 + 0.4 * z / cells[1]).astype(int)
-    s = rng.normal(size=rows) + y * (0.6 + 1.5 * z / cells[1]) + z / cells[1]
-    return lambda: sx.limit(y, s, sensitive_features=z, points=max(trade_offs, 2))
-
-
-def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Callable[[], Any]:
-    from separatrix.optimum.label_rules import LabelRules
-
-    labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
-    y, z, rng = _people(rows, (labels, cells[1]))
-    p = _posteriors(y, z, labels, rng)
-    prices = np.geomspace(0.05, 20.0, max(trade_offs, 1)).tolist()
-
-    def path() -> None:
-        rules = LabelRules(p, y, z, np.ones(rows), cells[1], "utility")
-        for price in prices:
-            rules.point(price, (1.0, 30.0))
-
-    return path
+TITLES = {job: title for own in FAMILIES.values() for job, title in own.items()}
+COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00", "#000000")
+SOLVED = ("limit", "limit_accuracy", "limit_cost", "limit_files", "separate")  # two labels
 
 
 def measure(job: str, fixed: dict[str, Any]) -> dict[str, float]:
     """CPU seconds and MB of one point, in this process."""
-    globals()[job](**FIXED | {"rows": 2_000})()  # imports, and what is cached for good
-    work, times = globals()[job](**fixed | {"cells": tuple(fixed["cells"])}), []
+    getattr(growth_work, job)(**FIXED | {"rows": 2_000})()  # imports, and what is cached for good
+    work, times = getattr(growth_work, job)(**fixed | {"cells": tuple(fixed["cells"])}), []
 
     def timed() -> None:
         start = time.process_time()
@@ -196,10 +158,9 @@ def defaults(axis: str, job: str) -> dict[str, Any]:
     if axis == "rows" and job in ("train", "channel"):
         fixed["cells"] = (4, 3) if job == "channel" else (2, 3)
     if axis == "cells":
-        fixed["rows"] = (
-            1_000_000 if job == "audit" else 200_000 if job in ("audit_scores", "limit") else 20_000
-        )
-    if axis in ("rows", "cells") and job == "limit":
+        many = job == "audit_scores" or job in SOLVED
+        fixed["rows"] = 1_000_000 if job == "audit" else 200_000 if many else 20_000
+    if axis in ("rows", "cells") and job in SOLVED:
         fixed["trade_offs"] = 11
     if axis == "trade_offs" and job == "channel":
         fixed["cells"] = (4, 3)
@@ -214,7 +175,9 @@ def run(axis: str, jobs: list[str], small: bool) -> list[dict[str, Any]]:
         for value in AXES[axis].values[: most - 2 if small else most]:
             fixed = defaults(axis, job) | {axis: value}
             point = {"axis": axis, "job": job, "value": value, "size": size(axis, value)}
-            if axis == "cells" and job == "limit":  # two labels always: only the groups grow
+            if axis == "cells" and (
+                job in SOLVED or job == "blind"
+            ):  # two labels always: only the groups grow
                 point["size"] = 2.0 * value[1]
             found.append(point | in_own_process("growth", "measure", job, fixed))
             print(json.dumps(found[-1]), file=sys.stderr, flush=True)
@@ -250,40 +213,32 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
 
     folder, names = DOCS / "evidence" / "performance", []
     folder.mkdir(exist_ok=True)
-    colours = dict(
-        zip(TITLES, ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00"), strict=True)
-    )
     for axis in dict.fromkeys(f["axis"] for f in found):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
-        for job in AXES[axis].most:
-            own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
-            x = [f["size"] for f in own]
-            if x:
-                left.plot(
-                    x,
-                    [f["seconds"] for f in own],
-                    "o-",
-                    ms=4,
-                    color=colours[job],
-                    label=TITLES[job],
-                )
-                right.plot(x, [max(f["mb"], 1.0) for f in own], "o-", ms=4, color=colours[job])
-        ends = np.array(
-            [
-                min(f["size"] for f in found if f["axis"] == axis),
-                max(f["size"] for f in found if f["axis"] == axis),
-            ]
-        )
-        left.plot(
-            ends, ends / ends[1] * left.get_ylim()[1] * 0.5, ":", color="0.6", lw=1, label="linear"
-        )
-        for ax, title in ((left, "CPU seconds"), (right, "MB added (1 or less drawn as 1)")):
-            ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
-            ax.spines[["top", "right"]].set_visible(False)
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-        figure.savefig(folder / f"growth-{axis}.png", dpi=130)
-        plt.close(figure)
-        names.append(f"![Growth with {AXES[axis].label}](performance/growth-{axis}.png)")
+        for family, titles in FAMILIES.items():
+            lines = {
+                job: [f for f in found if (f["axis"], f["job"]) == (axis, job)] for job in titles
+            }
+            lines = {job: own for job, own in lines.items() if own}
+            if not lines:
+                continue
+            figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.6), layout="constrained")
+            for (job, own), colour in zip(lines.items(), COLOURS, strict=False):
+                x = [f["size"] for f in own]
+                line = {"ms": 4, "color": colour}
+                left.plot(x, [f["seconds"] for f in own], "o-", label=titles[job], **line)
+                right.plot(x, [max(f["mb"], 1.0) for f in own], "o-", **line)
+            sizes = [f["size"] for own in lines.values() for f in own]
+            ends = np.array([min(sizes), max(sizes)])
+            slope = ends / ends[1] * left.get_ylim()[1] * 0.5
+            left.plot(ends, slope, ":", color="0.6", lw=1, label="linear")
+            for ax, title in ((left, "CPU seconds"), (right, "MB added (1 or less drawn as 1)")):
+                ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
+                ax.spines[["top", "right"]].set_visible(False)
+            figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+            name = f"growth-{axis}-{family.split()[0]}.png"
+            figure.savefig(folder / name, dpi=130)
+            plt.close(figure)
+            names.append(f"![{family}: growth with {AXES[axis].label}](performance/{name})")
     return names
 
 

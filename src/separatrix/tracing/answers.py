@@ -199,7 +199,8 @@ def _answer(
 ) -> Answer:
     both = {**found.promise, **({} if area is None else {"auroc": area})}
     promise = {name: (float(x[0]), float(x[1])) for name, x in both.items()}
-    note = f"{found.eased} folds could not promise it" if found.eased else ""
+    folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
+    note = f"{folds} could not promise it" if found.eased else ""
     more |= {"blind": bool(getattr(found.procedure, "blind", False)), "note": note}
     if found.is_score:
         more["floor"] = noise_floor(found.tables, found.squares)
