@@ -14,6 +14,7 @@ from separatrix.auditing.frames import Labels, Names, check_roles, count_source,
 from separatrix.auditing.result import Audit
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import given
 from separatrix.columns.quantities import Attribute, Target, check_kinds
 from separatrix.columns.readers import find_files, is_large, read_table
 from separatrix.columns.sources import Source
@@ -95,7 +96,7 @@ def count_files(
 ) -> CountTable:
     """The table behind `audit_files`, arguments as there."""
     groups, predictions = check_roles(y, z, pred, weight)
-    wanted = [y, *groups, *predictions, *([weight] if weight is not None else [])]
+    wanted = given(y, *groups, *predictions, weight)
     files = find_files(path)
     if is_parquet(files[0]) or is_large(files):
         found = scan(files)

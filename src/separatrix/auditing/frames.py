@@ -15,7 +15,7 @@ from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, refuse_unlisted
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import named_columns, names_of
+from separatrix.columns.frames import given, named_columns, names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.quantities import Attribute, Quantities, Target, check_kinds, quantities
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
@@ -141,7 +141,7 @@ def named_quantities(
         raise InputError(
             f"An audit of numbers takes one column of predictions, got {listed(predictions)}."
         )
-    found = columns([y, *groups, *predictions, *([weight] if weight is not None else [])])
+    found = columns(given(y, *groups, *predictions, weight))
     return quantities(
         found[y],
         found[predictions[0]],
@@ -156,7 +156,7 @@ def named_quantities(
 def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:
     """The columns of groups and of predictions; no column stands for two things."""
     groups, predictions = names_of(z, "z"), names_of(pred, "pred")
-    for column in [*predictions, *([weight] if weight is not None else [])]:
+    for column in given(*predictions, weight):
         if column in (y, *groups):
             raise InputError(
                 f"Column {column!r} stands for two things at once. Name different columns for y, z "
@@ -169,8 +169,8 @@ def count_source(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
     """Count a table in its engine."""
-    weights = [weight] if weight is not None else []
-    check_numbers(source, [y, *z, *pred, *weights], [*(pred if len(pred) > 1 else []), *weights])
+    numbers = given(*(pred if len(pred) > 1 else []), weight)
+    check_numbers(source, given(y, *z, *pred, weight), numbers)
     if source.text:
         assert source.scan is not None
         first = source.scan.columns([pred[0]], rows=2_000)[pred[0]]
@@ -185,7 +185,7 @@ def _hard(
     source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
 ) -> CountTable | None:
     """The table of labels; None if what looked like labels in the first rows are numbers."""
-    source = source.parse([weight] if weight is not None else [])
+    source = source.parse(given(weight))
     parts = {"w": source.numbers(weight)} if weight is not None else {}
     made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
     totals = _weight_totals() if weight is not None else []
@@ -217,7 +217,7 @@ def _hard(
 def _soft(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
-    source = source.parse([*pred, *([weight] if weight is not None else [])])
+    source = source.parse(given(*pred, weight))
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
     score = [nw.col(name) for name in numbers]
     numbers["w"] = source.numbers(weight) if weight is not None else nw.lit(1.0)

@@ -14,6 +14,7 @@ from separatrix.auditing.scores import ScoreAudit
 from separatrix.columns.counting import count_scores
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import given
 from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
 from separatrix.columns.sources import Source, check_numbers
@@ -84,7 +85,7 @@ def audit_score_files(
     if is_parquet(files[0]) or is_large(files):
         table = count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
     else:
-        columns = read_table(path, [y, *groups, score, *([weight] if weight is not None else [])])
+        columns = read_table(path, given(y, *groups, score, weight))
         table = count_scores(
             columns[y],
             as_numbers(columns[score], score),
@@ -121,7 +122,7 @@ def count_score_frame(
     """
     groups, _ = check_roles(y, z, score, weight)
     source = Source.of_frame(frame)
-    numbers = [score, *([weight] if weight is not None else [])]
+    numbers = given(score, weight)
     check_numbers(source, [y, *groups, *numbers], numbers)
     with source.reading():
         rows = int(source.lazy.select(nw.len().alias("n")).collect()["n"].to_list()[0])

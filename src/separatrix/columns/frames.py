@@ -17,6 +17,7 @@ __all__ = [
     "as_frame",
     "check_present",
     "column_names",
+    "given",
     "named_columns",
     "names_of",
     "tidy",
@@ -89,6 +90,15 @@ def names_of(names: Any, role: str) -> list[str]:
     if not several or not all(isinstance(one, str | int) for one in several):
         raise InputError(f"`{role}` must name at least one column, by text, got {names!r}.")
     return [str(one) for one in several]
+
+
+def given(*names: str | None) -> list[str]:
+    """The names that were given; None stands for a column that there is not.
+
+    >>> given("y", "sex", None)
+    ['y', 'sex']
+    """
+    return [name for name in names if name is not None]
 
 
 def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:
