@@ -115,7 +115,9 @@ def main() -> None:
         results_figures.draw(found, docs / "results")
     if asked.only in (None, "summary"):
         again = [by_dataset([folder]) for folder in asked.again]
-        write_between_markers(docs / "results.md", "results", results_summary.written(found, again))
+        page, cost = docs / "results.md", results_summary.cost(found)
+        write_between_markers(page, "results_summary", cost.markdown())
+        write_between_markers(page, "results", results_summary.written(found, again))
 
 
 def full(found: dict[str, Results], docs: Path, brief: bool) -> str:

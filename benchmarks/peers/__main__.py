@@ -4,8 +4,9 @@ group; each peer in an environment of its own.
     python -m benchmarks.peers [--data compas ...] [--package oxonfair ...] [--seeds 2101 ...]
     python -m benchmarks.peers --only-page
 
-What is there already is not traced again. It ends with the generated parts of peers.md and
-peers-tables.md, made of all that has been traced. `--quick`: two folds, few points, no page.
+What is there already is not traced again, so several may run side by side, each with its own
+`--data`. `--only-page` writes the generated parts of peers.md and peers-tables.md, made of all that
+has been traced. `--quick`: two folds and few points, does everything run?
 """
 
 from __future__ import annotations

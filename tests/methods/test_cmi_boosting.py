@@ -360,3 +360,12 @@ def test_errors(small, monkeypatch):
     monkeypatch.delitem(sys.modules, "separatrix.methods.cmi_boosting")
     with pytest.raises(MissingExtraError, match=r"pip install 'separatrix\[boosting\]'"):
         methods.get("cmi_boosting")
+
+
+def test_lightgbm_without_openmp_is_one_sentence(monkeypatch):
+    def no_openmp(name):
+        raise OSError("libgomp.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(methods, "import_module", no_openmp)
+    with pytest.raises(MissingExtraError, match=r"library of the system .* libgomp\.so\.1"):
+        methods.get("cmi_boosting")

@@ -215,6 +215,10 @@ def get(name: str) -> Method:
         raise MissingExtraError(
             f"The method {name!r} needs {error.name}: pip install 'separatrix[{extra}]'."
         ) from error
+    except OSError as error:  # LightGBM without the system's OpenMP: libgomp1 of Debian
+        raise MissingExtraError(
+            f"The method {name!r} needs a library of the system that is not there: {error}."
+        ) from error
     assert isinstance(method, Method)
     return method
 
