@@ -1,7 +1,7 @@
-"""More processes and more machines: a sweep on Dask workers, an audit on Dask and Spark, training
-on two ranks, and a plan.
+"""More processes and more machines: a sweep on Dask workers, audits of labels and of scores on Dask
+and Spark, training on two ranks, and a plan.
 
-    python -m benchmarks.scale [sweep] [audit] [ranks] [--spark-python PYTHON] [--rows 40] [--write]
+    python -m benchmarks.scale [sweep] [audit] [scores] [ranks] [--rows 40] [--write]
 
 Wall time, workers already started and torch imported: a cluster lives longer than a job. Spark
 needs Java 17; where pyspark is not installed beside separatrix it gets an environment of its own,
@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial, reduce
 from importlib.util import find_spec
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,7 @@ from benchmarks._measuring import (
 from benchmarks._ranks import ranks
 
 FILES = 8
+PARTS = ("sweep", "audit", "scores", "ranks")
 
 
 def sweep() -> dict[str, Any]:
@@ -89,27 +92,35 @@ def _warm() -> None:
     torch.set_num_threads(1)
 
 
-def write_parts(folder: str, millions: int) -> str:
+def write_parts(folder: str, millions: int, what: str) -> None:
+    """Random labels, groups and either decisions u or scores s, in `FILES` Parquet files."""
     import duckdb
 
     share = millions * 1_000_000 // FILES
+    last = {"labels": "(hash(i + 2) % 2)::TINYINT u", "scores": "(hash(i + 2) % 1000000) / 1e6 s"}
     for part in range(FILES):
         duckdb.execute(
             f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
-            (hash(i + 2) % 2)::TINYINT u FROM range({part * share}, {(part + 1) * share}) t(i))
+            {last[what]} FROM range({part * share}, {(part + 1) * share}) t(i))
             TO '{folder}/part-{part}.parquet' (FORMAT parquet)"""
         )
-    return folder
 
 
-def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
-    """`audit_frame` of a Dask frame, and one `count_files` per file whose tables are added; with
+def audited(frame: Any, what: str) -> Any:
+    """The audit of a frame of any engine."""
+    import separatrix as sx
+
+    if what == "labels":
+        return sx.audit_frame(frame, y="y", z="z", pred="u")
+    return sx.audit_score_frame(frame, y="y", z="z", score="s")
+
+
+def audit_on_dask(folder: str, workers: int, what: str) -> dict[str, float]:
+    """The audit of a Dask frame, and one table per file, counted by DuckDB, which are added; with
     the bytes that moved.
     """
     import dask.dataframe as dd
     from distributed import Client, LocalCluster
-
-    import separatrix as sx
 
     files = [str(path) for path in sorted(Path(folder).glob("*.parquet"))]
     with (
@@ -126,11 +137,11 @@ def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
             )
 
         def as_frame() -> Any:
-            return sx.audit_frame(frame, y="y", z="z", pred="u")
+            return audited(frame, what)
 
         def as_tables() -> Any:
-            tables = client.gather(client.map(_table_of, files, pure=False))
-            return sx.CountTable.merge(tables)
+            tables = client.gather(client.map(_table_of, files, what=what, pure=False))
+            return reduce(add, tables)
 
         expected, merged, before = as_frame(), as_tables(), sent()
         np.testing.assert_array_equal(expected.table.counts, merged.counts)
@@ -146,16 +157,18 @@ def audit_on_dask(folder: str, workers: int) -> dict[str, float]:
         }
 
 
-def _table_of(path: str) -> Any:
+def _table_of(path: str, what: str) -> Any:
     from separatrix.auditing.files import count_files
+    from separatrix.auditing.score_frames import count_score_frame
+    from separatrix.columns.engines import scan
 
-    return count_files(path, y="y", z="z", pred="u")
+    if what == "labels":
+        return count_files(path, y="y", z="z", pred="u")
+    return count_score_frame(scan([Path(path)]), y="y", z="z", score="s")
 
 
-def audit_on_spark(folder: str, cores: int) -> dict[str, float]:
+def audit_on_spark(folder: str, cores: int, what: str) -> dict[str, float]:
     from pyspark.sql import SparkSession
-
-    import separatrix as sx
 
     settings = {
         "spark.ui.enabled": "false",
@@ -167,23 +180,35 @@ def audit_on_spark(folder: str, cores: int) -> dict[str, float]:
     spark = SparkSession.builder.master(f"local[{cores}]").config(map=settings).getOrCreate()
     try:
         frame = spark.read.parquet(folder)
-        a = sx.audit_frame(frame, y="y", z="z", pred="u")
-        seconds = best(lambda: sx.audit_frame(frame, y="y", z="z", pred="u"), 3)
+        a = audited(frame, what)
+        seconds = best(lambda: audited(frame, what), 3)
     finally:
         spark.stop()
     return {"seconds": seconds, "violation": a.violation}
 
 
-def audit(millions: int, spark_python: str) -> dict[str, Any]:
+def alone(folder: str, what: str) -> dict[str, float]:
+    """One process that lets DuckDB read the files."""
+    import separatrix as sx
+
+    columns: dict[str, Any] = {"y": "y", "z": "z"}
+    if what == "labels":
+        whole = partial(sx.audit_files, f"{folder}/*.parquet", pred="u", **columns)
+    else:
+        whole = partial(sx.audit_score_files, f"{folder}/*.parquet", score="s", **columns)
+    return {"seconds": best(whole, 3)}
+
+
+def audit(millions: int, spark_python: str, what: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        write_parts(folder, millions)
+        write_parts(folder, millions, what)
         size = sum(path.stat().st_size for path in Path(folder).iterdir()) / 2**20
-        dask = {str(w): in_own_process("scale", "audit_on_dask", folder, w) for w in (1, 2)}
+        dask = {str(w): in_own_process("scale", "audit_on_dask", folder, w, what) for w in (1, 2)}
         spark = {
-            str(c): in_own_process("scale", "audit_on_spark", folder, c, python=spark_python)
+            str(c): in_own_process("scale", "audit_on_spark", folder, c, what, python=spark_python)
             for c in (1, 2)
         }
-        alone = in_own_process("audit", "parquet", f"{folder}/*.parquet", "separatrix")
+        duckdb = in_own_process("scale", "alone", folder, what)
     violations = {m["violation"] for m in (*dask.values(), *spark.values())}
     if max(violations) - min(violations) > 1e-12:
         raise ValueError(f"The engines disagree: {violations}.")
@@ -192,7 +217,7 @@ def audit(millions: int, spark_python: str) -> dict[str, Any]:
         "mb": size,
         "dask": dask,
         "spark": spark,
-        "duckdb": alone["seconds"],
+        "duckdb": duckdb["seconds"],
     }
 
 
@@ -221,7 +246,7 @@ def spark_environment() -> str:
 
 def text(m: dict[str, Any]) -> str:
     """The measured part of docs/howto/scale.md."""
-    s, a, r = m["sweep"], m["audit"], m["ranks"]
+    s, r = m["sweep"], m["ranks"]
     seconds = {int(k): v for k, v in s["seconds"].items()}
     lines = [
         (
@@ -240,28 +265,8 @@ def text(m: dict[str, Any]) -> str:
         )
         for w in (1, 2)
     ]
-    what = f"audit: {a['millions']} M rows, {FILES} Parquet files, {a['mb']:.0f} MB"
-    lines.append((what, "DuckDB, one process, two threads", f"{a['duckdb']:.2f} s", ""))
-    for kind, name in (
-        ("tables", "`count_files` per file, tables added"),
-        ("frame", "`audit_frame` of a Dask frame"),
-    ):
-        for w in ("1", "2"):
-            lines.append(
-                ("", f"{name}, {w} Dask worker{'s' * (w == '2')}", f"{a['dask'][w][kind]:.2f} s",
-                 f"{a['dask']['1'][kind] / a['dask'][w][kind]:.2f}×; "
-                 f"{a['dask'][w][f'{kind}_bytes'] / 1e3:.1f} kB moved")
-            )  # fmt: skip
-    for c in ("1", "2"):
-        took = a["spark"][c]["seconds"]
-        lines.append(
-            (
-                "",
-                f"`audit_frame` on Spark, local[{c}]",
-                f"{took:.2f} s",
-                f"{a['spark']['1']['seconds'] / took:.2f}×",
-            )
-        )
+    lines += _audit_lines(m["audit"], "labels", "`audit_frame`")
+    lines += _audit_lines(m["scores"], "scores", "`audit_score_frame`") if "scores" in m else []
     what = f"training: {r['1']['parameters']:,} parameters, batch {r['batch']:,}"
     lines.append((what, "1 process", f"{1e3 * r['1']['step']:.0f} ms a step", ""))
     lines.append(
@@ -269,9 +274,25 @@ def text(m: dict[str, Any]) -> str:
          f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by "
          f"{r['difference']:.0e} after 20 steps")
     )  # fmt: skip
-    loads = ", ".join(f"{part} {m[part]['load']:.1f}" for part in ("sweep", "audit", "ranks"))
+    loads = ", ".join(f"{part} {m[part]['load']:.1f}" for part in PARTS if part in m)
     table = markdown(("work", "where", "wall time", "speed-up"), lines)
     return f"{table}\n\nLoad of the two cores by other jobs when each part began: {loads}."
+
+
+def _audit_lines(a: dict[str, Any], what: str, call: str) -> list[tuple[str, ...]]:
+    head = f"audit of {what}: {a['millions']} M rows, {FILES} Parquet files, {a['mb']:.0f} MB"
+    lines = [(head, "DuckDB, one process, two threads", f"{a['duckdb']:.2f} s", "")]
+    kinds = {"tables": "one table per file, added", "frame": f"{call} of a Dask frame"}
+    for kind, name in kinds.items():
+        for w, own in a["dask"].items():
+            gain = f"{a['dask']['1'][kind] / own[kind]:.2f}×"
+            moved = f"{own[f'{kind}_bytes'] / 1e3:.1f} kB moved"
+            where = f"{name}, {w} Dask worker{'s' * (w == '2')}"
+            lines.append(("", where, f"{own[kind]:.2f} s", f"{gain}; {moved}"))
+    for c, own in a["spark"].items():
+        gain = f"{a['spark']['1']['seconds'] / own['seconds']:.2f}×"
+        lines.append(("", f"{call} on Spark, local[{c}]", f"{own['seconds']:.2f} s", gain))
+    return lines
 
 
 def plan(m: dict[str, Any]) -> str:
@@ -313,19 +334,19 @@ def plan(m: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "parts", nargs="*", choices=["sweep", "audit", "ranks", []], default=[], metavar="part"
-    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[], metavar="part")
     parser.add_argument("--rows", type=int, default=40, help="millions of rows of the audit")
     parser.add_argument("--spark-python", help="a Python with pyspark and separatrix")
     parser.add_argument("--write", action="store_true", help="write docs/howto/scale.md")
     options = parser.parse_args()
     numbers = DOCS / "evidence" / "performance" / "scale.json"
     measured = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
-    for part in options.parts or ("sweep", "audit", "ranks"):
+    for part in options.parts or PARTS:
         before = load()
-        if part == "audit":
-            measured[part] = audit(options.rows, options.spark_python or spark_environment())
+        if part in ("audit", "scores"):
+            python = options.spark_python or spark_environment()
+            what = "labels" if part == "audit" else part
+            measured[part] = audit(options.rows, python, what)
         else:
             measured[part] = {"sweep": sweep, "ranks": ranks}[part]()
         measured[part]["load"] = before
