@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import tempfile
 import time
@@ -28,6 +29,7 @@ __all__ = ["ASKED", "PEERS", "Split", "UnableError"]
 
 Array = NDArray[np.float64]
 ASKED, ASIDE, PATIENCE = 0.05, 0.3, 300
+MEMORY = 8 * 2**30
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -112,6 +114,11 @@ def exponentiated_gradient(split: Split, folder: Path) -> Decided:
     return np.asarray(model._pmf_predict(split.fresh_matrix)), cpu
 
 
+def _limit_memory() -> None:
+    """A grid over the thresholds of many groups asks for more than there is."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 def elsewhere(module: str, environment: str, split: Split, folder: Path) -> Decided:
     """A post-processor of benchmarks.peers in its own environment, at one budget."""
     held, own, fresh, cpu = split.held_out
@@ -131,11 +138,13 @@ def elsewhere(module: str, environment: str, split: Split, folder: Path) -> Deci
             done = subprocess.run(
                 [*command, "one budget", "--folds", "1"],
                 cwd=ROOT, env=quiet, timeout=PATIENCE, capture_output=True, text=True,
+                preexec_fn=_limit_memory,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise UnableError(f"did not end within {PATIENCE} s") from error
         if done.returncode:
-            raise UnableError(done.stderr.strip().splitlines()[-1])
+            said = done.stderr.strip().splitlines() or [f"ended with status {done.returncode}"]
+            raise UnableError(said[-1])
         with np.load(out) as found:
             q, about = found["q"][0, len(y) :].astype(float), json.loads(str(found["about"]))
     return np.column_stack([1.0 - q, q]), float(about["cpu"][0])
