@@ -28,7 +28,6 @@ COST = paths("postprocessing", "cmi_boosting", "erm")
 BLIND = paths(
     "cmi_boosting", "cmi_boosting@x", "cmi_boosting:score", "cmi_boosting:score@x", "erm", "erm@x"
 )
-DASHES = {"default": "-", "paper": ":", "score": "--"}
 
 
 def draw(found: dict[str, Results], out: Path) -> None:
@@ -77,7 +76,7 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
         x, y = np.maximum(mean[used], 0.0), mean[kind.objective]
         front = pareto(x, y)
         look = {"color": own.colour, "marker": own.marker, "ms": 9 if own.method == "erm" else 4}
-        look |= {"ls": "" if own.method in REFERENCES else DASHES.get(own.base, "-"), "lw": 1.4}
+        look |= {"ls": "" if own.method in REFERENCES else own.dash, "lw": 1.4}
         look |= {"mfc": "white"} if own.inputs == "x" or own.base == "paper" else {}
         ax.plot(x[front], y[front], label=name, **look)
         top += y[front][x[front] <= 1.5 * most].tolist()

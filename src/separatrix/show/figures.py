@@ -154,8 +154,11 @@ def batch_sizes(results: Results, dataset: str, policy: str = "randomized") -> F
 
 def gradient_norms(results: Results, dataset: str, policy: str = "randomized") -> Figure | None:
     """The gradient-norm ablation: `cmi` and `raw_cmi`; None where one of them was not run."""
-    main = main_series(results.mean, dataset)
-    runs = [s for s in main if s.method in ("cmi", "raw_cmi") and s.inputs == "xz"]
+    runs = [
+        s
+        for s in main_series(results.mean, dataset)
+        if s.method in ("cmi", "raw_cmi") and s.inputs == "xz" and s.base != "score"
+    ]
     if len({s.method for s in runs}) < 2:
         return None
     figure = blank_figure(11.0, 4.6)
@@ -203,14 +206,14 @@ def _paths(
             "color": series.colour,
             "marker": series.marker,
             "ms": 11 if series.method == "erm" else 5,
-            "ls": _line(series) if lines and not single else "",
+            "ls": series.dash if lines and not single else "",
             "alpha": 0.3 if faint and not single else 1.0,
             "label": name,
             "zorder": 4 if single else 3,
         }
-        if series.inputs == "x" or not (single or _usual(series)):
+        if series.inputs == "x" or (series.base == "paper" and not single):
             style["mfc"] = "white"
-        elif not _usual(series):
+        elif series.base == "paper":
             style["mfc"] = "0.6"
         if bars:
             _bars(ax, points, x, y, **style)
@@ -218,20 +221,10 @@ def _paths(
             ax.plot(points[x], points[y], **style)
 
 
-def _usual(series: Series) -> bool:
-    return series.base == "default"
-
-
-def _line(series: Series) -> str:
-    """A line, or dots for another recipe than the default."""
-    return "-" if _usual(series) else ":"
-
-
 def _look(series: Series) -> dict[str, Any]:
-    """Colour, marker and line; another recipe than the default has white inside its markers."""
-    inside = series.colour if _usual(series) else "white"
-    look = {"color": series.colour, "marker": series.marker}
-    return look | {"ls": _line(series), "mfc": inside}
+    """Colour, marker and line; the paper's recipe has white inside its markers."""
+    inside = "white" if series.base == "paper" else series.colour
+    return {"color": series.colour, "marker": series.marker, "ls": series.dash, "mfc": inside}
 
 
 def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:

@@ -40,6 +40,11 @@ class Series(NamedTuple):
         return MARKERS[rest.index(self.method) % len(MARKERS)] if self.method in rest else "."
 
     @property
+    def dash(self) -> str:
+        """A line for the default recipe, dots for the paper's, dashes for any other."""
+        return {"default": "-", "paper": ":"}.get(self.base, "--")
+
+    @property
     def base(self) -> str:
         """The recipe without its changes."""
         return self.recipe.split(", ", 1)[0]
