@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from people import people
 from separatrix.cli import main
 from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError, SeparatrixError
-from separatrix.io import workers, write_whole
+from separatrix.io import in_processes, write_whole
 
 resource = pytest.importorskip("resource")
 
@@ -136,11 +137,11 @@ def die():
 
 @pytest.mark.slow
 def test_a_killed_worker_is_one_sentence(monkeypatch, capsys):
-    from joblib import Parallel, delayed
+    from joblib import delayed
 
     def run(**_):  # of the command line's own options
-        with workers():
-            Parallel(n_jobs=2, backend="loky")(delayed(die)() for _ in range(4))
+        with in_processes((delayed(die)() for _ in range(4)), 2) as answers:
+            list(answers)
 
     with pytest.raises(SeparatrixError, match="run again to resume") as error:
         run()
@@ -150,6 +151,25 @@ def test_a_killed_worker_is_one_sentence(monkeypatch, capsys):
         main()
     assert ended.value.code == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def slow(i):
+    time.sleep(0.2 * i)
+    return i
+
+
+@pytest.mark.slow
+def test_an_error_stops_the_other_processes_without_a_warning(recwarn):
+    from joblib import delayed
+
+    def run():
+        calls = (delayed(slow)(i) for i in range(8))
+        with in_processes(calls, 2, in_order=False) as answers:
+            raise DataError(f"The disk is full after {next(answers)}.")
+
+    with pytest.raises(DataError, match="disk is full"):
+        run()
+    assert len(recwarn) == 0
 
 
 @pytest.mark.parametrize(

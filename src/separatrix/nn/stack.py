@@ -15,14 +15,14 @@ from math import ceil, cos, pi
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed, parallel_config
+from joblib import delayed
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
-from separatrix.io import workers
+from separatrix.io import in_processes
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
@@ -73,11 +73,10 @@ def train(
         for part in parts
     ]
     trained = []
-    # worker processes have one thread each, and large arrays reach them as memory-maps
-    single = parallel_config("loky", inner_max_num_threads=1)
-    with workers(), _bar(len(parts), options) as advance, single:
-        parallel = Parallel(n_jobs=min(options.n_jobs, len(parts)), return_as="generator")
-        for result in parallel(calls):
+    # large arrays reach the processes as memory-maps
+    processes = in_processes(calls, min(options.n_jobs, len(parts)))
+    with _bar(len(parts), options) as advance, processes as answers:
+        for result in answers:
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))

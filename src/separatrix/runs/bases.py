@@ -25,7 +25,7 @@ from separatrix.errors import DataError
 from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.stored import model_bytes, model_from_bytes
-from separatrix.io import workers, write_whole
+from separatrix.io import in_processes, write_whole
 from separatrix.runs.keys import hash_of
 
 __all__ = [
@@ -126,7 +126,7 @@ def fit_bases(
         n_jobs: processes.
         done: called after each fit.
     """
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import delayed
 
     (folder / BASE).mkdir(parents=True, exist_ok=True)
     fits = plan_fits(bases)
@@ -138,9 +138,8 @@ def fit_bases(
         done()
     work = (delayed(_piece)(rows, fit, models[fit.base]) for fit in missing)
     many = n_jobs != 1 and len(missing) > 1
-    parallel = Parallel(n_jobs=n_jobs if many else 1, return_as="generator", batch_size=1)
-    with workers(), parallel_config("loky", inner_max_num_threads=1):
-        for fit, (scores, model) in zip(missing, parallel(work), strict=True):
+    with in_processes(work, n_jobs if many else 1) as answers:
+        for fit, (scores, model) in zip(missing, answers, strict=True):
             _write(folder, rows, fit, scores, model)
             done()
     return read_bases(folder, rows, bases)

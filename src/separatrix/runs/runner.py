@@ -17,7 +17,7 @@ from typing import Any
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.io import interactive, remove_stale, workers
+from separatrix.io import in_processes, interactive, remove_stale
 from separatrix.runs.jobs import Stack
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.progress import live_table
@@ -168,12 +168,11 @@ def _answers(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answe
 
 
 def _in_processes(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answer]]:
-    from joblib import Parallel, delayed, parallel_config
+    from joblib import delayed
 
     calls = (delayed(_numbered)(i, stack, how.timeout) for i, stack in enumerate(stacks))
-    parallel = Parallel(n_jobs=how.n_jobs, return_as="generator_unordered", batch_size=1)
-    with workers(), parallel_config("loky", inner_max_num_threads=1):
-        for i, answer in parallel(calls):
+    with in_processes(calls, how.n_jobs, in_order=False) as answers:
+        for i, answer in answers:
             yield stacks[i], answer
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from safetensors.numpy import save
 from sklearn.linear_model import LinearRegression
@@ -33,7 +33,7 @@ from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
-from separatrix.io import Stages, as_folder, workers, write_whole
+from separatrix.io import Stages, as_folder, in_processes, write_whole
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import SENSITIVE, outcome
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
@@ -98,9 +98,8 @@ def trace_numeric(
         with stages.stage(f"Fitting {type(model).__name__}", len(fits)) as done:
             work = (delayed(_piece)(one, model, rows, numbers, fold) for one in fits)
             pieces: dict[Fit, Piece] = {}
-            parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-            with workers(kept=False):
-                for fit, piece in zip(fits, parallel(work), strict=True):
+            with in_processes(work, n_jobs, kept=False) as answers:
+                for fit, piece in zip(fits, answers, strict=True):
                     pieces[fit] = piece
                     done()
         scores = assemble(fold, [_BASE] * (cv + 1), pieces)
