@@ -10,8 +10,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from distributed import Client, LocalCluster
-from hypothesis import given
-from hypothesis import strategies as st
 
 import separatrix as sx
 
@@ -169,27 +167,3 @@ def test_bad_frames_get_one_clear_sentence(engine, frame, arguments, message):
 def test_what_is_not_a_frame_is_refused():
     with pytest.raises(sx.InputError, match="got list"):
         sx.audit_frame([1, 2], y="y", z="z", pred="u")
-
-
-@pytest.mark.slow
-@given(st.data())
-def test_fuzz_frames_give_an_audit_or_one_sentence(data):
-    n = data.draw(st.integers(0, 8))
-    values = st.one_of(
-        st.lists(st.integers(0, 2), min_size=n, max_size=n),
-        st.lists(st.floats(width=32), min_size=n, max_size=n),
-        st.lists(st.sampled_from(["a", "b", None]), min_size=n, max_size=n),
-        st.lists(st.booleans(), min_size=n, max_size=n),
-    )
-    frame = pl.DataFrame({name: data.draw(values) for name in "yzpw"}, strict=False)
-    pred = data.draw(st.sampled_from(["p", ["p", "w"], "nothing"]))
-    try:
-        a = sx.audit_frame(
-            frame, y="y", z="z", pred=pred, weight=data.draw(st.sampled_from([None, "w"]))
-        )
-    except sx.InputError as error:
-        assert str(error)
-        return
-    assert np.isfinite(
-        [a.violation, a.utility, *a.violation_interval, a.violation_upper, a.p_value]
-    ).all()

@@ -32,6 +32,8 @@ def test_what_is_promised_for_a_criterion_is_what_ships(frontier, criterion, tmp
     assert kind.gap_label in str(point)
     promised = point.promise[kind.gap_name]
     assert promised.value <= 0.09 + 2 * promised.error
+    others = {other.gap_name for other in CRITERIA.values()} - {kind.gap_name, "eo_gap"}
+    assert not others & set(point.promise)  # nobody asked
     point.predictor.save(tmp_path / "model")
     X, y, z = people(60_000, 1)
     law = sx.load(tmp_path / "model").predict_proba(X, sensitive_features=z)
