@@ -15,6 +15,7 @@ from separatrix import methods
 from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
 from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.blind_scores import blind_scores
 from separatrix.optimum.promised import Promises
 from separatrix.optimum.separated import SeparatedScore
 from separatrix.optimum.separating import separate
@@ -22,6 +23,7 @@ from separatrix.optimum.separating import separate
 NATS = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 4e-3, 7e-3, 0.01, 0.02, 0.04)
 BLIND_GAPS, BLIND_NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), (1e-4, 1e-3, 0.01, 0.03)
 PENALTIES = (None, 3.0, 1.5, 0.8, 0.4, 0.2)
+BLIND_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 QUESTIONS = {"accuracy": ("eo_gap", GAPS), "utility": ("violation", NATS)}
 BLIND_QUESTIONS = {"accuracy": ("eo_gap", BLIND_GAPS), "utility": ("violation", BLIND_NATS)}
 
@@ -71,6 +73,14 @@ def scores(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
         found = separate(own.y, own.scores, sensitive_features=own.z, penalty=penalty, borrow=True)
         what = "separated" if penalty is None else f"β {penalty:g}"
         yield what, partial(_drawn, found, own.test, fold.test.z)
+
+
+def blind_score_path(fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """What `SeparatedScorer(blind=True)` fits, for each penalty."""
+    own = fold.scored["joint"]
+    betas = BLIND_PENALTIES[::3] if quick else BLIND_PENALTIES
+    for beta, score in zip(betas, blind_scores(own.scores, *_rest(own)[:3], betas), strict=True):
+        yield f"β {beta:g}", partial(mean_over, own.test, score.transform)
 
 
 def _drawn(score: SeparatedScore, members: Array, z: Any) -> Array:
@@ -142,6 +152,11 @@ SERIES = {
         f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}",
         partial(scores, "cross-fitted"),
         "cross-fitted",
+    ),
+    "SeparatedScorer(blind)": Series(
+        f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z \\| x) of the same trees",
+        blind_score_path,
+        "joint",
     ),
     **_BOOSTING,
 }

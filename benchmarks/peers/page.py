@@ -118,26 +118,23 @@ def compared(cells: dict[str, Cell], reference: str, values: Callable[[Cell], Ar
 def short_table(folder: Path, plane: str, blind: bool) -> str:
     """One row for each dataset and budget."""
     what, rows = PLANES[plane], []
-    reference = BOOSTING if blind and plane == "scores" else OURS
-    packages = [p for p in COLOURS if p not in (PLAIN, reference) and lines_of(p, blind)]
+    packages = [p for p in COLOURS if p not in (PLAIN, OURS) and lines_of(p, blind)]
     for data, (_, _, title) in DATA.items():
-        found = {
-            p: cell_of(folder, data, lines_of(p, blind), plane) for p in (reference, *packages)
-        }
+        found = {p: cell_of(folder, data, lines_of(p, blind), plane) for p in (OURS, *packages)}
         cells = {package: cell for package, cell in found.items() if cell is not None}
-        if reference not in cells or len(cells) < 2:
+        if OURS not in cells or len(cells) < 2:
             continue
         for b, budget in enumerate((*what.budgets, None)):
-            row = compared(cells, reference, partial(_values, b, budget is None))
+            row = compared(cells, OURS, partial(_values, b, budget is None))
             digits = 4 if budget else 3
             others = [row.others.get(package) for package in packages]
             shown = ["–" if o is None else f"{o[0]:+.{digits}f} ± {o[1]:.1g}" for o in others]
             own, label = f"{row.ours:.{digits}f}", "area × 1000"
             if budget:
                 label = f"{what.labels[0]} ≤ {budget:g}"
-                own += f" ({_used(cells[reference], b)})"
+                own += f" ({_used(cells[OURS], b)})"
             rows.append([title, label, own, *shown, row.first])
-    return markdown(["", what.labels[1], reference, *packages, "first"], rows)
+    return markdown(["", what.labels[1], OURS, *packages, "first"], rows)
 
 
 def _values(b: int, area: bool, cell: Cell) -> Array:

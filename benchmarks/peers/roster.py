@@ -64,6 +64,7 @@ def _lines() -> Iterable[Line]:
         yield Line(f"{name}, {kind}", name, "threshold_optimizer")
     for what in ("accuracy", "utility"):
         yield Line(f"FrontierClassifier(blind), {what}", OURS, "ours", blind=True, repeats=1)
+    yield Line("SeparatedScorer(blind)", OURS, "ours", gives="scores", blind=True, repeats=1)
     for what in ("accuracy", "I(U;Y)"):
         name = f"oxonfair, {what}, inferred groups"
         yield Line(name, "oxonfair", "oxonfair", "oxonfair", blind=True, repeats=1)
