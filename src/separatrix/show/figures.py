@@ -222,8 +222,8 @@ def _paths(
 
 
 def _look(series: Series) -> dict[str, Any]:
-    """Colour, marker and line; the paper's recipe has white inside its markers."""
-    inside = "white" if series.base == "paper" else series.colour
+    """Colour, marker and line; the paper's recipe and what has no group are white inside."""
+    inside = "white" if series.base == "paper" or series.inputs == "x" else series.colour
     return {"color": series.colour, "marker": series.marker, "ls": series.dash, "mfc": inside}
 
 
