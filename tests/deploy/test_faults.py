@@ -22,7 +22,8 @@ from people import people
 from separatrix.cli import main
 from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError, SeparatrixError
-from separatrix.io import in_processes, write_whole
+from separatrix.io import write_whole
+from separatrix.processes import in_processes
 
 resource = pytest.importorskip("resource")
 

@@ -22,13 +22,13 @@ from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
-from separatrix.io import in_processes
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
 from separatrix.nn.piecewise_linear import PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
+from separatrix.processes import in_processes
 
 __all__ = ["chunks", "train"]
 

@@ -25,7 +25,8 @@ from separatrix.errors import DataError
 from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.stored import model_bytes, model_from_bytes
-from separatrix.io import in_processes, write_whole
+from separatrix.io import write_whole
+from separatrix.processes import in_processes
 from separatrix.runs.keys import hash_of
 
 __all__ = [

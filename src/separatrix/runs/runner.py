@@ -17,7 +17,8 @@ from typing import Any
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.io import in_processes, interactive, remove_stale
+from separatrix.io import interactive, remove_stale
+from separatrix.processes import in_processes
 from separatrix.runs.jobs import Stack
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.progress import live_table

@@ -33,9 +33,10 @@ from separatrix.estimators.crossfit import fit_one
 from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_fits
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
-from separatrix.io import Stages, as_folder, in_processes, write_whole
+from separatrix.io import Stages, as_folder, write_whole
 from separatrix.optimum.aligned import attribute
 from separatrix.optimum.aligning import SENSITIVE, outcome
+from separatrix.processes import in_processes
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
 from separatrix.tracing.rows import features_of, one_column
 
