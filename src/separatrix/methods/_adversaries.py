@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from separatrix.nn.balance import EPSILON, Lanes, head_norm
-from separatrix.nn.information import attach
+from separatrix.nn.information import attach, cross_entropy_term, rows_last
 from separatrix.nn.lanes import Batch
 
 WIDTH = 64  # of the discriminators' hidden layer: that of the backbone
@@ -25,22 +24,24 @@ def posterior_and_label(n_features: int, n_labels: int, n_groups: int) -> tuple[
 def judge_posterior(batch: Batch) -> Tensor:
     """The discriminators' outputs (M, B, n_groups) for (posterior, one-hot Y)."""
     assert batch.adversary is not None
-    p = torch.softmax(batch.logits, 2)
-    return batch.adversary(torch.cat([p, one_hot(batch.y, batch.n_labels).to(p.dtype)], 2))
+    p = torch.softmax(batch.logits.transpose(1, 2), 1)  # rows last: many times faster
+    label = torch.zeros_like(p).scatter_(1, batch.y.unsqueeze(1), 1.0)
+    return batch.adversary(torch.cat([p, label], 1).transpose(1, 2))
 
 
-def mean(rows: Tensor, batch: Batch) -> Tensor:
-    """The mean of each lane's rows (M, B), with their weights: (M,)."""
+def share(batch: Batch) -> Tensor:
+    """Each row's share of its lane, (M, B) or (1, 1): its weight over the sum of the weights."""
     if batch.weight is None:
-        return rows.mean(1)
-    total = batch.weight.sum(1).clamp_min(torch.finfo(rows.dtype).tiny)
-    return (rows * batch.weight).sum(1) / total
+        return batch.logits.new_full((1, 1), 1.0 / batch.logits.shape[1])
+    total = batch.weight.sum(1, keepdim=True)
+    return batch.weight / total.clamp_min(torch.finfo(total.dtype).tiny)
 
 
 def group_cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:
     """−E log P(z) of the discriminators' outputs (M, B, n_groups): (M,)."""
-    picked = torch.log_softmax(outputs, 2).gather(2, batch.z.unsqueeze(2)).squeeze(2)
-    return -mean(picked, batch)
+    log_p, of_row = torch.log_softmax(rows_last(outputs), 1), share(batch)
+    term = cross_entropy_term(log_p, log_p.exp(), batch.z, of_row)
+    return attach(outputs, term.value, term.rows * of_row.unsqueeze(1))
 
 
 def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from separatrix.methods import PAPER, TUNED, Adversary, Method
-from separatrix.methods._adversaries import judge_posterior, mean, posterior_and_label
+from separatrix.methods._adversaries import judge_posterior, posterior_and_label, share
 from separatrix.methods._grids import POWERS_OF_EIGHT
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Batch
@@ -28,13 +28,13 @@ from separatrix.nn.lanes import Batch
 
 def adversary_loss(batch: Batch) -> Tensor:
     """The cross-entropy (M,) of each lane's discriminator between real and dummy groups."""
-    outputs = judge_posterior(batch)
-    real = softplus(-outputs.gather(2, batch.z.unsqueeze(2)).squeeze(2))
+    outputs = judge_posterior(batch).transpose(1, 2)  # (M, Z, B)
+    real = softplus(-outputs.gather(1, batch.z.unsqueeze(1)).squeeze(1))
     total = batch.cells.sum(2, keepdim=True).clamp_min(torch.finfo(outputs.dtype).tiny)
-    share = batch.cells / total  # P̂(z | y), (M, Y, Z)
-    of_row = share.gather(1, batch.y.unsqueeze(2).expand(-1, -1, batch.n_groups))
-    dummy = (softplus(outputs) * of_row).sum(2)
-    return mean(real + dummy, batch) / 2
+    law = batch.cells / total  # P̂(z | y), (M, Y, Z)
+    of_row = law.transpose(1, 2).gather(2, batch.y.unsqueeze(1).expand_as(outputs))
+    dummy = (softplus(outputs) * of_row).sum(1)
+    return ((real + dummy) * share(batch)).sum(1) / 2
 
 
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:

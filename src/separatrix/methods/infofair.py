@@ -42,7 +42,7 @@ def loss(batch: Batch, trade_off: Tensor) -> Tensor:
 
 
 def contrast(batch: Batch, lanes: Lanes) -> Term:
-    """Î and its derivative in closed form, label by label, in O(rows of the label²) per lane.
+    """Î and its derivative in closed form, in O(rows of a label²) per label and lane.
 
     A row of weight w stands for w equal rows.
     """
@@ -52,26 +52,36 @@ def contrast(batch: Batch, lanes: Lanes) -> Term:
     weight = ones if batch.weight is None else batch.weight.expand(m, b)
     r = (lanes.log_p / 2).exp().transpose(1, 2).contiguous()  # (M, B, K)
     value, of_latent = torch.zeros(m, dtype=torch.float64, device=p.device), torch.zeros_like(r)
-    for some, rows in _alike(batch.y.expand(m, b), batch.n_labels):
-        z = batch.z.expand(m, b)[some][:, rows]
-        found = _within(r[some][:, rows], z, weight[some][:, rows].unsqueeze(2), batch.n_groups)
-        value[some] += found[0]
-        of_latent[some, rows] = found[1]
+    for some, rows, real in _alike(batch.y.expand(m, b), batch.n_labels):
+        # (lanes · labels, rows of a label, …)
+        own, z, w = (t[some][:, rows].flatten(0, 1) for t in (r, batch.z.expand(m, b), weight))
+        w = w * real.repeat(len(w) // len(real), 1)
+        found = _within(own, z, w.unsqueeze(2), batch.n_groups)
+        value[some] += found[0].unflatten(0, (-1, len(rows))).sum(1)
+        of_latent[some, rows[real]] = found[1].unflatten(0, (-1, len(rows)))[:, real]
     of_log_p = (of_latent * r / 2).transpose(1, 2)
     gradient = of_log_p - p * of_log_p.sum(1, keepdim=True)
     per_row = torch.where(weight > 0, 1.0 / weight.clamp_min(torch.finfo(p.dtype).tiny), 0.0)
     return Term(value / n, gradient * per_row.unsqueeze(1))
 
 
-def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor]]:
-    """Lanes and rows of one label: all lanes together if they see the same rows."""
+def _alike(y: Tensor, n_labels: int) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Lanes and the rows of each of L labels, (L, R), and which of these are real: labels of
+    similar size come together, filled up to the largest; all lanes if they see the same rows.
+    """
     together = bool((y == y[:1]).all())
     for lane in range(1 if together else len(y)):
         some = slice(None) if together else slice(lane, lane + 1)
         sizes = y[lane].bincount(minlength=n_labels).tolist()
-        for rows in y[lane].argsort(stable=True).split(sizes):
-            if len(rows):
-                yield some, rows
+        labels = [rows for rows in y[lane].argsort(stable=True).split(sizes) if len(rows)]
+        labels.sort(key=len, reverse=True)
+        while labels:
+            width = len(labels[0])
+            alike = [rows for rows in labels if 2 * len(rows) >= width]
+            labels = labels[len(alike) :]
+            rows = torch.nn.utils.rnn.pad_sequence(alike, batch_first=True)
+            length = torch.tensor([len(one) for one in alike], device=y.device)
+            yield some, rows, torch.arange(width, device=y.device) < length.unsqueeze(1)
 
 
 def _within(r: Tensor, z: Tensor, weight: Tensor, n_groups: int) -> tuple[Tensor, Tensor]:

@@ -8,9 +8,10 @@ with a thin matrix on the right are many times slower.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import sqrt
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,32 +80,61 @@ class Layers:
         """Fill `gradient` from ∂L/∂logits (M, K, B) and ∂L/∂features (M, B, H) if used."""
         torch.bmm(logits, self.features, out=self._weight_gradients[-1])
         torch.sum(logits, 2, keepdim=True, out=self._bias_gradients[-1])
+        for i, down in self._hidden(logits, features, self._activations):
+            torch.bmm(self._activations[i].transpose(1, 2), down, out=self._weight_gradients[i])
+            torch.sum(down, 1, keepdim=True, out=self._bias_gradients[i])
+
+    def call(self, x: Tensor, flat: Tensor | None = None) -> Tensor:
+        """The same networks as a function that autograd can see, (M, B, in) → (M, B, out).
+
+        Args:
+            x: inputs.
+            flat: a leaf to differentiate at in place of the parameters; None: they are constants.
+        """
+        logits: Tensor = _Call.apply(x, flat, self)
+        return logits.transpose(1, 2)
+
+    def _hidden(
+        self, logits: Tensor, features: Tensor | None, activations: Sequence[Tensor]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """∂L/∂(what enters the ReLU) of each hidden layer, (M, B, H), the last one first."""
         down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
         if features is not None:
             down += features
         for i in range(len(self.weights) - 2, -1, -1):
             torch.ops.aten.threshold_backward.grad_input(
-                down, self._activations[i + 1], 0, grad_input=down
+                down, activations[i + 1], 0, grad_input=down
             )
-            torch.bmm(self._activations[i].transpose(1, 2), down, out=self._weight_gradients[i])
-            torch.sum(down, 1, keepdim=True, out=self._bias_gradients[i])
+            yield i, down
             if i:
                 down = torch.bmm(down, self.weights[i].transpose(1, 2))
-
-    def call(self, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
-        """The same networks as a function that autograd can see, (M, B, in) → (M, B, out).
-
-        Args:
-            parameters: weights and biases in turn, shaped like `parameters()`.
-        """
-        h = x
-        for i in range(0, len(parameters) - 2, 2):
-            h = torch.baddbmm(parameters[i + 1], h, parameters[i]).relu()
-        return torch.baddbmm(parameters[-1], parameters[-2], h.transpose(1, 2)).transpose(1, 2)
 
     def parameters(self) -> list[Tensor]:
         """Weights and biases in turn, as views of `flat`."""
         return [tensor for pair in zip(self.weights, self.biases, strict=True) for tensor in pair]
+
+
+class _Call(torch.autograd.Function):
+    """`Layers.forward` and what it needs of a backward pass, for autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, flat: Tensor | None, layers: Layers) -> Tensor:
+        logits = layers.forward(x)
+        ctx.layers, ctx.activations = layers, layers._activations
+        return logits
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        layers, (of_x, of_flat, _) = ctx.layers, ctx.needs_input_grad
+        if of_flat:
+            layers._activations = ctx.activations
+            layers.backward(upstream)
+        found = None
+        if of_x:
+            *_, (_, down) = layers._hidden(upstream, None, ctx.activations)
+            found = torch.bmm(down, layers.weights[0].transpose(1, 2))
+        return found, layers.gradient if of_flat else None, None
 
 
 class Adam:

@@ -169,7 +169,7 @@ def _train_chunk(
             batch = _forward(layers, rows, cells, progress, recipe.running, memory, feed)
             if against is not None:
                 against.learn(batch, rate / recipe.learning_rate)
-                batch.adversary = against.judge
+                batch.adversary = against.layers.call
             value = loss(batch, trade_off)
             _backward(layers, batch, rows, value)
             adam.step(layers.gradient, rate)
@@ -249,14 +249,10 @@ class _Against:
         seen = copy(batch)
         seen.logits = batch.logits.detach()
         for _ in range(self.adversary.steps):
-            parameters = [p.detach().requires_grad_() for p in self.layers.parameters()]
-            seen.adversary = partial(self.layers.call, parameters=parameters)
-            gradients = torch.autograd.grad(self.adversary.loss(seen).sum(), parameters)
-            flat = torch.cat([g.reshape(-1) for g in gradients])
-            self.adam.step(flat, self.adversary.learning_rate * schedule)
-
-    def judge(self, x: Tensor) -> Tensor:
-        return self.layers.call(x, self.layers.parameters())
+            flat = self.layers.flat.detach().requires_grad_()
+            seen.adversary = partial(self.layers.call, flat=flat)
+            (gradient,) = torch.autograd.grad(self.adversary.loss(seen).sum(), flat)
+            self.adam.step(gradient, self.adversary.learning_rate * schedule)
 
 
 class _Watch:
