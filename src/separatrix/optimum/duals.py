@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from scipy.special import logsumexp
 
 from separatrix.columns.values import Levels
@@ -196,7 +196,10 @@ class LabelDual:
                 args=(state, level, tau),
                 jac=True,
                 method="L-BFGS-B",
-                bounds=[(None, None)] * (len(state.x) - 1) + [log_price],
+                bounds=Bounds(
+                    np.r_[np.full(len(state.x) - 1, -np.inf), log_price[0]],
+                    np.r_[np.full(len(state.x) - 1, np.inf), log_price[1]],
+                ),
                 options={"maxfun": evaluations, "maxcor": 20, "ftol": 1e-10},
             )
             state = state._replace(x=found.x)

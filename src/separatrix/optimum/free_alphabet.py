@@ -54,7 +54,7 @@ class FreeAlphabet:
 
     def __init__(self, law: LabelLaw) -> None:
         self.law = law
-        p = np.concatenate([rows for rows, _, _ in law.rows]).astype(np.float64)
+        p = np.concatenate([rows.T for rows, _, _ in law.rows]).astype(np.float64)
         self.laws, self.delta = codebook(p, _FINE)
         self.start = codebook(p, _COARSE)[0]
 
@@ -99,9 +99,9 @@ class FreeAlphabet:
         total, excess = 0.0, np.full(len(gains), -np.inf)
         for z, (p, _, w) in enumerate(self.law.rows):
             if len(w):
-                own, s = (p @ prices[:, z]).max(1), p @ others[:, :, z].T
-                total += float(w @ np.maximum(own, s.max(1)))
-                excess = np.maximum(excess, (s - own[:, None]).max(0))
+                own, s = (prices[:, z].T @ p).max(0), others[:, :, z] @ p
+                total += float(w @ np.maximum(own, s.max(0)))
+                excess = np.maximum(excess, (s - own).max(1))
         return total, excess - _CLOSE / 4
 
     def _unused(self, prices: Array, nu: Array, gains: Array, beta: float) -> Array:
@@ -145,7 +145,7 @@ class FreeAlphabet:
     def _some(self, prices: Array) -> tuple[Array, NDArray[np.intp], Array]:
         """At most so many rows: posteriors, codes of the groups and ψ = max_u ⟨W_u, p⟩."""
         step = -(-sum(len(w) for _, _, w in self.law.rows) // _ROWS)
-        rows = [(p[::step].astype(np.float64), z) for z, (p, _, _) in enumerate(self.law.rows)]
+        rows = [(p[:, ::step].T.astype(np.float64), z) for z, (p, _, _) in enumerate(self.law.rows)]
         psi = [(p @ prices[:, z]).max(1, initial=-np.inf) for p, z in rows]
         code = np.concatenate([np.full(len(p), z, dtype=np.intp) for p, z in rows])
         return np.concatenate([p for p, _ in rows]), code, np.concatenate(psi)

@@ -47,9 +47,10 @@ class LabelLaw:
         rows = by_group(p, z, weight, n_groups)
         if borrow:
             rows = _borrowed(rows, p, weight, borrow)
-        kind = np.float32 if p.size >= _SINGLE else np.float64
+        kind = np.float32 if sum(q.size for q, _ in rows) >= _SINGLE else np.float64
+        # rows last: sums over few labels are then many times faster
         self.rows: list[tuple[NDArray[Any], NDArray[Any], Array]] = [
-            (np.ascontiguousarray(q, kind), np.ascontiguousarray(w[:, None] * q, kind), w)
+            (np.ascontiguousarray(q.T, kind), np.ascontiguousarray(w[:, None] * q, kind), w)
             for q, w in rows
         ]
         self.mass = np.array([w @ q for q, w in rows]).T  # P(y, z)
@@ -67,14 +68,14 @@ class LabelLaw:
         """
         table, total = np.zeros(prices.shape), 0.0
         for z, (p, wp, w) in enumerate(self.rows):
-            q = p @ (prices[:, z] / tau[z] + log_base).astype(p.dtype)
-            top = q.max(1, keepdims=True)
+            q = (prices[:, z] / tau[z] + log_base).astype(p.dtype).T @ p  # (U, rows)
+            top = q.max(0)
             q -= top
             np.exp(q, out=q)
-            norm = q.sum(1, keepdims=True)
+            norm = q.sum(0)
             q /= norm
-            total += tau[z] * float(w @ (top[:, 0] + np.log(norm[:, 0])))
-            table[:, z] = wp.T @ q
+            total += tau[z] * float(w @ (top + np.log(norm)))
+            table[:, z] = (q @ wp).T
         return total, table
 
     def table(self, weight: Array, log_base: Array | float = 0.0) -> Array:
@@ -85,7 +86,7 @@ class LabelLaw:
     def most(self, prices: Array) -> float:
         """Σ w max_u p W_z: the sweep at temperature zero."""
         return sum(
-            float(w @ (p @ prices[:, z].astype(p.dtype)).max(1))
+            float(w @ (prices[:, z].astype(p.dtype).T @ p).max(0))
             for z, (p, _, w) in enumerate(self.rows)
             if len(w)
         )
