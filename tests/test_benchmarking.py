@@ -10,6 +10,18 @@ from separatrix.errors import InputError, MissingExtraError
 pytest.importorskip("torch")
 
 
+def test_the_papers_recipe_of_comparison_methods_is_run_where_it_is_asked_for():
+    """CMI and ERM always have it; the others by `recipes`, or by name."""
+
+    def with_it(*arguments, **options):
+        jobs = benchmarking._jobs(*arguments, quick=False, **options)
+        return {job.method for job in jobs if job.recipe == "paper"}
+
+    assert with_it(None) == {"cmi", "erm", "raw_cmi"}
+    assert {"fr_train", "infofair", "cmi"} <= with_it(None, every=True)
+    assert with_it(["infofair"]) == {"infofair"}
+
+
 def test_a_recipe_is_named_after_its_method():
     (job,) = benchmarking._jobs(["cmi:score"], quick=False)
     assert (job.method, job.recipe, job.made().level) == ("cmi", "score", "score")

@@ -31,6 +31,7 @@ PAPER = ("adult", "compas", "bank", "acs_occupation")  # the paper's tables; cel
 LEFT_OUT = ("exponentiated_gradient",)  # tens of networks for every point; ask for it by name
 BATCHES = (512, 1024, 2048, 4096)  # the paper's ablation
 ALL_CORES = Execution(n_jobs=-1)
+_LIKE_FOR_LIKE = ("cmi", "erm", "raw_cmi")  # always with the paper's recipe as well
 _QUICK = (("epochs", 4), ("min_steps", 150))
 _NEED_THE_GROUP = ("postprocessing", "threshold_optimizer")  # when they predict
 
@@ -42,6 +43,7 @@ def benchmark(
     chosen_methods: Sequence[str] | None = None,
     quick: bool = False,
     ablations: bool = False,
+    recipes: bool = False,
     blind: bool = False,
     folds: int = 5,
     seed: int = 0,
@@ -56,13 +58,15 @@ def benchmark(
             recipes "score". One recipe of a method is "cmi:score".
         quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
         ablations: also the paper's on ACS: batch sizes 512 … 4096, no gradient norms.
+        recipes: also the paper's recipe of each comparison method; CMI and ERM always have both,
+            and so has a method that is asked for by name.
         blind: also every method on X alone, but those that need the group to predict.
         folds, seed: of the protocol.
         execution: where and how it runs.
     """
     place = Path(out)
     chosen = list(dict.fromkeys(names)) if names is not None else _at_hand()
-    todo = _jobs(chosen_methods, quick, blind)
+    todo = _jobs(chosen_methods, quick, blind, recipes)
     stacks: list[Stack] = []
     for name in chosen:
         source = Source(name)
@@ -133,7 +137,9 @@ def _at_hand() -> list[str]:
     return [name for name in PAPER if name in here]
 
 
-def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
+def _jobs(
+    wanted: Sequence[str] | None, quick: bool, blind: bool = False, every: bool = False
+) -> list[Job]:
     names = list(dict.fromkeys(methods.names() if wanted is None else wanted))
     if wanted is None:
         names = [name for name in names if name not in LEFT_OUT]
@@ -142,7 +148,7 @@ def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> lis
     for asked in names:
         name, _, recipe = asked.partition(":")
         try:
-            recipes = methods.get(name).recipes
+            known = methods.get(name).recipes
         except MissingExtraError:
             if wanted is not None or name == "cmi":  # the method whose benchmark this is
                 raise
@@ -151,13 +157,14 @@ def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> lis
             jobs.append(Job(name, recipe=recipe, changes=changes))
             continue
         # like for like with the paper needs its recipe as well
-        both = "paper" in recipes and recipes["paper"] != recipes["default"]
+        both = wanted is not None or every or name in _LIKE_FOR_LIKE
+        both = both and "paper" in known and known["paper"] != known["default"]
         jobs.append(Job(name, changes=changes, keep=name == "erm"))
         if name == "erm":
             jobs.append(Job(name, inputs="x", changes=changes))
         if both:
             jobs.append(Job(name, recipe="paper", changes=changes))
-        if wanted is None and "score" in recipes:
+        if wanted is None and "score" in known:
             jobs.append(Job(name, recipe="score", changes=changes))
     if not jobs:
         raise InputError("There is no method to run.")

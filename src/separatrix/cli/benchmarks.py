@@ -25,6 +25,9 @@ def benchmark(
     ablations: bool = typer.Option(
         False, "--ablations", help="Also batch sizes and gradient norms on ACS."
     ),
+    recipes: bool = typer.Option(
+        False, "--recipes", help="Also the paper's recipe of each comparison method."
+    ),
     blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
@@ -49,7 +52,7 @@ def benchmark(
     lines: list[str] = []
     for line in run(
         dataset or None, out, chosen_methods=method or None, quick=quick, ablations=ablations,
-        blind=blind, folds=folds, seed=seed, execution=where,
+        recipes=recipes, blind=blind, folds=folds, seed=seed, execution=where,
     ):  # fmt: skip
         lines.append(line)
         if not json:
