@@ -6,10 +6,16 @@ the labels show (the floor). So each axis is corrected: v and score v less their
 √(gap² − floor²). Means are over folds, never of tables that were added, which would cancel what
 each fold's rule does wrong.
 
-A path reports for a budget what it reaches on fold k when its point was chosen on the other folds:
-the best coin between two of its points, or a point and the best constant, that is within the
-budget there. A coin of scores is no score, so there one point is chosen. The hypervolume is the
-area under these values, above the constant's, up to the budgets of `core.metrics.PLANES`.
+Points are chosen on other folds. Asked for a budget, a path reports on fold k the best coin between
+two of its points, or a point and the best constant, that is within the budget on the other folds.
+A coin of scores is no score, so there one point is chosen.
+
+What counts is what is found. Whether a noisy point is within a small budget on four folds is partly
+luck, and who has more points has more of it; the fold that reports has none. So a path is asked for
+a list of rising budgets. Each answer is (found, reached) on the folds that report, and "within a
+budget" is the best answer before the first whose *found*, corrected mean overruns it, or a coin
+with that one. The hypervolume is the area under that, above the constant's, up to the budgets of
+`core.metrics.PLANES`. Errors of differences leave out one fold at a time.
 """
 
 from __future__ import annotations
@@ -22,8 +28,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS
 from separatrix.core.score_tables import ScoreTable
@@ -77,27 +84,65 @@ class Path_:
         return np.maximum(seen - chance, 0.0)
 
 
-class Reached(NamedTuple):
-    """What was reached on each fold, what is seen of the budget there, and what chance shows."""
+class Answers(NamedTuple):
+    """What the folds show when a path is asked for budget after budget: (asked, folds).
+
+    Args:
+        y: reached.
+        x, floor: of the budget: seen, and shown by chance.
+        constant: y of the best constant, (folds,).
+        gap, coin: of the plane.
+    """
 
     y: Array
     x: Array
     floor: Array
+    constant: Array
+    gap: bool
+    coin: bool
+
+    def within(self, budgets: ArrayLike, folds: NDArray[Any]) -> Array:
+        """The best mean over some folds whose found, corrected mean is within each budget.
+
+        The answers are walked from the smallest that was asked up to the first that overruns; what
+        comes after it and is within again is luck.
+        """
+        own = Path_(self.x, self.floor, self.y, self.constant, self.gap)
+        found = np.r_[0.0, own.corrected(folds)]
+        reached = np.r_[float(self.constant[folds].mean()), self.y[:, folds].mean(1)]
+        values = []
+        for budget in np.ravel(budgets):
+            over = found > budget
+            end = int(over.argmax()) if over.any() else len(found)
+            if self.coin:
+                values.append(concave_envelope(found[: end + 1], reached[: end + 1]).at(budget))
+            else:
+                values.append(reached[:end].max())
+        return np.array(values, dtype=np.float64)
 
 
-def nested(path: Path_, budgets: Sequence[float], coin: bool) -> list[Reached]:
-    """For each budget what every fold shows of the choice that the other folds make."""
+def nested(path: Path_, asked: Sequence[float], coin: bool) -> Answers:
+    """For each budget that is asked what every fold shows of the choice of the other folds."""
     count = path.y.shape[1]
-    rows: list[list[Array]] = [[] for _ in budgets]
+    rows = np.zeros((len(asked), 3, count))
     for k in range(count):
         others = np.array([j for j in range(count) if j != k])
         used = np.r_[0.0, path.corrected(others)]
         goal = np.r_[path.constant[others].mean(), path.y[:, others].mean(1)]
         here = np.c_[[path.constant[k], 0.0, 0.0], [path.y[:, k], path.x[:, k], path.floor[:, k]]]
-        for b, budget in enumerate(budgets):
+        for b, budget in enumerate(asked):
             i, j, w = best_coin(used, goal, budget) if coin else best_point(used, goal, budget)
-            rows[b].append(w * here[:, i] + (1.0 - w) * here[:, j])
-    return [Reached(*np.array(own).T) for own in rows]
+            rows[b, :, k] = w * here[:, i] + (1.0 - w) * here[:, j]
+    return Answers(rows[:, 0], rows[:, 1], rows[:, 2], path.constant, path.gap, coin)
+
+
+def together(parts: Sequence[Answers]) -> Answers:
+    """The answers of several seeds, whose folds stand side by side."""
+    joined = (
+        np.concatenate([getattr(part, name) for part in parts], axis=-1)
+        for name in ("y", "x", "floor", "constant")
+    )
+    return Answers(*joined, parts[0].gap, parts[0].coin)
 
 
 def best_coin(x: Array, y: Array, budget: float) -> tuple[int, int, float]:

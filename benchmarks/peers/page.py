@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._measuring import machine, markdown, write_between_markers
-from benchmarks.peers.measure import PLANES, Path_, Plane, joined, kept, measured, nested
+from benchmarks.peers.measure import (
+    PLANES,
+    Answers,
+    Path_,
+    Plane,
+    joined,
+    kept,
+    measured,
+    nested,
+    together,
+)
 from benchmarks.peers.roster import BOOSTING, COLOURS, LINES, OURS, PLAIN, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, TREES
 from separatrix.core import metrics
@@ -25,29 +35,31 @@ LEVEL = 2.0  # standard errors of a difference below which two are level
 
 
 class Cell(NamedTuple):
-    """What a package or a series reaches for the budgets of a plane: fold by fold.
+    """What a package or a series reaches in a plane: its answers, and (seed, fold) of each."""
 
-    Args:
-        folds: (seed, fold) of each column.
-        y, x, floor: (budgets, folds): reached, seen of the budget, shown by chance.
-        area: (folds,), above the constant.
-    """
-
+    plane: str
     folds: list[tuple[int, int]]
-    y: Array
-    x: Array
-    floor: Array
-    area: Array
+    answers: Answers
+
+    def value(self, budget: float | None, folds: Sequence[int] | None = None) -> float:
+        """The mean within a budget; for None the area above the constant, × 1000.
+
+        Args:
+            folds: which of `self.folds`; None for all.
+        """
+        here = np.arange(len(self.folds)) if folds is None else np.asarray(folds)
+        if budget is not None:
+            return float(self.answers.within([budget], here)[0])
+        grid = np.linspace(0.0, MOST[self.plane], STEPS + 1)[1:]
+        above = self.answers.within(grid, here) - self.answers.constant[here].mean()
+        return float(1e3 * MOST[self.plane] * above.mean())
 
 
 @cache
 def path_of(folder: Path, data: str, seed: int, line: Line, plane: str) -> Path_ | None:
     """A series in a plane, if it has been traced and belongs there."""
     file = result_of(data, seed, line, folder)
-    rule_as_score = line.gives == "decisions" and plane == "scores"
     if not file.is_file() or (line.gives == "scores" and plane != "scores"):
-        return None
-    if rule_as_score and line.package == OURS:  # we have scores for that
         return None
     return measured(file, folder / "rows" / f"{data}-{seed}.npz", plane, line.gives)
 
@@ -55,27 +67,15 @@ def path_of(folder: Path, data: str, seed: int, line: Line, plane: str) -> Path_
 def cell_of(folder: Path, data: str, lines: tuple[Line, ...], plane: str) -> Cell | None:
     """The points of some series together, chosen within each seed on its other folds."""
     what, folds, parts = PLANES[plane], [], []
-    grid = np.linspace(0.0, MOST[plane], STEPS + 1)[1:]
+    asked = sorted({0.0, *what.budgets, *np.linspace(0.0, MOST[plane], STEPS + 1).tolist()})
     for seed in SEEDS:
         found = [path_of(folder, data, seed, line, plane) for line in lines]
         paths = [path for path in found if path is not None]
-        if not paths:
-            continue
-        path = joined(paths)
-        parts.append((path, nested(path, (*what.budgets, *grid), what.coin)))
-        folds += [(seed, k) for k in range(path.y.shape[1])]
-    if not parts:
-        return None
-    stacked = [
-        np.concatenate(
-            [np.stack([getattr(one, name) for one in reached]) for _, reached in parts], 1
-        )
-        for name in ("y", "x", "floor")
-    ]
-    count = len(what.budgets)
-    constant = np.concatenate([path.constant for path, _ in parts])
-    area = MOST[plane] * (stacked[0][count:].mean(0) - constant)
-    return Cell(folds, *(part[:count] for part in stacked), area)
+        if paths:
+            path = joined(paths)
+            parts.append(nested(path, asked, what.coin))
+            folds += [(seed, k) for k in range(path.y.shape[1])]
+    return Cell(plane, folds, together(parts)) if parts else None
 
 
 def lines_of(package: str, blind: bool) -> tuple[Line, ...]:
@@ -97,22 +97,21 @@ class Compared(NamedTuple):
         return f"**{name}**" if ahead > LEVEL * error else f"{name}, level with us"
 
 
-def compared(cells: dict[str, Cell], reference: str, values: Callable[[Cell], Array]) -> Compared:
-    """The differences on the folds that both have, with their standard errors over folds.
-
-    Args:
-        values: Cell → (folds,).
-    """
+def compared(cells: dict[str, Cell], reference: str, budget: float | None) -> Compared:
+    """The differences on the folds that both have, with their jackknife errors over folds."""
     own, found = cells[reference], {}
     at = {fold: i for i, fold in enumerate(own.folds)}
     for package, cell in cells.items():
         if package in (reference, PLAIN):
             continue
-        both = [(i, at[fold]) for i, fold in enumerate(cell.folds) if fold in at]
-        gain = np.array([values(cell)[i] - values(own)[j] for i, j in both])
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
-        found[package] = float(gain.mean()), float(error)
-    return Compared(float(values(own).mean()), found)
+        both = np.array([(i, at[fold]) for i, fold in enumerate(cell.folds) if fold in at])
+        n = len(both)
+        ahead = cell.value(budget, both[:, 0]) - own.value(budget, both[:, 1])
+        left = [np.delete(both, k, axis=0) for k in range(n)] if n > 1 else []
+        gain = [cell.value(budget, b[:, 0]) - own.value(budget, b[:, 1]) for b in left]
+        error = np.sqrt((n - 1) * np.var(gain)) if gain else np.nan
+        found[package] = float(ahead), float(error)
+    return Compared(own.value(budget), found)
 
 
 def short_table(folder: Path, plane: str, blind: bool) -> str:
@@ -124,35 +123,18 @@ def short_table(folder: Path, plane: str, blind: bool) -> str:
         cells = {package: cell for package, cell in found.items() if cell is not None}
         if OURS not in cells or len(cells) < 2:
             continue
-        for b, budget in enumerate((*what.budgets, None)):
-            row = compared(cells, OURS, partial(_values, b, budget is None))
+        for budget in (*what.budgets, None):
+            row = compared(cells, OURS, budget)
             digits = 4 if budget else 3
             others = [row.others.get(package) for package in packages]
             shown = ["–" if o is None else f"{o[0]:+.{digits}f} ± {o[1]:.1g}" for o in others]
-            own, label = f"{row.ours:.{digits}f}", "area × 1000"
-            if budget:
-                label = f"{what.labels[0]} ≤ {budget:g}"
-                own += f" ({_used(cells[OURS], b)})"
-            rows.append([title, label, own, *shown, row.first])
+            label = f"{what.labels[0]} ≤ {budget:g}" if budget else "area × 1000"
+            rows.append([title, label, f"{row.ours:.{digits}f}", *shown, row.first])
     return markdown(["", what.labels[1], OURS, *packages, "first"], rows)
 
 
-def _values(b: int, area: bool, cell: Cell) -> Array:
-    return 1e3 * cell.area if area else cell.y[b]
-
-
-def _used(cell: Cell, b: int) -> str:
-    """What is seen of the budget, and what of it chance shows."""
-    seen, chance = (float(part[b].mean()) for part in (cell.x, cell.floor))
-    return f"{_short(seen)}; {_short(chance)}"
-
-
-def _short(x: float) -> str:
-    return f"{x:.4f}" if x >= 5e-3 or x == 0 else f"{x:.1e}"
-
-
 def long_tables(folder: Path) -> str:
-    """Every series by itself: reached and, in brackets, the budget as seen and by chance."""
+    """Every series by itself."""
     parts = []
     for data, (_, _, title) in DATA.items():
         for plane, what in PLANES.items():
@@ -168,10 +150,10 @@ def _long(folder: Path, data: str, line: Line, plane: str, what: Plane) -> list[
     cell = cell_of(folder, data, (line,), plane)
     if cell is None:
         return []
-    shown = [f"{cell.y[b].mean():.4f} ({_used(cell, b)})" for b in range(len(what.budgets))]
+    shown = [f"{cell.value(budget):.4f}" for budget in what.budgets]
     cpu = f"{seconds(folder, data, (line,)):.2f}"
     name, sees = line.name.replace("|", "\\|"), "no" if line.blind else "yes"
-    return [name, sees, *shown, f"{1e3 * cell.area.mean():.3f}", cpu, str(len(cell.folds))]
+    return [name, sees, *shown, f"{cell.value(None):.3f}", cpu, str(len(cell.folds))]
 
 
 def seconds(folder: Path, data: str, lines: tuple[Line, ...]) -> float:

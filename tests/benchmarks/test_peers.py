@@ -30,10 +30,25 @@ def test_the_fold_that_reports_has_no_say_in_the_choice():
     for k in range(5):
         better = path.y.copy()
         better[0, k] += 10.0  # on this fold the first point would be the choice by far
-        before, after = (
-            nested(one, (0.9,), coin=False)[0] for one in (path, replace(path, y=better))
-        )
-        assert after.y[k] == before.y[k]
+        before, after = (nested(one, (0.9,), coin=False) for one in (path, replace(path, y=better)))
+        assert after.y[0, k] == before.y[0, k]
+
+
+def test_more_noisy_points_do_not_raise_what_counts_as_within_a_budget():
+    """Copies of one point that only chance tells apart: the luckiest is chosen, and found out."""
+    rng = np.random.default_rng(3)
+
+    def value(points: int) -> tuple[float, float]:
+        shape = (points, 5)
+        x = np.abs(0.05 + 0.03 * rng.normal(size=shape))  # the same gap for all, seen with noise
+        path = Path_(x, np.full(shape, 0.02), np.full(shape, 0.8), np.full(5, 0.5), gap=True)
+        answers = nested(path, np.linspace(0, 0.1, 21), coin=True)
+        asked = float(answers.y[4].mean())  # asked for 0.02, whatever is found
+        return asked, float(answers.within([0.02], np.arange(5))[0])
+
+    few, many = (np.mean([value(points) for _ in range(60)], axis=0) for points in (1, 60))
+    assert many[0] > few[0] + 0.03  # luck pays where the chosen folds are believed
+    assert many[1] < few[1] + 0.02
 
 
 def test_shuffled_groups_have_no_violation_once_corrected():
