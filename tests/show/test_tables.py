@@ -78,7 +78,7 @@ def test_envelopes_are_those_of_the_fold_means(columns):
     limit = ReferenceCurve("two", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3]))
     table = tables.envelopes(columns, "two", levels=(0.001, 0.05), limit=limit)
     assert table.rows[0] == (
-        "limit of decisions",
+        "limit of ERM's decisions",
         pytest.approx(0.201),
         pytest.approx(0.25),
         1.0,

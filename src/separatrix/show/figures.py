@@ -267,7 +267,7 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
 
 
 def _limit(ax: Axes, results: Results, dataset: str) -> None:
-    """The limit of decisions, as far right as there are points."""
+    """The limit of decisions around ERM, as far right as there are points."""
     curve = results.limit(dataset)
     if curve is None:
         return
@@ -275,7 +275,7 @@ def _limit(ax: Axes, results: Results, dataset: str) -> None:
     hull = concave_envelope(curve.violation, curve.utility)
     x = np.append(hull.violation[hull.violation < right], right)
     look: dict[str, Any] = {"color": "0.25", "ls": (0, (5, 2)), "lw": 1.6, "zorder": 2}
-    ax.plot(x, hull.at(x), label="limit of decisions", **look)
+    ax.plot(x, hull.at(x), label="limit of ERM's decisions", **look)
     ax.set_xlim(right=right)
 
 

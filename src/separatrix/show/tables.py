@@ -118,7 +118,7 @@ def envelopes(
         best_possible = concave_envelope(limit.violation, limit.utility)
         shares = [utility_fraction(h.violation, h.utility, best_possible) for h in found.values()]
         rows = [(*row, share) for row, share in zip_longest(rows, shares)]
-        rows.insert(0, ("limit of decisions", *_at(best_possible, wanted), 1.0))
+        rows.insert(0, ("limit of ERM's decisions", *_at(best_possible, wanted), 1.0))
         head = (*head, "Share of the limit")
     return Table(f"{dataset}: u of the {policy} envelope at v ≤", head, tuple(rows))
 
