@@ -1,11 +1,13 @@
 """The results pages from folders of `separatrix benchmark`: our run beside the paper's.
 
-    separatrix benchmark --ablations --seed 1101 --out results
+    separatrix benchmark --ablations --recipes --seed 1101 --out results
     python -m benchmarks.results results --again other-seed another-seed
+    python -m benchmarks.results large --only tables --page results-large.md
 
 It writes what stands between the markers of results.md and results-tables.md, and the folder
-results/. The sentences of results.md are by hand. The settings of the methods were chosen on the
-folds of seed 0; a folder of that seed among `--again` shows what this was worth.
+results/; or only another page of tables. The sentences of results.md are by hand. The settings of
+the methods were chosen on the folds of seed 0; a folder of that seed among `--again` shows what
+this was worth.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def cost_of(results: Results, dataset: str) -> str:
     return text
 
 
-def of_dataset(results: Results, dataset: str, docs: Path, brief: bool) -> list[str]:
+def of_dataset(results: Results, dataset: str, place: Path, brief: bool) -> list[str]:
     """The part of a dataset: our yardsticks, the paper's tables, links to the rest."""
     columns = results.columns
     lines = [f"## {dataset}", "", cost_of(results, dataset), ""]
@@ -72,10 +74,10 @@ def of_dataset(results: Results, dataset: str, docs: Path, brief: bool) -> list[
     shown += [] if against is None else [against]
     for table in shown:
         lines += [table.markdown(), ""]
-    return lines if brief else [*lines, *_beside(results, dataset, docs)]
+    return lines if brief else [*lines, *_beside(results, dataset, place)]
 
 
-def _beside(results: Results, dataset: str, docs: Path) -> list[str]:
+def _beside(results: Results, dataset: str, place: Path) -> list[str]:
     """The paper's figures of a dataset, and its long tables as CSV."""
     columns, lines = results.columns, []
     long = {
@@ -90,12 +92,12 @@ def _beside(results: Results, dataset: str, docs: Path) -> list[str]:
     ]
     for name, figure in drawn:
         if figure is not None:
-            figures.write_figure(figure, docs / "results" / f"{name}.png")
-            lines += [f"![{name}](results/{name}.png)", ""]
+            figures.write_figure(figure, place / f"{name}.png")
+            lines += [f"![{name}]({place.name}/{name}.png)", ""]
     links = []
     for kind, table in long.items():
-        write_whole(docs / "results" / f"{dataset}-{kind}.csv", table.csv())
-        links.append(f"{{download}}`{kind} <results/{dataset}-{kind}.csv>`")
+        write_whole(place / f"{dataset}-{kind}.csv", table.csv())
+        links.append(f"{{download}}`{kind} <{place.name}/{dataset}-{kind}.csv>`")
     return [*lines, f"As CSV: {', '.join(links)}.", ""]
 
 
@@ -105,12 +107,14 @@ def main() -> None:
     parser.add_argument("--again", type=Path, nargs="*", default=[], help="other seeds")
     parser.add_argument("--brief", action="store_true", help="no figures and CSV of each dataset")
     parser.add_argument("--only", choices=("tables", "figures", "summary"), help="one part")
+    parser.add_argument("--page", default="results-tables.md", help="of the tables")
     parser.add_argument("--docs", type=Path, default=DOCS / "evidence")
     asked = parser.parse_args()
     docs, found = asked.docs, by_dataset(asked.folders)
     if asked.only in (None, "tables"):
-        shutil.rmtree(docs / "results", ignore_errors=True)
-        write_between_markers(docs / "results-tables.md", "results", full(found, docs, asked.brief))
+        place = docs / asked.page.removesuffix(".md").removesuffix("-tables")
+        shutil.rmtree(place, ignore_errors=True)
+        write_between_markers(docs / asked.page, "results", full(found, place, asked.brief))
     if asked.only in (None, "figures"):
         results_figures.draw(found, docs / "results")
     if asked.only in (None, "summary"):
@@ -120,7 +124,7 @@ def main() -> None:
         write_between_markers(page, "results", results_summary.written(found, again))
 
 
-def full(found: dict[str, Results], docs: Path, brief: bool) -> str:
+def full(found: dict[str, Results], place: Path, brief: bool) -> str:
     """The page of tables."""
     seconds = sum(
         float(select(r.columns, dataset=name, policy="randomized")["train_seconds"].sum())
@@ -132,7 +136,7 @@ def full(found: dict[str, Results], docs: Path, brief: bool) -> str:
         "",
     ]
     for name, results in found.items():
-        lines += of_dataset(results, name, docs, brief)
+        lines += of_dataset(results, name, place, brief)
     return "\n".join(lines)
 
 
