@@ -4,7 +4,7 @@ penalty, with the group and without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,33 +29,39 @@ BLIND_QUESTIONS = {"accuracy": ("eo_gap", BLIND_GAPS), "utility": ("violation", 
 
 
 def rules(kind: str, maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """What `FrontierClassifier` fits; where it refuses, the smallest budget that it promises."""
+    """What `FrontierClassifier` fits, with its margin and, as the peers do, without one."""
     own, (budget, levels) = fold.scored[kind], QUESTIONS[maximize]
     both = np.stack([1.0 - own.scores, own.scores], axis=1)
     best = Promises(both, *_rest(own), maximize=maximize, budget=budget)
-    for level in levels[::5] if quick else levels:
-        rule = _promised(best, level, budget)
-        yield f"{budget} {level:g}", partial(mean_over, own.test, partial(_of, rule, fold.test.z))
+    for name, rule in _asked(best, budget, levels[::5] if quick else levels):
+        yield name, partial(mean_over, own.test, partial(_of, rule, fold.test.z))
 
 
 def blind_rules(maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """The same without the group: mixtures of half-spaces of q(y, z | x)."""
     own, (budget, levels) = fold.scored["joint"], BLIND_QUESTIONS[maximize]
     best = BlindPromises(own.scores, *_rest(own), maximize=maximize, budget=budget)
-    for level in levels[::3] if quick else levels:
-        rule = _promised(best, level, budget)
-        yield f"{budget} {level:g}", partial(mean_over, own.test, partial(_of_joint, rule))
+    for name, rule in _asked(best, budget, levels[::3] if quick else levels):
+        yield name, partial(mean_over, own.test, partial(_of_joint, rule))
 
 
 def _rest(own: Scored) -> tuple[Any, Any, Array, tuple[int, ...]]:
     return own.y, own.z, np.ones(len(own.y)), tuple(range(int(own.z.max()) + 1))
 
 
-def _promised(best: Promises | BlindPromises, level: float, budget: str) -> Any:
-    try:
-        return best.rule(level).rule
-    except InfeasibleError as error:
-        return best.rule(error.smallest[budget]).rule
+def _asked(
+    best: Promises | BlindPromises, budget: str, levels: Sequence[float]
+) -> Iterator[tuple[str, Any]]:
+    """Rules that promise each level; where that is refused, the smallest that can be promised. And
+    rules that keep it on the rows that they are fitted to.
+    """
+    for level in levels:
+        try:
+            found = best.rule(level)
+        except InfeasibleError as error:
+            found = best.rule(error.smallest[budget])
+        yield f"{budget} {level:g}, promised", found.rule
+        yield f"{budget} {level:g}, on the rows", best.rule(level, margin=0.0).rule
 
 
 def _of(rule: Any, z: Any, scores: Array) -> Array:
@@ -120,14 +126,16 @@ def _lane(fitted: Any, i: int, X: Any, z: Any) -> Array:
 
 _RULES = {
     f"FrontierClassifier, {maximize}, {kind}": Series(
-        f"{len(levels)} levels of {budget}, margin computed", partial(rules, kind, maximize), kind
+        f"{len(levels)} levels of {budget}, margin computed and 0",
+        partial(rules, kind, maximize),
+        kind,
     )
     for maximize, (budget, levels) in QUESTIONS.items()
     for kind in ("held out", "cross-fitted")
 }
 _BLIND = {
     f"FrontierClassifier(blind), {maximize}": Series(
-        f"{len(levels)} levels of {budget}, margin computed; q(y, z \\| x) of the same trees",
+        f"{len(levels)} levels of {budget}, margin computed and 0; q(y, z \\| x) of the same trees",
         partial(blind_rules, maximize),
         "joint",
         folds=5 if maximize == "accuracy" else 3,

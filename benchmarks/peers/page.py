@@ -83,18 +83,23 @@ def lines_of(package: str, blind: bool) -> tuple[Line, ...]:
 
 
 class Compared(NamedTuple):
-    """One row of a short table: ours, the difference of each package to it, and who is first."""
+    """One row of a short table: ours, each package's difference to it, and on how many folds."""
 
     ours: float
-    others: dict[str, tuple[float, float]]
+    others: dict[str, tuple[float, float, int]]
 
     @property
     def first(self) -> str:
-        """The package that is ahead; level with us where the difference may be chance."""
-        name, (ahead, error) = max(self.others.items(), key=lambda pair: pair[1][0])
+        """The package that is ahead; level with us where the difference may be chance.
+
+        Errors of fewer than five folds mean little: who has fewer is said to, and is level at best.
+        """
+        name, (ahead, error, folds) = max(self.others.items(), key=lambda pair: pair[1][0])
+        few = f" ({folds} folds)" if folds < 5 else ""
         if ahead <= 0:
-            return f"**{OURS}**" if ahead < -LEVEL * error else f"{OURS}, level with {name}"
-        return f"**{name}**" if ahead > LEVEL * error else f"{name}, level with us"
+            return f"**{OURS}**" if ahead < -LEVEL * error else f"{OURS}, level with {name}{few}"
+        clear = ahead > LEVEL * error and not few
+        return f"**{name}**" if clear else f"{name}{few}, level with us"
 
 
 def compared(cells: dict[str, Cell], reference: str, budget: float | None) -> Compared:
@@ -110,7 +115,7 @@ def compared(cells: dict[str, Cell], reference: str, budget: float | None) -> Co
         left = [np.delete(both, k, axis=0) for k in range(n)] if n > 1 else []
         gain = [cell.value(budget, b[:, 0]) - own.value(budget, b[:, 1]) for b in left]
         error = np.sqrt((n - 1) * np.var(gain)) if gain else np.nan
-        found[package] = float(ahead), float(error)
+        found[package] = float(ahead), float(error), n
     return Compared(own.value(budget), found)
 
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Predict = Callable[[], Array]
+SMALL = 10_000  # rows
 # What each path of decisions is asked for: a bound of the EO gap
 GAPS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
 
@@ -87,7 +88,8 @@ class Series:
         settings: what was set, for the reader.
         trace: trace(fold, quick) → (point, predict), …
         trees: which of the shared scores it stands on; their time is added to its own.
-        folds: how many of the five folds are traced; fewer only where five would take too long.
+        folds: how many of the five folds are traced on large tables; fewer only where five would
+            take too long. Small tables (`SMALL`) have all five.
     """
 
     settings: str
@@ -122,7 +124,9 @@ def main(series: Mapping[str, Series], package: str) -> None:
     parser.add_argument("--folds", type=int, help="so many of them")
     chosen = parser.parse_args()
     one = series[chosen.series]
-    folds = chosen.folds or (2 if chosen.quick else one.folds)
+    with np.load(chosen.rows) as data:
+        all_of_them = 5 if len(data["fold"]) <= SMALL else one.folds
+    folds = chosen.folds or (2 if chosen.quick else all_of_them)
     found: dict[str, NDArray[np.float32]] = {}
     cpu: list[float] = []
     for fold, test, trees in folds_of(chosen.rows, folds):
