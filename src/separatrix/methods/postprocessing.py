@@ -1,7 +1,7 @@
-r"""Channel: the limit as a method. Any classifier, then the best channel of its posterior, per
-group.
+r"""Post-processing: the limit as a method. A classifier, then the best channel of its posterior for
+each group.
 
-The base is five ensembles of four networks; a ensemble's score is the mean of its four. Four times
+The base is five ensembles of four networks; an ensemble's score is the mean of its four. Four times
 the rows are dealt into fifths and each network is trained without one fifth, so that every row has
 a score of four networks that have not seen it. The channel is fitted to these scores and corrects
 the errors that will occur. A prediction is that of one of the five ensembles drawn at random, P(U |
@@ -15,9 +15,9 @@ error of decisions that are almost hard. 1 < λ < 2 are the noise-aware channels
 softer ones, which have the share 2 − λ of the utility of λ = 1 and the least violation to be
 expected on unseen rows; λ = 2 is a constant.
 
-More labels: the rules of `label_rules` at the price β = 3λ/(2 − λ) of the violation, from the most
-useful one (λ = 0) to a constant (λ = 2). They are softer the higher the price, since their sampling
-error has that price too.
+More labels: the rules of `label_rules` at the price β = 3 · 1000^(λ − 1) of the violation, from the
+most useful one (λ = 0) to a constant (λ = 2). They are softer the higher the price, since their
+sampling error has that price too.
 
 λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel
 here does that. `FrontierClassifier` (`estimators`) goes around any classifier.
@@ -50,7 +50,7 @@ Array = NDArray[np.float64]
 Channel = ThresholdChannel | SoftmaxChannel
 _FOLDS = 5
 _ENSEMBLE = 4  # networks whose mean is one score
-_MIDDLE, _CHEAPEST = 3.0, 1e-3  # price of v at λ = 1 and λ = 0, more than two labels
+_MIDDLE, _SPAN = 3.0, 1e3  # more than two labels: price of v at λ = 1, and how it grows with λ
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +232,7 @@ def _of_many_labels(
     found: dict[float, Channel] = {}
     for trade_off in sorted(set(trade_offs)):  # each the start of the next
         if trade_off < 2.0:
-            price = max(_MIDDLE * trade_off / (2.0 - trade_off), _CHEAPEST)
+            price = _MIDDLE * _SPAN ** (trade_off - 1.0)
             found[trade_off] = rules.point(price, choice).rule(seen)
         else:
             k, law = scores.shape[1], np.bincount(y, weight, scores.shape[1]) / weight.sum()
