@@ -8,14 +8,12 @@ each fold's rule does wrong.
 
 Points are chosen on other folds. Asked for a budget, a path reports on fold k the best coin between
 two of its points, or a point and the best constant, that is within the budget on the other folds.
-A coin of scores is no score, so there one point is chosen.
+A coin of scores is no score, so there one point is chosen. The hypervolume is the area under these
+values, above the constant's, up to the budgets of `core.metrics.PLANES`.
 
-What counts is what is found. Whether a noisy point is within a small budget on four folds is partly
-luck, and who has more points has more of it; the fold that reports has none. So a path is asked for
-a list of rising budgets. Each answer is (found, reached) on the folds that report, and "within a
-budget" is the best answer before the first whose *found*, corrected mean overruns it, or a coin
-with that one. The hypervolume is the area under that, above the constant's, up to the budgets of
-`core.metrics.PLANES`. Errors of differences leave out one fold at a time.
+Whether a noisy point passes a small budget on four folds is partly luck, and who has more points
+has more of it; the fold that reports has none. So what is *found* of the budget there stands beside
+every value, and nobody is ahead at a larger one.
 """
 
 from __future__ import annotations
@@ -28,9 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS
 from separatrix.core.score_tables import ScoreTable
@@ -91,7 +88,7 @@ class Answers(NamedTuple):
         y: reached.
         x, floor: of the budget: seen, and shown by chance.
         constant: y of the best constant, (folds,).
-        gap, coin: of the plane.
+        gap: whether x is a gap.
     """
 
     y: Array
@@ -99,26 +96,10 @@ class Answers(NamedTuple):
     floor: Array
     constant: Array
     gap: bool
-    coin: bool
 
-    def within(self, budgets: ArrayLike, folds: NDArray[Any]) -> Array:
-        """The best mean over some folds whose found, corrected mean is within each budget.
-
-        The answers are walked from the smallest that was asked up to the first that overruns; what
-        comes after it and is within again is luck.
-        """
-        own = Path_(self.x, self.floor, self.y, self.constant, self.gap)
-        found = np.r_[0.0, own.corrected(folds)]
-        reached = np.r_[float(self.constant[folds].mean()), self.y[:, folds].mean(1)]
-        values = []
-        for budget in np.ravel(budgets):
-            over = found > budget
-            end = int(over.argmax()) if over.any() else len(found)
-            if self.coin:
-                values.append(concave_envelope(found[: end + 1], reached[: end + 1]).at(budget))
-            else:
-                values.append(reached[:end].max())
-        return np.array(values, dtype=np.float64)
+    def found(self, folds: NDArray[Any]) -> Array:
+        """What some folds show of each budget, without what chance adds."""
+        return Path_(self.x, self.floor, self.y, self.constant, self.gap).corrected(folds)
 
 
 def nested(path: Path_, asked: Sequence[float], coin: bool) -> Answers:
@@ -133,7 +114,7 @@ def nested(path: Path_, asked: Sequence[float], coin: bool) -> Answers:
         for b, budget in enumerate(asked):
             i, j, w = best_coin(used, goal, budget) if coin else best_point(used, goal, budget)
             rows[b, :, k] = w * here[:, i] + (1.0 - w) * here[:, j]
-    return Answers(rows[:, 0], rows[:, 1], rows[:, 2], path.constant, path.gap, coin)
+    return Answers(rows[:, 0], rows[:, 1], rows[:, 2], path.constant, path.gap)
 
 
 def together(parts: Sequence[Answers]) -> Answers:
@@ -142,7 +123,7 @@ def together(parts: Sequence[Answers]) -> Answers:
         np.concatenate([getattr(part, name) for part in parts], axis=-1)
         for name in ("y", "x", "floor", "constant")
     )
-    return Answers(*joined, parts[0].gap, parts[0].coin)
+    return Answers(*joined, parts[0].gap)
 
 
 def best_coin(x: Array, y: Array, budget: float) -> tuple[int, int, float]:

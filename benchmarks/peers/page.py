@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
 
 from benchmarks._measuring import machine, markdown, write_between_markers
 from benchmarks.peers.measure import (
@@ -31,28 +32,34 @@ from separatrix.core.envelope import concave_envelope
 Array = NDArray[np.float64]
 STEPS = 20  # budgets under which the area is summed up
 MOST = {name: plane.most for name, plane in metrics.PLANES.items()}  # the largest budgets
-LEVEL = 2.0  # standard errors of a difference below which two are level
+SURE = 0.975  # of Student's law: a difference of fewer errors than its quantile may be chance
 
 
 class Cell(NamedTuple):
-    """What a package or a series reaches in a plane: its answers, and (seed, fold) of each."""
+    """What a package or a series reaches in a plane: its answers, and (seed, fold) of each.
+
+    Args:
+        asked: the plane's budgets, then `STEPS` of the area.
+    """
 
     plane: str
     folds: list[tuple[int, int]]
+    asked: tuple[float, ...]
     answers: Answers
 
-    def value(self, budget: float | None, folds: Sequence[int] | None = None) -> float:
-        """The mean within a budget; for None the area above the constant, × 1000.
-
-        Args:
-            folds: which of `self.folds`; None for all.
-        """
-        here = np.arange(len(self.folds)) if folds is None else np.asarray(folds)
+    def values(self, budget: float | None) -> Array:
+        """What each fold reaches, (folds,); for None the area above the constant, × 1000."""
         if budget is not None:
-            return float(self.answers.within([budget], here)[0])
-        grid = np.linspace(0.0, MOST[self.plane], STEPS + 1)[1:]
-        above = self.answers.within(grid, here) - self.answers.constant[here].mean()
-        return float(1e3 * MOST[self.plane] * above.mean())
+            return self.answers.y[self.asked.index(budget)]
+        above = self.answers.y[-STEPS:].mean(0) - self.answers.constant
+        return np.asarray(1e3 * MOST[self.plane] * above)
+
+    def found(self, budget: float | None, folds: Sequence[int] | None = None) -> float:
+        """The corrected mean that some folds find of a budget; NaN for the area."""
+        if budget is None:
+            return float("nan")
+        here = np.arange(len(self.folds)) if folds is None else np.asarray(folds)
+        return float(self.answers.found(here)[self.asked.index(budget)])
 
 
 @cache
@@ -67,7 +74,7 @@ def path_of(folder: Path, data: str, seed: int, line: Line, plane: str) -> Path_
 def cell_of(folder: Path, data: str, lines: tuple[Line, ...], plane: str) -> Cell | None:
     """The points of some series together, chosen within each seed on its other folds."""
     what, folds, parts = PLANES[plane], [], []
-    asked = sorted({0.0, *what.budgets, *np.linspace(0.0, MOST[plane], STEPS + 1).tolist()})
+    asked = (*what.budgets, *np.linspace(0.0, MOST[plane], STEPS + 1)[1:].tolist())
     for seed in SEEDS:
         found = [path_of(folder, data, seed, line, plane) for line in lines]
         paths = [path for path in found if path is not None]
@@ -75,48 +82,66 @@ def cell_of(folder: Path, data: str, lines: tuple[Line, ...], plane: str) -> Cel
             path = joined(paths)
             parts.append(nested(path, asked, what.coin))
             folds += [(seed, k) for k in range(path.y.shape[1])]
-    return Cell(plane, folds, together(parts)) if parts else None
+    return Cell(plane, folds, asked, together(parts)) if parts else None
 
 
 def lines_of(package: str, blind: bool) -> tuple[Line, ...]:
     return tuple(line for line in LINES if (line.package, line.blind) == (package, blind))
 
 
-class Compared(NamedTuple):
-    """One row of a short table: ours, each package's difference to it, and on how many folds."""
+class Difference(NamedTuple):
+    """A package less ours, on the folds that both have.
 
+    Args:
+        ahead, error: of what is reached, and its standard error over the folds.
+        found, ours: what of the budget is found, its and ours; NaN for the area.
+        folds: how many.
+    """
+
+    ahead: float
+    error: float
+    found: float
     ours: float
-    others: dict[str, tuple[float, float, int]]
+    folds: int
 
     @property
-    def first(self) -> str:
-        """The package that is ahead; level with us where the difference may be chance.
+    def clear(self) -> bool:
+        """More than chance: two folds have to be 13 errors apart, fifteen two."""
+        if self.folds < 2:
+            return False
+        return abs(self.ahead) > float(student.ppf(SURE, self.folds - 1)) * self.error
 
-        Errors of fewer than five folds mean little: who has fewer is said to, and is level at best.
-        """
-        name, (ahead, error, folds) = max(self.others.items(), key=lambda pair: pair[1][0])
-        few = f" ({folds} folds)" if folds < 5 else ""
-        if ahead <= 0:
-            return f"**{OURS}**" if ahead < -LEVEL * error else f"{OURS}, level with {name}{few}"
-        clear = ahead > LEVEL * error and not few
-        return f"**{name}**" if clear else f"{name}{few}, level with us"
+    def text(self, digits: int) -> str:
+        """Such as "+0.0170 ± 0.006 (0.030)"."""
+        found = "" if np.isnan(self.found) else f" ({_short(self.found)})"
+        return f"{self.ahead:+.{digits}f} ± {self.error:.1g}{found}"
 
 
-def compared(cells: dict[str, Cell], reference: str, budget: float | None) -> Compared:
-    """The differences on the folds that both have, with their jackknife errors over folds."""
-    own, found = cells[reference], {}
+def first(others: dict[str, Difference]) -> str:
+    """Who is ahead: nobody where it may be chance, or is paid for with more of the budget."""
+    name, best = max(others.items(), key=lambda pair: pair[1].ahead)
+    few = f" ({best.folds} folds)" if best.folds < 5 else ""
+    if best.ahead <= 0:
+        return f"**{OURS}**" if best.clear else f"{OURS}, level with {name}{few}"
+    if not best.clear:
+        return f"{name}{few}, level with us"
+    return f"{name}, finding more of the budget" if best.found > best.ours else f"**{name}**"
+
+
+def compared(cells: dict[str, Cell], budget: float | None) -> dict[str, Difference]:
+    """Every package beside ours."""
+    own, out = cells[OURS], {}
     at = {fold: i for i, fold in enumerate(own.folds)}
     for package, cell in cells.items():
-        if package in (reference, PLAIN):
+        here = [i for i, fold in enumerate(cell.folds) if fold in at]
+        if package in (OURS, PLAIN) or not here:
             continue
-        both = np.array([(i, at[fold]) for i, fold in enumerate(cell.folds) if fold in at])
-        n = len(both)
-        ahead = cell.value(budget, both[:, 0]) - own.value(budget, both[:, 1])
-        left = [np.delete(both, k, axis=0) for k in range(n)] if n > 1 else []
-        gain = [cell.value(budget, b[:, 0]) - own.value(budget, b[:, 1]) for b in left]
-        error = np.sqrt((n - 1) * np.var(gain)) if gain else np.nan
-        found[package] = float(ahead), float(error), n
-    return Compared(own.value(budget), found)
+        same = [at[cell.folds[i]] for i in here]
+        gain = cell.values(budget)[here] - own.values(budget)[same]
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+        found = cell.found(budget, here), own.found(budget, same)
+        out[package] = Difference(float(gain.mean()), float(error), *found, len(gain))
+    return out
 
 
 def short_table(folder: Path, plane: str, blind: bool) -> str:
@@ -124,18 +149,26 @@ def short_table(folder: Path, plane: str, blind: bool) -> str:
     what, rows = PLANES[plane], []
     packages = [p for p in COLOURS if p not in (PLAIN, OURS) and lines_of(p, blind)]
     for data, (_, _, title) in DATA.items():
-        found = {p: cell_of(folder, data, lines_of(p, blind), plane) for p in (OURS, *packages)}
-        cells = {package: cell for package, cell in found.items() if cell is not None}
-        if OURS not in cells or len(cells) < 2:
+        cells = {p: cell_of(folder, data, lines_of(p, blind), plane) for p in (OURS, *packages)}
+        there = {package: cell for package, cell in cells.items() if cell is not None}
+        if OURS not in there or len(there) < 2:
             continue
         for budget in (*what.budgets, None):
-            row = compared(cells, OURS, budget)
-            digits = 4 if budget else 3
-            others = [row.others.get(package) for package in packages]
-            shown = ["–" if o is None else f"{o[0]:+.{digits}f} ± {o[1]:.1g}" for o in others]
+            others, digits = compared(there, budget), 4 if budget else 3
+            shown = [others[p].text(digits) if p in others else "–" for p in packages]
             label = f"{what.labels[0]} ≤ {budget:g}" if budget else "area × 1000"
-            rows.append([title, label, f"{row.ours:.{digits}f}", *shown, row.first])
+            rows.append([title, label, _reached(there[OURS], budget), *shown, first(others)])
     return markdown(["", what.labels[1], OURS, *packages, "first"], rows)
+
+
+def _reached(cell: Cell, budget: float | None) -> str:
+    """The mean over all folds and, in brackets, what is found of the budget."""
+    value = float(cell.values(budget).mean())
+    return f"{value:.4f} ({_short(cell.found(budget))})" if budget else f"{value:.3f}"
+
+
+def _short(x: float) -> str:
+    return f"{x:.4f}" if x >= 5e-3 or x == 0 else f"{x:.1e}"
 
 
 def long_tables(folder: Path) -> str:
@@ -155,10 +188,10 @@ def _long(folder: Path, data: str, line: Line, plane: str, what: Plane) -> list[
     cell = cell_of(folder, data, (line,), plane)
     if cell is None:
         return []
-    shown = [f"{cell.value(budget):.4f}" for budget in what.budgets]
+    shown = [_reached(cell, budget) for budget in (*what.budgets, None)]
     cpu = f"{seconds(folder, data, (line,)):.2f}"
     name, sees = line.name.replace("|", "\\|"), "no" if line.blind else "yes"
-    return [name, sees, *shown, f"{cell.value(None):.3f}", cpu, str(len(cell.folds))]
+    return [name, sees, *shown, cpu, str(len(cell.folds))]
 
 
 def seconds(folder: Path, data: str, lines: tuple[Line, ...]) -> float:
