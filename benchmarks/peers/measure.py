@@ -13,7 +13,7 @@ values, above the constant's, up to the budgets of `core.metrics.PLANES`.
 
 Whether a noisy point passes a small budget on four folds is partly luck, and who has more points
 has more of it; the fold that reports has none. So what is *found* of the budget there stands beside
-every value, and nobody is ahead at a larger one.
+every value, and nobody is first who overruns it by more.
 """
 
 from __future__ import annotations

@@ -117,15 +117,16 @@ class Difference(NamedTuple):
         return f"{self.ahead:+.{digits}f} ± {self.error:.1g}{found}"
 
 
-def first(others: dict[str, Difference]) -> str:
-    """Who is ahead: nobody where it may be chance, or is paid for with more of the budget."""
+def first(others: dict[str, Difference], budget: float | None) -> str:
+    """Who is ahead: nobody where it may be chance, or is paid for by overrunning the budget."""
     name, best = max(others.items(), key=lambda pair: pair[1].ahead)
     few = f" ({best.folds} folds)" if best.folds < 5 else ""
     if best.ahead <= 0:
         return f"**{OURS}**" if best.clear else f"{OURS}, level with {name}{few}"
     if not best.clear:
         return f"{name}{few}, level with us"
-    return f"{name}, finding more of the budget" if best.found > best.ours else f"**{name}**"
+    over = budget is not None and best.found > max(best.ours, budget)
+    return f"{name}, overrunning more" if over else f"**{name}**{few}"
 
 
 def compared(cells: dict[str, Cell], budget: float | None) -> dict[str, Difference]:
@@ -157,7 +158,9 @@ def short_table(folder: Path, plane: str, blind: bool) -> str:
             others, digits = compared(there, budget), 4 if budget else 3
             shown = [others[p].text(digits) if p in others else "–" for p in packages]
             label = f"{what.labels[0]} ≤ {budget:g}" if budget else "area × 1000"
-            rows.append([title, label, _reached(there[OURS], budget), *shown, first(others)])
+            rows.append(
+                [title, label, _reached(there[OURS], budget), *shown, first(others, budget)]
+            )
     return markdown(["", what.labels[1], OURS, *packages, "first"], rows)
 
 
