@@ -277,6 +277,8 @@ def _points(folder: Path, data: str, package: str, plane: str) -> tuple[Array, A
     """Corrected x and y of all points that see the group, means over all folds of the seeds."""
     x, y = [], []
     for line in lines_of(package, False):
+        if plane == "scores" and package == OURS and line.gives == "decisions":
+            continue  # they lie below our scores
         found = [path_of(folder, data, seed, line, plane) for seed in SEEDS]
         paths = [path for path in found if path is not None]
         if paths:
