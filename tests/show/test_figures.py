@@ -55,7 +55,8 @@ def test_six_panels_show_means_envelopes_and_limit(results, dataset):
                 vertices = concave_envelope(mean["violation"], mean["utility"])
                 assert drawn(envelope, colour, vertices.violation, vertices.utility)
         for ax in (plane, envelope):
-            limit = next(line for line in ax.lines if line.get_label() == "limit of ERM's decisions")
+            named = {line.get_label(): line for line in ax.lines}
+            limit = named["limit of ERM's decisions"]
             v, u = limit.get_data()
             curve = results.limit(dataset)
             assert np.allclose(u, np.interp(v, curve.violation, curve.utility))
