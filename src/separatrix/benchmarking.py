@@ -185,10 +185,11 @@ def _thinned(job: Job, dataset: str) -> Job:
 
 
 def _ablations(quick: bool) -> list[Job]:
-    """Batch sizes of CMI. CMI without gradient norms is the method `raw_cmi`."""
-    changes, own = dict(_QUICK) if quick else {}, methods.get("cmi").recipes["paper"].batch
+    """Batch sizes of CMI, every tenth of λ. CMI without gradient norms is the method `raw_cmi`."""
+    cmi = methods.get("cmi")
+    changes, tenths = dict(_QUICK) if quick else {}, cmi.grid("paper")
     return [
-        Job("cmi", recipe="paper", changes=tuple({**changes, "batch": batch}.items()))
+        Job("cmi", tenths, recipe="paper", changes=tuple({**changes, "batch": batch}.items()))
         for batch in BATCHES
-        if batch != own  # that one is among the methods anyway
+        if batch != cmi.recipes["paper"].batch  # that one is among the methods anyway
     ]

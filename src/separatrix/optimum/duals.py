@@ -26,7 +26,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
-from scipy.special import logsumexp
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
@@ -238,8 +237,11 @@ class LabelDual:
         """W, t(z|y,u), KL(t ‖ P(z|y)) for each (y, u), and β."""
         beta, share = float(np.exp(state.x[-1])), self.law.share[..., None]
         ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
-        likelihood = ratio - logsumexp(ratio, axis=1, b=share, keepdims=True)  # log t/P
-        t = share * np.exp(likelihood)
+        ratio -= np.where(share > 0, ratio, -np.inf).max(1, keepdims=True)
+        t = share * np.exp(np.minimum(ratio, 0.0))  # above zero only where nobody is
+        total = t.sum(1, keepdims=True)
+        likelihood = ratio - np.log(total)  # log t/P
+        t /= total
         return state.gains[:, None] - beta * likelihood, t, (t * likelihood).sum(1), beta
 
     def _table_of(self, state: _State) -> Array:
