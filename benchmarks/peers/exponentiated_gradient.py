@@ -43,7 +43,7 @@ def _decided(mixture: ExponentiatedGradient, X: Any) -> Array:
 SERIES = {
     f"ExponentiatedGradient, {'X alone' if blind else '[Z|X]'}": Series(
         f"EqualizedOdds(difference_bound) at {', '.join(map(str, BOUNDS))}, {ROUNDS} rounds around "
-        "the same trees; two folds: it trains trees in every round",
+        "the same trees; two folds, five of small tables: it trains trees in every round",
         partial(trace, blind),
         folds=2,
     )

@@ -67,7 +67,7 @@ SERIES = {
     f"fairret NormLoss, {'X alone' if blind else '[Z|X]'}": Series(
         f"network 64 × 64, NormLoss of TruePositiveRate and of FalsePositiveRate, "
         f"{len(STRENGTHS)} strengths 0 … 1, {EPOCHS} epochs, batches of {BATCH}, "
-        f"Adam {RATE} falling along a cosine; two folds",
+        f"Adam {RATE} falling along a cosine; two folds, five of small tables",
         partial(trace, blind),
         folds=2,
     )

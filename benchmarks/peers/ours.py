@@ -144,7 +144,7 @@ _BLIND = {
 }
 _BOOSTING = {
     f"cmi_boosting, {recipe}, {'[Z|X]' if sees else 'X alone'}": Series(
-        f"penalty of the {recipe}, its own grid of λ; three folds",
+        f"penalty of the {recipe}, its own grid of λ; three folds, five of small tables",
         partial(boosting, name, sees),
         folds=3,
     )
