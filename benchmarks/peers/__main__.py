@@ -3,10 +3,12 @@ group; each peer in an environment of its own.
 
     python -m benchmarks.peers [--data compas ...] [--package oxonfair ...] [--seeds 2101 ...]
     python -m benchmarks.peers --only-page
+    python -m benchmarks.peers --print --data compas --seeds 2104 ...
 
 What is there already is not traced again, so several may run side by side, each with its own
 `--data`. `--only-page` writes the generated parts of peers.md and peers-tables.md, made of all that
-has been traced. `--quick`: two folds and few points, does everything run?
+has been traced. `--print` prints the short tables of other data or seeds, of packages that have
+been traced there. `--quick`: two folds and few points, does everything run?
 """
 
 from __future__ import annotations
@@ -31,16 +33,21 @@ def trace(line: Line, data: str, seed: int, folder: Path, quick: bool) -> bool:
     out = result_of(data, seed, line, folder / "quick" if quick else folder)
     if out.is_file():
         return True
+    print(f"{data}, {seed}: {line.name}", flush=True)
+    rows = rows_of(data, seed, folder, joint=seed == SEEDS[0])
+    return trace_rows(line, rows, out, folder, *(["--quick"] if quick else []))
+
+
+def trace_rows(line: Line, rows: Path, out: Path, folder: Path, *options: str) -> bool:
+    """Trace one series on a file of rows in its environment; whether it worked."""
     out.parent.mkdir(parents=True, exist_ok=True)
     python, environment = sys.executable, os.environ | ONE_CORE
     if line.environment != OURS:
         python = str(python_of(line.environment, folder / "environments").absolute())
         environment.pop("PYTHONPATH", None)
-    print(f"{data}, {seed}: {line.name}", flush=True)
     part = out.with_suffix(".part.npz")
-    rows = rows_of(data, seed, folder, joint=seed == SEEDS[0])
     command = [python, "-m", f"benchmarks.peers.{line.module}", str(rows.absolute())]
-    command += [str(part.absolute()), line.name, *(["--quick"] if quick else [])]
+    command += [str(part.absolute()), line.name, *options]
     if subprocess.run(command, cwd=ROOT, env=environment).returncode:
         return False
     part.replace(out)
@@ -55,22 +62,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="series whose name begins so")
     parser.add_argument("--quick", action="store_true", help="does everything run?")
     parser.add_argument("--only-page", action="store_true", help="trace nothing")
+    parser.add_argument("--print", action="store_true", help="short tables of these seeds")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "peers")
     parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "evidence")
     chosen = parser.parse_args(arguments)
     failed = []
-    for seed in () if chosen.only_page else chosen.seeds:
+    for seed in () if chosen.only_page or chosen.print else chosen.seeds:
         for data in chosen.data:
             for line in LINES:
                 wanted = line.package in chosen.package and line.name.startswith(chosen.only)
-                if not wanted or seed not in SEEDS[: line.repeats]:
+                known = SEEDS[: line.repeats] if line.repeats < len(SEEDS) else chosen.seeds
+                if not wanted or seed not in known:
                     continue
                 if not trace(line, data, seed, chosen.folder, chosen.quick):
                     failed.append(f"{line.name} on {data}")
-    if chosen.only_page:
+    if chosen.only_page or chosen.print:
         from benchmarks.peers import page
 
-        page.write(chosen.folder, chosen.docs)
+        if chosen.only_page:
+            page.write(chosen.folder, chosen.docs)
+        for plane in page.PLANES if chosen.print else ():
+            print(page.short_table(chosen.folder, plane, False, chosen.data, chosen.seeds))
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")
 

@@ -71,11 +71,13 @@ def path_of(folder: Path, data: str, seed: int, line: Line, plane: str) -> Path_
     return measured(file, folder / "rows" / f"{data}-{seed}.npz", plane, line.gives)
 
 
-def cell_of(folder: Path, data: str, lines: tuple[Line, ...], plane: str) -> Cell | None:
+def cell_of(
+    folder: Path, data: str, lines: tuple[Line, ...], plane: str, seeds: Sequence[int] = SEEDS
+) -> Cell | None:
     """The points of some series together, chosen within each seed on its other folds."""
     what, folds, parts = PLANES[plane], [], []
     asked = (*what.budgets, *np.linspace(0.0, MOST[plane], STEPS + 1)[1:].tolist())
-    for seed in SEEDS:
+    for seed in seeds:
         found = [path_of(folder, data, seed, line, plane) for line in lines]
         paths = [path for path in found if path is not None]
         if paths:
@@ -145,12 +147,22 @@ def compared(cells: dict[str, Cell], budget: float | None) -> dict[str, Differen
     return out
 
 
-def short_table(folder: Path, plane: str, blind: bool) -> str:
+def short_table(
+    folder: Path,
+    plane: str,
+    blind: bool,
+    shown_data: Sequence[str] = tuple(DATA),
+    seeds: Sequence[int] = SEEDS,
+) -> str:
     """One row for each dataset and budget."""
     what, rows = PLANES[plane], []
     packages = [p for p in COLOURS if p not in (PLAIN, OURS) and lines_of(p, blind)]
-    for data, (_, _, title) in DATA.items():
-        cells = {p: cell_of(folder, data, lines_of(p, blind), plane) for p in (OURS, *packages)}
+    for data in shown_data:
+        title = DATA[data][2]
+        cells = {
+            package: cell_of(folder, data, lines_of(package, blind), plane, seeds)
+            for package in (OURS, *packages)
+        }
         there = {package: cell for package, cell in cells.items() if cell is not None}
         if OURS not in there or len(there) < 2:
             continue

@@ -82,7 +82,7 @@ def _lines() -> Iterable[Line]:
 LINES = tuple(_lines())
 
 
-def result_of(data: str, seed: int, line: Line, folder: Path) -> Path:
+def result_of(data: str, seed: int | str, line: Line, folder: Path) -> Path:
     """Where a series is kept."""
     slug = re.sub(r"[^a-z0-9]+", "-", line.name.lower()).strip("-")
     return folder / "results" / f"{data}-{seed}" / f"{slug}.npz"
