@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shutil
 from pathlib import Path
 
 from benchmarks import results_figures, results_paper, results_summary
@@ -113,7 +112,9 @@ def main() -> None:
     docs, found = asked.docs, by_dataset(asked.folders)
     if asked.only in (None, "tables"):
         place = docs / asked.page.removesuffix(".md").removesuffix("-tables")
-        shutil.rmtree(place, ignore_errors=True)
+        for old in place.glob("*"):
+            if not old.name.startswith("question-"):  # these are of the other part
+                old.unlink()
         write_between_markers(docs / asked.page, "results", full(found, place, asked.brief))
     if asked.only in (None, "figures"):
         results_figures.draw(found, docs / "results")

@@ -293,7 +293,7 @@ def shared_legend(figure: Figure, axes: Iterable[Axes]) -> None:
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
-    lengths = sorted((len(label) + 6 for label in entries), reverse=True)
+    lengths = sorted((len(label) + 8 for label in entries), reverse=True)  # the handle, a gap
     room = 13 * figure.get_figwidth()  # letters in a line
     fitting = max([n for n in range(1, 6) if sum(lengths[:n]) <= room], default=1)
     look: dict[str, Any] = {"ncols": min(fitting, len(entries)), "frameon": False}
