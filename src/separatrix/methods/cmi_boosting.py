@@ -210,9 +210,14 @@ class _Data:
             callbacks.append(lgb.early_stopping(self.recipe.patience, verbose=False))
             extra = {"valid_sets": [self.held_binned], "feval": watch}
         try:
-            # else LightGBM writes and reads its own text once more, a quarter of a small training
-            extra["keep_training_booster"] = True
-            model = lgb.train(parameters, self.binned, ROUNDS, callbacks=callbacks, **extra)
+            model = lgb.train(
+                parameters,
+                self.binned,
+                ROUNDS,
+                callbacks=callbacks,
+                keep_training_booster=True,  # else it writes and reads its own text once more
+                **extra,
+            )
         except lgb.basic.LightGBMError as error:
             raise InputError(
                 f"LightGBM cannot train on these {len(self.rows.y):,} rows: {error}. It needs "
