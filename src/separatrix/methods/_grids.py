@@ -7,6 +7,8 @@ from __future__ import annotations
 
 TENTHS = tuple(round(0.1 * i, 2) for i in range(11))
 TWENTIETHS = tuple(round(0.05 * i, 2) for i in range(21))
+# of trees, and of networks at score level: dense where the path moves fastest
+DENSE_BELOW = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9)
 HALF_DECADES = (0.1, 0.3162, 1.0, 3.162, 10.0, 31.62, 100.0, 316.2)
 # λ/(1−λ); the paper's last odds are 1e8
 ODDS = (*(round(t / (1 - t), 4) for t in TENTHS[:-1]), 1e8)

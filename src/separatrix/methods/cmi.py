@@ -19,7 +19,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from separatrix.methods import PAPER, TUNED, Method
-from separatrix.methods._grids import SHARE_GRIDS, TENTHS
+from separatrix.methods._grids import DENSE_BELOW, SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Batch
 
@@ -47,11 +47,7 @@ METHOD = Method(
         "exact": replace(TUNED, exact=True),
         "score": replace(TUNED, level="score", piecewise_linear=32),
     },
-    grids={
-        "paper": TENTHS,
-        # those of `cmi_boosting`, so that the two compare point by point
-        "score": (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 1.0),
-    },
+    grids={"paper": TENTHS, "score": (*DENSE_BELOW, 1.0)},
     levels=("draw", "score"),
     erm_at_zero=True,
 )

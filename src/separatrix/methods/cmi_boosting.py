@@ -28,6 +28,7 @@ from scipy.special import expit, softmax
 
 from separatrix.errors import DataError, InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.methods._grids import DENSE_BELOW
 from separatrix.methods._objective import (
     RATE,
     Last,
@@ -304,7 +305,7 @@ METHOD = Method(
     label="CMI boosting",
     colour="#aa0000",
     reference="the paper, Algorithm 1, with boosted trees; Ke et al. (2017), LightGBM",
-    trade_offs=(0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9),
+    trade_offs=DENSE_BELOW,
     supports=Supports(multiclass=True, multigroup=True),
     fit=fit,
     restore=Boosted.restore,
