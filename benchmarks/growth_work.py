@@ -179,7 +179,7 @@ def limit_files(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) ->
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:
-    from separatrix.optimum.label_rules import LabelRules
+    from separatrix.optimum.multiclass.cross_fitted import LabelRules
 
     labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
     y, z, rng = _people(rows, (labels, cells[1]))

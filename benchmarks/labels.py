@@ -21,7 +21,7 @@ import separatrix as sx
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.estimators.boosted import BoostedTrees
 from separatrix.estimators.crossfit import cross_fit
-from separatrix.optimum.label_rules import LabelRules
+from separatrix.optimum.multiclass.cross_fitted import LabelRules
 
 Arrays = dict[str, np.ndarray]
 PRICES = {  # of v

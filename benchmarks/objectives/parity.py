@@ -36,7 +36,7 @@ from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import accuracy, mutual_information
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.crossfit import cross_fit
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limit import limit
 from separatrix.optimum.promised import Promises
 
 Array = NDArray[np.float64]

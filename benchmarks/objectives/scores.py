@@ -31,11 +31,11 @@ from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from separatrix.columns.values import Coded
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.estimators.crossfit import cross_fit
-from separatrix.optimum.arcs import lower_curve
-from separatrix.optimum.decisions import group_curves
-from separatrix.optimum.rising import rising_kernel
-from separatrix.optimum.separated import SeparatedScore
-from separatrix.optimum.separating import separate
+from separatrix.optimum.roc.decisions import group_curves
+from separatrix.optimum.roc.lower_envelope import lower_curve
+from separatrix.optimum.scores.garbling import rising_kernel
+from separatrix.optimum.scores.separate import separate
+from separatrix.optimum.scores.separated import SeparatedScore
 
 Array = NDArray[np.float64]
 DATA = {

@@ -15,10 +15,10 @@ from separatrix import methods
 from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.blind_scores import blind_scores
 from separatrix.optimum.promised import Promises
-from separatrix.optimum.separated import SeparatedScore
-from separatrix.optimum.separating import separate
+from separatrix.optimum.scores.blind_scores import blind_scores
+from separatrix.optimum.scores.separate import separate
+from separatrix.optimum.scores.separated import SeparatedScore
 
 NATS = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 4e-3, 7e-3, 0.01, 0.02, 0.04)
 BLIND_GAPS, BLIND_NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), (1e-4, 1e-3, 0.01, 0.03)

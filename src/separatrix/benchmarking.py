@@ -15,7 +15,7 @@ from separatrix import datasets, methods
 from separatrix.core.metrics import PLANES
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import working, write_whole
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limit import limit
 from separatrix.runs.jobs import Job, Source, Stack, grid
 from separatrix.runs.keys import hash_of
 from separatrix.runs.results import Results

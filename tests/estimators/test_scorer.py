@@ -12,7 +12,7 @@ from separatrix import datasets
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.estimators.scorer import SeparatedScorer
-from separatrix.optimum.separating import separate
+from separatrix.optimum.scores.separate import separate
 
 
 def sample(n, seed, groups=2, atoms=None):

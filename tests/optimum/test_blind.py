@@ -11,12 +11,12 @@ from scipy.optimize import linprog, minimize
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.blind_columns import BlindColumns
-from separatrix.optimum.blind_law import BlindAtoms
-from separatrix.optimum.blind_rules import BlindRule, check_joint
-from separatrix.optimum.geometry import rates_violation
+from separatrix.optimum.multiclass.blind_law import BlindAtoms
+from separatrix.optimum.multiclass.blind_rules import BlindRule, check_joint
+from separatrix.optimum.multiclass.column_generation import BlindColumns
 from separatrix.optimum.objectives import BUDGETS, Cost, Value
 from separatrix.optimum.population import blind_limit, necessary_trade_off, u_x
+from separatrix.optimum.rates import rates_violation
 
 DIFFERENCES = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")
 

@@ -7,7 +7,7 @@ import pytest
 
 import separatrix as sx
 from separatrix.errors import InputError
-from separatrix.optimum.blind_scores import BlindScore, blind_scores
+from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 
 MEANS = np.array([[[0.0, 0.0], [0.3, 2.0]], [[2.0, 1.0], [2.6, 3.0]]])
 

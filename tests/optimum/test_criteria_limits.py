@@ -9,10 +9,10 @@ import separatrix as sx
 from separatrix.core.criteria import CRITERIA
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.decisions import group_curves, least_level, solve
-from separatrix.optimum.geometry import roc_curve
 from separatrix.optimum.objectives import BUDGETS, Cost, Value
 from separatrix.optimum.promised import Promises
+from separatrix.optimum.roc.decisions import group_curves, least_level, solve
+from separatrix.optimum.roc.regions import roc_curve
 
 AIMS = ("accuracy", "balanced_accuracy", Cost(1, 5), "utility")
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from separatrix.errors import InputError
-from separatrix.optimum.certified import best_separated
-from separatrix.optimum.decisions import least_level, solve
-from separatrix.optimum.geometry import Regions, RocCurve, rates_violation, roc_curve
 from separatrix.optimum.objectives import BUDGETS, OBJECTIVES, Cost, Value
+from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.roc.certified import best_separated
+from separatrix.optimum.roc.decisions import least_level, solve
+from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
 
 LINEAR = ("accuracy", "balanced_accuracy", Cost(1, 5), "per group")
 GAPS = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")

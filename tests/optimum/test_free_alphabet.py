@@ -8,9 +8,9 @@ import pytest
 import separatrix as sx
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.codebooks import codebook
-from separatrix.optimum.free_alphabet import FreeAlphabet
-from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.experimental.codebooks import codebook
+from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
+from separatrix.optimum.multiclass.label_law import LabelLaw
 
 
 def random_law(seed: int, atoms: int, labels: int = 3):

@@ -15,8 +15,9 @@ import separatrix as sx
 from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.geometry import Regions, rates_utility, rates_violation, roc_curve
+from separatrix.optimum.rates import rates_utility, rates_violation
+from separatrix.optimum.roc.certified import certified_curve
+from separatrix.optimum.roc.regions import Regions, roc_curve
 from separatrix.optimum.rules import ThresholdChannel
 
 

@@ -13,7 +13,7 @@ from scipy.optimize import approx_fprime
 from separatrix import limit
 from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.noise_aware import _Problem, noise_aware_channels
+from separatrix.optimum.roc.noise_aware import _Problem, noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, balanced
 
 

@@ -9,9 +9,9 @@ import pytest
 import separatrix as sx
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.errors import InputError
-from separatrix.optimum.geometry import Regions
-from separatrix.optimum.limits import limit_frame
+from separatrix.optimum.limit import limit_frame
 from separatrix.optimum.objectives import BUDGETS, Cost
+from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import ThresholdChannel
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import logit
 
-from separatrix.optimum.geometry import _root_on_edge
+from separatrix.optimum.roc.regions import _root_on_edge
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.geometry import Regions, roc_curve
+from separatrix.optimum.roc.decisions import rule_of
+from separatrix.optimum.roc.regions import Regions, roc_curve
 
 
 def test_every_point_of_the_region_is_reached_also_along_the_first_edge():

@@ -10,15 +10,15 @@ from scipy.optimize import linprog, minimize
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import DataError, InputError
-from separatrix.optimum.arcs import arc_kernel, lower_curve
-from separatrix.optimum.geometry import roc_curve
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limit import limit
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.rising import rising_kernel
-from separatrix.optimum.score_files import load_score, save_score
-from separatrix.optimum.score_levels import best_cuts
-from separatrix.optimum.separated import SeparatedScore
-from separatrix.optimum.separating import separate, separation_path
+from separatrix.optimum.roc.lower_envelope import arc_kernel, lower_curve
+from separatrix.optimum.roc.regions import roc_curve
+from separatrix.optimum.scores.garbling import rising_kernel
+from separatrix.optimum.scores.score_files import load_score, save_score
+from separatrix.optimum.scores.score_levels import best_cuts
+from separatrix.optimum.scores.separate import separate, separation_path
+from separatrix.optimum.scores.separated import SeparatedScore
 
 
 def small_law(seed, groups=2, atoms=4):

@@ -72,7 +72,8 @@ def test_results_of_changed_code_are_not_used_again(tmp_path, edited):
         ("nn/stack.py", ["cmi", "erm", "postprocessing"]),  # trains every loss
         ("nn/information.py", ["cmi"]),  # what the method imports
         ("methods/erm.py", ["erm", "postprocessing"]),  # the base of another method
-        ("optimum/limits.py", ["postprocessing"]),
+        ("optimum/limit.py", ["postprocessing"]),
+        ("optimum/roc/regions.py", ["postprocessing"]),
         ("methods/_adversaries.py", ["adversarial"]),
         ("show/tables.py", []),  # makes no number
         ("methods/__init__.py", []),

@@ -128,7 +128,7 @@ def limit_command(
     """
     from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
     from separatrix.columns.readers import find_files, is_large, read_table
-    from separatrix.optimum.limits import limit, limit_frame
+    from separatrix.optimum.limit import limit, limit_frame
     from separatrix.optimum.objectives import parse_cost
 
     objective = parse_cost(cost) if cost else maximize

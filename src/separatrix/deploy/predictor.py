@@ -35,7 +35,7 @@ from separatrix.deploy.signing import Key
 from separatrix.errors import InputError
 from separatrix.estimators.numeric_fit import predictions
 from separatrix.io import as_path
-from separatrix.optimum.aligned import attribute
+from separatrix.optimum.scores.aligned import attribute
 from separatrix.runs.bases import joint_posteriors, posteriors
 
 __all__ = ["READS", "Predictor"]

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
-from separatrix.optimum.aligned import AlignedScore
-from separatrix.optimum.blind_rules import BlindRule
-from separatrix.optimum.blind_scores import BlindScore
+from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
-from separatrix.optimum.separated import SeparatedScore
+from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.optimum.scores.blind_scores import BlindScore
+from separatrix.optimum.scores.separated import SeparatedScore
 
 __all__ = ["Wrapped", "WrappedAligned", "WrappedBlind", "WrappedBlindScore", "WrappedScore"]
 

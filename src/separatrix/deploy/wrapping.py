@@ -24,8 +24,8 @@ from separatrix.estimators.scorer import SeparatedScorer
 from separatrix.estimators.single import SeparationClassifier
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
-from separatrix.optimum.aligned import AlignedScore
-from separatrix.optimum.blind_scores import BlindScore
+from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.optimum.scores.blind_scores import BlindScore
 
 __all__ = ["aligned_predictor", "from_estimator"]
 

@@ -17,8 +17,8 @@ from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import checked_rows, same_rows, some_rows
 from separatrix.estimators.numeric_fit import cross_fit_numbers
-from separatrix.optimum.aligned import attribute
-from separatrix.optimum.aligning import align
+from separatrix.optimum.scores.align import align
+from separatrix.optimum.scores.aligned import attribute
 
 __all__ = ["EVERYONE", "AlignedRegressor"]
 

@@ -34,12 +34,12 @@ from separatrix.estimators.crossfit import (
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.blind_rules import BlindRule
-from separatrix.optimum.decision_limit import DecisionLimit
 from separatrix.optimum.label_limit import LabelLimit
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limit import limit
+from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.optimum.promised import Promises
+from separatrix.optimum.roc.decision_limit import DecisionLimit
 
 __all__ = ["FrontierClassifier"]
 

@@ -25,7 +25,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.blind_rules import BlindRule
+from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.statistics.unseen import unseen

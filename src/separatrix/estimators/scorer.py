@@ -23,9 +23,9 @@ from separatrix.estimators.crossfit import (
     some_rows,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
-from separatrix.optimum.blind_scores import BlindScore, blind_scores
-from separatrix.optimum.separated import SeparatedScore
-from separatrix.optimum.separating import separate
+from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
+from separatrix.optimum.scores.separate import separate
+from separatrix.optimum.scores.separated import SeparatedScore
 
 __all__ = ["SeparatedScorer"]
 

@@ -14,9 +14,9 @@ from separatrix.core import ordered
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.estimators.procedures import Array, Budgets, Codes, raised, too_few
-from separatrix.optimum.blind_scores import BlindScore, blind_scores
-from separatrix.optimum.separated import SeparatedScore
-from separatrix.optimum.separating import separate
+from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
+from separatrix.optimum.scores.separate import separate
+from separatrix.optimum.scores.separated import SeparatedScore
 
 __all__ = ["Scoring", "blind_score"]
 

@@ -8,15 +8,15 @@ the errors that will occur. A prediction is that of one of the five ensembles dr
 x, z) their mean. A network on all rows would have other scores than those that the channel was
 fitted to, and on Adult that alone trebles the violation of exact separation on unseen rows.
 
-Two labels: the certified threshold rules of `limits`, λ = 1 − √(v / v_max), so λ = 1 is exact
+Two labels: the certified threshold rules of `limit`, λ = 1 − √(v / v_max), so λ = 1 is exact
 separation (a vertex of a linear programme) and λ = 0 the most useful rule. Beyond λ = 1 separation
 on the fitted rows cannot get better, on unseen rows it can: what is left there is the sampling
 error of decisions that are almost hard. 1 < λ < 2 are the noise-aware channels (`noise_aware`),
 softer ones, which have the share 2 − λ of the utility of λ = 1 and the least violation to be
 expected on unseen rows; λ = 2 is a constant.
 
-More labels: the rules of `label_rules` at the price β = 3 · 1000^(λ − 1) of the violation, from the
-most useful one (λ = 0) to a constant (λ = 2). They are softer the higher the price, since their
+More labels: the rules of `cross_fitted` at the price β = 3 · 1000^(λ − 1) of the violation, from
+the most useful one (λ = 0) to a constant (λ = 2). They are softer the higher the price, since their
 sampling error has that price too.
 
 λ = 0 is not ERM: sampling a soft posterior wastes most of its mutual information, and no channel
@@ -36,12 +36,12 @@ from separatrix.columns.values import Levels, as_levels
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
 from separatrix.nn.networks import Networks
-from separatrix.optimum.certified import certified_curve
-from separatrix.optimum.decision_limit import DecisionLimit
-from separatrix.optimum.decisions import rule_of
-from separatrix.optimum.label_rules import LabelRules
-from separatrix.optimum.limits import limit
-from separatrix.optimum.noise_aware import noise_aware_channels
+from separatrix.optimum.limit import limit
+from separatrix.optimum.multiclass.cross_fitted import LabelRules
+from separatrix.optimum.roc.certified import certified_curve
+from separatrix.optimum.roc.decision_limit import DecisionLimit
+from separatrix.optimum.roc.decisions import rule_of
+from separatrix.optimum.roc.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
 __all__ = ["METHOD", "fit"]

@@ -1,8 +1,8 @@
 r"""From q(y, z | x) to the decision rule that keeps an asked budget without seeing the group.
 
 Rates are linear in q, so the best rule of x alone for a linear objective is a mixture of
-half-spaces of q (`blind_columns`). The mixture is counted with the rows' own labels and groups: the
-budget holds on the rows even where q is wrong, and q only says where to look.
+half-spaces of q (`column_generation`). The mixture is counted with the rows' own labels and groups:
+the budget holds on the rows even where q is wrong, and q only says where to look.
 
 *In the population* each rate of the rule P(U=u|x) differs from that of the rows by about
 :math:`\sqrt{\operatorname{Var}(P(U{=}u|x) \mid y, z) / (n_{yz} + 1)}`; as in `margin`, the rule
@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.errors import InputError
-from separatrix.optimum.blind_columns import BlindColumns, BlindPoint
-from separatrix.optimum.blind_law import BlindRows
-from separatrix.optimum.blind_rules import BlindRule, check_joint
 from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass
-from separatrix.optimum.objectives import Cost, Value, budget_named, objective_of
+from separatrix.optimum.multiclass.blind_law import BlindRows
+from separatrix.optimum.multiclass.blind_rules import BlindRule, check_joint
+from separatrix.optimum.multiclass.column_generation import BlindColumns, BlindPoint, best_blind
+from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.promised import PromisedRule, check_question
 
 __all__ = ["BlindPromises", "best_blind"]
@@ -158,29 +157,3 @@ class BlindPromises:
         variance = np.where(here, square / np.where(here, law.mass[..., None], 1.0) - rates**2, 0.0)
         least = 0.5 * np.ptp(decided, axis=0) ** 2 / (n[..., None] + 1.0)
         return np.where(here, np.sqrt(np.maximum(variance, least) / (n[..., None] + 1.0)), 0.0)
-
-
-def best_blind(
-    columns: BlindColumns, maximize: str | Cost, level: float, groups: Levels
-) -> BlindPoint:
-    """The best mixture for an objective of the list, any number of labels.
-
-    For more than two labels the same prices bound every linear objective. The utility is not one,
-    and its search in the plane of two rates has no counterpart there.
-    """
-    mass = columns.law.mass
-    if len(mass) == 2:
-        return columns.most(Value.of(maximize, mass.T, groups), level)
-    name = objective_of(maximize).name
-    if name not in ("accuracy", "balanced_accuracy"):
-        raise InputError(
-            "Without the group and with more than two labels `maximize` must be 'accuracy' or "
-            f"'balanced_accuracy', got {maximize!r}."
-        )
-    prior = mass.sum(1)
-    present = prior > 0
-    worth = np.ones(len(mass))
-    if name == "balanced_accuracy":
-        worth = np.where(present, 1.0 / np.where(present, prior, 1.0), 0.0) / present.sum()
-    gains = np.eye(len(mass))[:, None] * worth[:, None, None] * np.ones((*mass.shape, 1))
-    return columns.best(gains, level)

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from separatrix.optimum.geometry import RocCurve, roc_curve
+from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 __all__ = ["GroupCurves", "group_curves_borrowing"]
 

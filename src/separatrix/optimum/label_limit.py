@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +12,14 @@ from separatrix.columns.values import Levels, listed
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.display import preformatted, wrapped
 from separatrix.errors import InputError
-from separatrix.optimum.decision_limit import checked_level
-from separatrix.optimum.duals import LabelDual
-from separatrix.optimum.free_alphabet import FreeAlphabet
-from separatrix.optimum.label_eo import EoColumns
+from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
+from separatrix.optimum.multiclass.dual import LabelDual
+from separatrix.optimum.multiclass.label_columns import EoColumns
 from separatrix.optimum.objectives import BUDGETS
+from separatrix.optimum.roc.decision_limit import checked_level
 from separatrix.optimum.rules import HardMixture, SoftmaxChannel
 
-__all__ = ["LabelLimit", "Solver", "gains_of", "label_limit"]
+__all__ = ["LabelLimit", "Solver", "label_limit"]
 
 Array = NDArray[np.float64]
 Solver = LabelDual | EoColumns | FreeAlphabet
@@ -120,26 +119,3 @@ def label_level(level: float, budget: str) -> float:
             f"got {level:g}: below that, rounding decides."
         )
     return v
-
-
-def gains_of(maximize: Any, prior: Array) -> Array | None:
-    """g[y, u] of an objective's name or matrix for these labels; None for the utility."""
-    k = len(prior)
-    if isinstance(maximize, str):
-        if maximize == "utility":
-            return None
-        if maximize == "accuracy":
-            return np.eye(k)
-        if maximize == "balanced_accuracy":
-            return np.diag(1.0 / (k * np.maximum(prior, 1e-12)))
-    else:
-        try:
-            gains = np.asarray(maximize, dtype=np.float64)
-        except (TypeError, ValueError):
-            gains = np.zeros(0)
-        if gains.shape == (k, k) and np.isfinite(gains).all():
-            return gains
-    raise InputError(
-        f"For {k} labels `maximize` must be 'utility', 'accuracy', 'balanced_accuracy' or a matrix "
-        f"({k}, {k}) of gains [label, decision], got {maximize!r}."
-    )

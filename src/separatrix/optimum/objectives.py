@@ -23,7 +23,7 @@ from separatrix.columns.values import listed
 from separatrix.core.criteria import criterion_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
-from separatrix.optimum.geometry import rates_utility, rates_violation, selection_rates
+from separatrix.optimum.rates import rates_utility, rates_violation, selection_rates
 
 __all__ = [
     "BUDGETS",

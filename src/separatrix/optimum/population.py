@@ -18,10 +18,11 @@ from separatrix.core.envelope import Envelope, concave_envelope, pareto, stairca
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
-from separatrix.optimum.blind_limit import BlindLimit, blind_curve
-from separatrix.optimum.certified import CertifiedCurve, certified_curve, most_useful
-from separatrix.optimum.geometry import Regions, rates_violation, roc_curve
+from separatrix.optimum.multiclass.blind_limit import BlindLimit, blind_curve
 from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.roc.certified import CertifiedCurve, certified_curve, most_useful
+from separatrix.optimum.roc.regions import Regions, roc_curve
 
 __all__ = [
     "Budgets",

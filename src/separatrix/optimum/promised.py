@@ -1,7 +1,7 @@
 """From scores to the decision rule that keeps an asked budget in the population.
 
 Two labels: the exact optimum of `decisions` on curves that borrow (`borrowing`), at the level that
-`margin` finds. More labels: the rules of `label_rules`, at the price of the violation at which
+`margin` finds. More labels: the rules of `cross_fitted`, at the price of the violation at which
 rules fitted to one half of the rows keep the budget on the other.
 
 `margin=0` keeps the budget on the given rows, with their own curves; another number is taken off
@@ -24,13 +24,13 @@ from separatrix.core.information import (
 )
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.blind_rules import BlindRule
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.decisions import DecisionCurve, least_level, rule_of, solve
-from separatrix.optimum.geometry import Regions
-from separatrix.optimum.label_rules import LabelRules
 from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass, rate_errors
+from separatrix.optimum.multiclass.blind_rules import BlindRule
+from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
+from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
 __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]

@@ -142,8 +142,8 @@ def _imported(source: str) -> tuple[str, ...]:
             names = [one.name for one in node.names]
         for name in names:
             package, *rest = name.split(".")
-            if package == "separatrix" and len(rest) == 2 and rest[0] in _ROOMS:
-                path = f"{rest[0]}/{rest[1]}.py"
+            if package == "separatrix" and len(rest) >= 2 and rest[0] in _ROOMS:
+                path = "/".join(rest) + ".py"
                 if files("separatrix").joinpath(*path.split("/")).is_file():
                     found.append(path)
     return tuple(found)

@@ -104,7 +104,7 @@ def _carried_over(table: CountTable, error: float) -> float:
     known, total = limits(table, 0.1 * error), table.counts.sum()
     left = smallest_refuted(table, known, -np.log(0.4 * error), None)
     mass = table.counts.sum(2)
-    mass = mass[(mass > 0).sum(1) > 1]  # as in `limits`
+    mass = mass[(mass > 0).sum(1) > 1]  # as in `limit`
     cells = mass > 0
     share = mass[cells] / total
     budget = np.log(max(len(share), 1) / (0.5 * error)) / total

@@ -26,7 +26,7 @@ from separatrix.estimators.measuring import Measured
 from separatrix.estimators.plain import Plain, Posterior
 from separatrix.estimators.procedures import Decisions
 from separatrix.estimators.scoring import Scoring
-from separatrix.optimum.limits import limit
+from separatrix.optimum.limit import limit
 from separatrix.runs import answers as files
 from separatrix.runs.answers import BASE, Answer
 from separatrix.runs.keys import RunKey, hash_of

@@ -34,8 +34,8 @@ from separatrix.estimators.nested import Fit, Piece, assemble, fit_piece, plan_f
 from separatrix.estimators.numeric_fit import predictions, regressor
 from separatrix.estimators.stored import model_bytes
 from separatrix.io import Stages, as_folder, write_whole
-from separatrix.optimum.aligned import attribute
-from separatrix.optimum.aligning import SENSITIVE, outcome
+from separatrix.optimum.scores.align import SENSITIVE, outcome
+from separatrix.optimum.scores.aligned import attribute
 from separatrix.processes import in_processes
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
 from separatrix.tracing.rows import features_of, one_column

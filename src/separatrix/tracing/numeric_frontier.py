@@ -27,8 +27,8 @@ from separatrix.errors import DataError, InfeasibleError
 from separatrix.estimators.nested import NestedScores
 from separatrix.estimators.stored import model_from_bytes
 from separatrix.io import as_path, copy_folder
-from separatrix.optimum.aligned import AlignedScore
-from separatrix.optimum.aligning import PENALTIES, Numeric, aligned_path, chosen
+from separatrix.optimum.scores.align import PENALTIES, Numeric, aligned_path, chosen
+from separatrix.optimum.scores.aligned import AlignedScore
 from separatrix.show import numeric_page
 from separatrix.statistics.unseen import Estimate
 

@@ -23,14 +23,14 @@ from separatrix.columns.scores import binary_score, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
-from separatrix.optimum.arcs import lower_curve
 from separatrix.optimum.borrowing import group_curves_borrowing
-from separatrix.optimum.decisions import group_curves
-from separatrix.optimum.geometry import RocCurve
-from separatrix.optimum.relaxed import relaxed_score
-from separatrix.optimum.rising import rising_kernel
-from separatrix.optimum.score_levels import best_cuts
-from separatrix.optimum.separated import SeparatedScore
+from separatrix.optimum.roc.decisions import group_curves
+from separatrix.optimum.roc.lower_envelope import lower_curve
+from separatrix.optimum.roc.regions import RocCurve
+from separatrix.optimum.scores.garbling import rising_kernel
+from separatrix.optimum.scores.score_levels import best_cuts
+from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.trade_off import relaxed_score
 
 __all__ = ["separate", "separation_path"]
 

@@ -1,7 +1,7 @@
 """The exact limit of decisions that never see the group, for a known finite law: a certified curve.
 
 A linear objective under a budget on the groups' differences is a linear programme over the atoms x;
-`blind_columns` solves it, and every other case, with a bound that no rule of x exceeds.
+`column_generation` solves it, and every other case, with a bound that no rule of x exceeds.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.errors import InputError
-from separatrix.optimum.blind import best_blind
-from separatrix.optimum.blind_columns import BlindColumns
-from separatrix.optimum.blind_law import BlindAtoms
-from separatrix.optimum.blind_rules import BlindRule
+from separatrix.optimum.multiclass.blind_law import BlindAtoms
+from separatrix.optimum.multiclass.blind_rules import BlindRule
+from separatrix.optimum.multiclass.column_generation import BlindColumns, best_blind
 from separatrix.optimum.objectives import Cost, budget_named
 
 __all__ = ["BlindLimit", "blind_curve"]

@@ -7,7 +7,7 @@ convex in the rates. The utility is a convex function of (s, t), and its maximum
 are after: for fixed overall rates the problem is convex, and an outer search in two dimensions
 remains.
 
-*Lower bound.* Every ξ of `geometry` gives a feasible predictor on the boundary of C_v.
+*Lower bound.* Every ξ of `regions` gives a feasible predictor on the boundary of C_v.
 *Upper bound.* Every ξ also gives a half-plane that contains C_v (the slice w = v of a plane that
 supports all predictors' (s, t, v)). Finitely many of them, with 0 ≤ s and t ≤ 1, form a polygon
 around C_v, and a convex function has its maximum over a polygon at a vertex. So the largest u at
@@ -28,8 +28,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.cutting import Search
-from separatrix.optimum.geometry import Regions, rates_utility, rates_violation
+from separatrix.optimum.rates import rates_utility, rates_violation
+from separatrix.optimum.roc.cutting_planes import Search
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = [
     "CertifiedCurve",

@@ -9,11 +9,11 @@ with parameter μ_i and the mean that the level has. So μ rises with the level,
 of order two, and P(S ≥ level | bin) rises with the bin, for every level.
 
 λ and μ are found by Newton's method on the dual, a convex function. What is left of error is taken
-off exactly: K = (1 − δ) K̃ + δ A, where A are the arcs (`arcs`) from the bins to the rest of the
-target. For the smallest δ of a few for which that rest is still below the group's curve; δ = 1, the
-arcs alone, always works. Where T touches the curve both are cut there, since scores above and below
-such a point never mix. On scores of real data δ is 1e-6. In simulations with weights that differ a
-millionfold four of a thousand stretches need δ = 1, and do not rise.
+off exactly: K = (1 − δ) K̃ + δ A, where A are the arcs (`lower_envelope`) from the bins to the rest
+of the target. For the smallest δ of a few for which that rest is still below the group's curve; δ =
+1, the arcs alone, always works. Where T touches the curve both are cut there, since scores above
+and below such a point never mix. On scores of real data δ is 1e-6. In simulations with weights that
+differ a millionfold four of a thousand stretches need δ = 1, and do not rise.
 
 Being smooth it is also steadier: on simulated laws (2 and 6 groups that differ, 3,000 and 20,000
 rows) the violation in the population is about half of that of the arcs' kernel.
@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from separatrix.optimum.arcs import arc_kernel
+from separatrix.optimum.roc.lower_envelope import arc_kernel
 
 __all__ = ["rising_kernel"]
 

@@ -23,9 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.duals import DualPoint, LabelDual
-from separatrix.optimum.label_law import LabelLaw
-from separatrix.optimum.label_limit import gains_of
+from separatrix.optimum.multiclass.dual import DualPoint, LabelDual
+from separatrix.optimum.multiclass.label_law import LabelLaw, gains_of
 
 __all__ = ["LabelRules", "halved"]
 

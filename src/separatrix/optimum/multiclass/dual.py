@@ -29,7 +29,7 @@ from scipy.optimize import Bounds, minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.multiclass.label_law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
 __all__ = ["DualPoint", "LabelDual", "tangent"]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.geometry import Regions
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["best_linear"]
 

@@ -17,9 +17,9 @@ from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.core.numbers import one_number
 from separatrix.display import new_axes, root_scale, wrapped
 from separatrix.errors import InputError
-from separatrix.optimum.decisions import DecisionCurve, rule_of, solve
-from separatrix.optimum.geometry import Regions, RocCurve
 from separatrix.optimum.objectives import BUDGETS, Cost, Value, budget_named, objective_of
+from separatrix.optimum.roc.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.roc.regions import Regions, RocCurve
 from separatrix.optimum.rules import ThresholdChannel
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Polygons around the sets C_v of `certified`: half-planes, and how to cut off high corners.
 
 A new half-plane comes from a point of the frontier. The quick way takes it between the places of
-the corner's neighbours in the plane of ξ (explicit, see `geometry`); the sure way takes the point
+the corner's neighbours in the plane of ξ (explicit, see `regions`); the sure way takes the point
 whose normal is halfway between theirs.
 """
 
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from separatrix.optimum.geometry import Regions, rates_utility, rates_violation
+from separatrix.optimum.rates import rates_utility, rates_violation
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["Search"]
 

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.geometry import Regions, rates_utility
+from separatrix.optimum.rates import rates_utility
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["PredictiveSearch"]
 

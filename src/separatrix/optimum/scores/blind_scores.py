@@ -6,9 +6,9 @@ r"""A score of x alone that says little about the group beyond the label: AUROC 
 with a piecewise linear m_z per group. Equal m_z(s) = s are the plain score; where x gives the group
 away these are a map per group, as in the score that sees it. r is linear in the values of m_z at
 the knots, so few numbers are learned. The rows of each label and group are spread over bins of r
-with soft edges; AUROC and the violation are functions of that table (as in `relaxed`), counted with
-the rows' own labels and groups, and their slope in r is exact: L-BFGS climbs, then the bins are
-laid anew. A path over rising β starts each from the last. No coin is needed to score a row.
+with soft edges; AUROC and the violation are functions of that table (as in `trade_off`), counted
+with the rows' own labels and groups, and their slope in r is exact: L-BFGS climbs, then the bins
+are laid anew. A path over rising β starts each from the last. No coin is needed to score a row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from separatrix.errors import InputError
-from separatrix.optimum.blind_rules import check_joint
+from separatrix.optimum.multiclass.blind_rules import check_joint
 
 __all__ = ["BlindScore", "blind_scores"]
 

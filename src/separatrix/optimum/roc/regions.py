@@ -27,16 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
-from scipy.special import entr, expit
+from scipy.special import expit
 
-__all__ = [
-    "Regions",
-    "RocCurve",
-    "rates_utility",
-    "rates_violation",
-    "roc_curve",
-    "selection_rates",
-]
+from separatrix.optimum.rates import rates_violation, relative_entropy
+
+__all__ = ["Regions", "RocCurve", "roc_curve"]
 
 Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
@@ -151,7 +146,9 @@ class Regions:
         for _ in range(steps):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
             found, slope = self._project(price[todo] + _logit(trial)[:, None])
-            away = _kl(found, trial[:, None]) + _kl(1.0 - found, 1.0 - trial[:, None])
+            away = relative_entropy(found, trial[:, None]) + relative_entropy(
+                1.0 - found, 1.0 - trial[:, None]
+            )
             value = (self.mass * (price[todo] * found - away)).sum((1, 2))
             residual = self.mean(found) - trial
             good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
@@ -352,44 +349,6 @@ def _ascent(hessian: Array, gradient: Array) -> Array:
         ],
         axis=1,
     )
-
-
-def rates_utility(mean: Array, prior: Array) -> Array:
-    """u of the overall rates x̄ (..., 2): convex in x̄, rising in x̄₁ and falling in x̄₀ above the
-    diagonal.
-    """
-    mean = np.clip(
-        mean, 0.0, 1.0
-    )  # a sum of shares may round to just above one, where the entropy is not defined
-    return np.maximum(_h(np.minimum(mean @ prior, 1.0)) - _h(mean) @ prior, 0.0)
-
-
-def rates_violation(x: Array, mass: Array) -> Array:
-    """v of the rates x (..., groups, 2): convex in x."""
-    mean = (x * mass).sum(-2, keepdims=True) / mass.sum(-2, keepdims=True)
-    return np.maximum((mass * (_kl(x, mean) + _kl(1.0 - x, 1.0 - mean))).sum((-2, -1)), 0.0)
-
-
-def selection_rates(x: Array, mass: Array) -> Array:
-    """P(U=1 | z) of the rates x (..., groups, 2) where P(Y=y, Z=z) is `mass`: (..., groups, 1)."""
-    weight = mass.sum(-1, keepdims=True)
-    return np.asarray((x * mass).sum(-1, keepdims=True) / np.where(weight > 0, weight, 1.0))
-
-
-def _kl(x: Array, m: Array) -> Array:
-    """x log(x/m) − x + m, with 0 log 0 = 0 and without cancellation for x close to m."""
-    ratio = np.divide(x, m, out=np.ones_like(x), where=m > 0)
-    with np.errstate(divide="ignore"):
-        logarithm = np.where(
-            ratio > 0.5,
-            np.log1p(np.divide(x - m, m, out=np.zeros_like(x), where=m > 0)),
-            np.log(ratio),
-        )
-    return np.where(x > 0, x * np.where(x > 0, logarithm, 0.0), 0.0) - x + m
-
-
-def _h(x: Array) -> Array:
-    return entr(x) + entr(1.0 - x)
 
 
 def _logit(x: Array) -> Array:

@@ -17,8 +17,8 @@ from separatrix.columns.values import Coded, Levels, check_lengths, refuse_missi
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.numbers import not_negative, whole_number
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.aligned import AlignedScore, attribute
-from separatrix.optimum.rising_maps import RisingMaps
+from separatrix.optimum.scores.aligned import AlignedScore, attribute
+from separatrix.optimum.scores.monotone_maps import RisingMaps
 
 __all__ = [
     "PENALTIES", "SENSITIVE", "Numeric", "align", "aligned_path", "alignment_path", "chosen",
@@ -48,7 +48,7 @@ def align(
     .. math:: \min_m \; \frac{\mathrm{E}\,(Y - m_Z(S))^2}{\mathrm{Var}(Y)} + β\, I(m_Z(S); Z \mid Y)
 
     over one rising map per group, or maps that change smoothly with a numeric attribute; then
-    released at `levels` values (`rising_maps`). No coin is thrown.
+    released at `levels` values (`monotone_maps`). No coin is thrown.
 
     Args:
         y_true: numbers, or two labels.

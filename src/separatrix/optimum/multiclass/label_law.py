@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LabelLaw", "by_group"]
+from separatrix.errors import InputError
+
+__all__ = ["LabelLaw", "by_group", "gains_of"]
 
 Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
@@ -119,3 +121,26 @@ def _borrowed(
         own = np.concatenate([w * size, w.sum() * m * share]) / (size + m)
         out.append((np.concatenate([q, shifted]), own))
     return out
+
+
+def gains_of(maximize: Any, prior: Array) -> Array | None:
+    """g[y, u] of an objective's name or matrix for these labels; None for the utility."""
+    k = len(prior)
+    if isinstance(maximize, str):
+        if maximize == "utility":
+            return None
+        if maximize == "accuracy":
+            return np.eye(k)
+        if maximize == "balanced_accuracy":
+            return np.diag(1.0 / (k * np.maximum(prior, 1e-12)))
+    else:
+        try:
+            gains = np.asarray(maximize, dtype=np.float64)
+        except (TypeError, ValueError):
+            gains = np.zeros(0)
+        if gains.shape == (k, k) and np.isfinite(gains).all():
+            return gains
+    raise InputError(
+        f"For {k} labels `maximize` must be 'utility', 'accuracy', 'balanced_accuracy' or a matrix "
+        f"({k}, {k}) of gains [label, decision], got {maximize!r}."
+    )

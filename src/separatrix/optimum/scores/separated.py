@@ -1,16 +1,17 @@
 r"""SeparatedScore: a score that says about the group nothing beyond what the label says.
 
 **Theorem.** Let Y have two labels, s be a score, Z the group, and T the smallest of the groups'
-concave ROC curves (`arcs`). There is a random S = S(s, Z) with S ⟂ Z | Y whose ROC curve is T, and
-S dominates every separated prediction U that rises with s: U has the law of a garbling of S.
-So S has the largest AUROC, the largest I(U; Y) and, with the right threshold, the smallest
+concave ROC curves (`lower_envelope`). There is a random S = S(s, Z) with S ⟂ Z | Y whose ROC curve
+is T, and S dominates every separated prediction U that rises with s: U has the law of a garbling of
+S. So S has the largest AUROC, the largest I(U; Y) and, with the right threshold, the smallest
 expected cost for any pair of costs, of all these predictions at once. Where s orders each group by
 its likelihood ratio, as P(Y | X, Z) does, S dominates every separated prediction made from (s, Z).
 
 *Proof.* U separated has one ROC curve R for all groups. In group z each threshold of U is a mixture
 of thresholds of s, so R is below the group's hull C_z; with likelihood ratios any test of s is
 (Neyman–Pearson). Hence R ≤ min C_z = T, and a smaller ROC curve is a garbling (Blackwell). That T
-is reached is shown in `arcs`. `rising` reaches it so that P(S ≥ level | s, z) rises with s.
+is reached is shown in `lower_envelope`. `garbling` reaches it so that P(S ≥ level | s, z) rises
+with s.
 
 S needs a coin. Its mean given (s, Z) does not: but it is *not* separated, and may not replace S.
 """
@@ -62,7 +63,7 @@ class SeparatedScore:
         levels: array (m,), rising: P(Y = second label | S = level) on the fitted law.
 
     Example:
-        >>> from separatrix.optimum.separating import separate
+        >>> from separatrix.optimum.scores.separate import separate
         >>> rng = np.random.default_rng(0)
         >>> z, y = rng.integers(0, 2, (2, 4000))
         >>> s = rng.normal(size=4000) + y * (1 + z) + z

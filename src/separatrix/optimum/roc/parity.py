@@ -8,7 +8,7 @@ curve, where it is a concave, piecewise linear function G_z(r_z). So
 
 has for every m a closed form: on an edge with slope :math:`w_z f` the best r_z is expit(logit m +
 f), clipped to the edge. It is concave in m, and its maximum over m, where m = r̄, is that of
-:math:`c \cdot x - I(U;Z)`: one root. `violation_budget` then needs another, in the price of I.
+:math:`c \cdot x - I(U;Z)`: one root. `lagrangian` then needs another, in the price of I.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from separatrix.optimum.geometry import Regions, rates_violation, selection_rates
+from separatrix.optimum.rates import rates_violation, selection_rates
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["ParityRegions"]
 

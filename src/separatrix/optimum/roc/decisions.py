@@ -1,12 +1,12 @@
 r"""The best binary decisions from a score, for an objective and a budget: exact, with a proof.
 
-The rates of a randomised threshold rule fill the product of the groups' ROC regions (`geometry`).
+The rates of a randomised threshold rule fill the product of the groups' ROC regions (`regions`).
 
-- Accuracy, balanced accuracy, cost under a violation: a root in its price (`violation_budget`);
+- Accuracy, balanced accuracy, cost under a violation: a root in its price (`lagrangian`);
   under I(U;Z) the same root with other regions (`parity`).
-- The same under an EO gap, EO max, TPR, FPR or parity gap: a linear programme (`eo_budget`).
+- The same under an EO gap, EO max, TPR, FPR or parity gap: a linear programme (`linear_programme`).
 - The utility under a violation: `certified`; under the others: vertices of a `polygon`.
-- Any objective under a predictive gap: branch and bound over two numbers (`predictive`).
+- Any objective under a predictive gap: branch and bound over two numbers (`sufficiency`).
 
 Each gives rates within the budget and an upper bound that holds for every binary decision of the
 score and the group; both are exact, so they differ by rounding or by the tolerance.
@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
-from separatrix.optimum.certified import certified_curve, separated_corners
-from separatrix.optimum.eo_budget import Programme
-from separatrix.optimum.geometry import Regions, RocCurve, roc_curve
 from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
-from separatrix.optimum.parity import ParityRegions
-from separatrix.optimum.polygon import most_useful_vertex
-from separatrix.optimum.predictive import PredictiveSearch
+from separatrix.optimum.roc.certified import certified_curve, separated_corners
+from separatrix.optimum.roc.lagrangian import best_linear
+from separatrix.optimum.roc.linear_programme import Programme
+from separatrix.optimum.roc.parity import ParityRegions
+from separatrix.optimum.roc.polygon import most_useful_vertex
+from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
+from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
-from separatrix.optimum.violation_budget import best_linear
 
 __all__ = ["DecisionCurve", "group_curves", "least_level", "rule_of", "solve"]
 
@@ -70,7 +70,7 @@ def solve(
         tolerance: where the search for a bound may stop; 1e-6, for the utility under a
             violation 5e-5 nats, under a predictive gap 1e-4.
 
-    >>> from separatrix.optimum.geometry import roc_curve
+    >>> from separatrix.optimum.roc.regions import roc_curve
     >>> good = roc_curve(np.array([2.0, 1.0]), np.array([9.0, 1.0]), np.array([1.0, 9.0]))
     >>> poor = roc_curve(np.array([2.0, 1.0]), np.array([6.0, 4.0]), np.array([4.0, 6.0]))
     >>> best = solve((good, poor), np.full((2, 2), 0.25), levels=np.array([0.0, 0.1, 0.5]))

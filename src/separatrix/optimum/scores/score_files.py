@@ -13,7 +13,7 @@ from separatrix.columns.groups import from_plain, to_plain
 from separatrix.columns.values import Levels
 from separatrix.errors import DataError
 from separatrix.io import write_whole
-from separatrix.optimum.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore
 
 __all__ = ["load_score", "save_score"]
 
@@ -29,7 +29,7 @@ def save_score(score: SeparatedScore, path: str | Path) -> Path:
 
     Example:
         >>> import tempfile
-        >>> from separatrix.optimum.separating import separate
+        >>> from separatrix.optimum.scores.separate import separate
         >>> S = separate([0, 1, 0, 1], [1, 2, 3, 4], sensitive_features=["f", "f", "m", "m"])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     again = load_score(save_score(S, f"{folder}/score.safetensors"))

@@ -26,9 +26,10 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.geometry import Regions, selection_rates
 from separatrix.optimum.objectives import Budget
-from separatrix.optimum.polygon import most_useful_vertex
+from separatrix.optimum.rates import selection_rates
+from separatrix.optimum.roc.polygon import most_useful_vertex
+from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["Programme"]
 

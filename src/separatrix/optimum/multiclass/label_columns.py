@@ -1,6 +1,6 @@
 r"""Linear objectives under an equalized-odds budget for more than two labels: column generation.
 
-Notation as in `duals`: a rule q has the table N[y,z,u] and the rates R[y,z,u] = N[y,z,u] / P(y,z).
+Notation as in `dual`: a rule q has the table N[y,z,u] and the rates R[y,z,u] = N[y,z,u] / P(y,z).
 Total variation between two groups is a maximum of linear functions of the rates,
 :math:`TV_{yzz'} = \sum_u (R_{yzu} - R_{yz'u})_+`. With prices μ ≥ 0 on the differences, every rule
 within the budget ε gains at most
@@ -28,7 +28,7 @@ from scipy.sparse import eye_array as eye
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.label_law import by_group
+from separatrix.optimum.multiclass.label_law import by_group
 from separatrix.optimum.rules import HardMixture
 
 __all__ = ["EoColumns", "EoPoint"]

@@ -16,7 +16,7 @@ together: the scores of that arc become the value t.
   than all of T; right of the cut it is C_z, moved like T. So it is above what is left of T.
 
 This kernel shows that T can be reached. It is not the one to use: under it some of the highest
-scores of a group with a good curve get low levels. `rising` has one that rises with the score.
+scores of a group with a good curve get low levels. `garbling` has one that rises with the score.
 """
 
 from __future__ import annotations

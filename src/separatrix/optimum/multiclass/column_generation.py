@@ -1,7 +1,7 @@
 r"""The best decisions without the group within a budget: column generation.
 
 A rule of x alone has the rates R[y,z,u] = E[P(U=u|x) q(y,z|x)] / P(y,z): linear in the rule. With
-the prices of a budget (`blind_budgets`) the best rule decides
+the prices of a budget (`master`) the best rule decides
 
 .. math:: \arg\max_u \sum_{y,z} q(y,z|x) \, W[y,z,u], \qquad W = g - \text{price} / P(y,z),
 
@@ -20,13 +20,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.blind_budgets import budget_of
-from separatrix.optimum.blind_law import BlindAtoms, BlindRows
-from separatrix.optimum.blind_rules import BlindRule
-from separatrix.optimum.objectives import Budget, Value
-from separatrix.optimum.polygon import most_useful_vertex
+from separatrix.columns.values import Levels
+from separatrix.errors import InputError
+from separatrix.optimum.multiclass.blind_law import BlindAtoms, BlindRows
+from separatrix.optimum.multiclass.blind_rules import BlindRule
+from separatrix.optimum.multiclass.master import budget_of
+from separatrix.optimum.objectives import Budget, Cost, Value, objective_of
+from separatrix.optimum.roc.polygon import most_useful_vertex
 
-__all__ = ["BlindColumns", "BlindPoint"]
+__all__ = ["BlindColumns", "BlindPoint", "best_blind"]
 
 Array = NDArray[np.float64]
 _ROUNDS = 100  # columns at most, for one question
@@ -151,6 +153,32 @@ class BlindColumns:
         share = weights[kept] / weights[kept].sum()
         rule = BlindRule(share, np.stack([self.priced[i] for i in kept]))
         return BlindPoint(rule, np.tensordot(share, self.rates[kept], 1), value, upper)
+
+
+def best_blind(
+    columns: BlindColumns, maximize: str | Cost, level: float, groups: Levels
+) -> BlindPoint:
+    """The best mixture for an objective of the list, any number of labels.
+
+    For more than two labels the same prices bound every linear objective. The utility is not one,
+    and its search in the plane of two rates has no counterpart there.
+    """
+    mass = columns.law.mass
+    if len(mass) == 2:
+        return columns.most(Value.of(maximize, mass.T, groups), level)
+    name = objective_of(maximize).name
+    if name not in ("accuracy", "balanced_accuracy"):
+        raise InputError(
+            "Without the group and with more than two labels `maximize` must be 'accuracy' or "
+            f"'balanced_accuracy', got {maximize!r}."
+        )
+    prior = mass.sum(1)
+    present = prior > 0
+    worth = np.ones(len(mass))
+    if name == "balanced_accuracy":
+        worth = np.where(present, 1.0 / np.where(present, prior, 1.0), 0.0) / present.sum()
+    gains = np.eye(len(mass))[:, None] * worth[:, None, None] * np.ones((*mass.shape, 1))
+    return columns.best(gains, level)
 
 
 def _between(held: tuple[Array, float], new: tuple[Array, float]) -> tuple[Array, float]:

@@ -10,7 +10,7 @@ For the j nearest to r_Y the divergence is at most δ. So every prediction with 
 
 .. math:: u \le D_0(ν, β) + βε + δ
 
-with D_0 of `duals` for these gains, whatever its values. Few of the c_j are used: the dual is
+with D_0 of `dual` for these gains, whatever its values. Few of the c_j are used: the dual is
 solved for those, and prices ν_j of the others are looked for one by one such that c_j is worth
 using on no row. Where there are none, c_j joins the values and the dual is solved again.
 """
@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from separatrix.columns.values import Levels
-from separatrix.optimum.codebooks import codebook
-from separatrix.optimum.duals import DualPoint, LabelDual
-from separatrix.optimum.label_law import LabelLaw
+from separatrix.optimum.experimental.codebooks import codebook
+from separatrix.optimum.multiclass.dual import DualPoint, LabelDual
+from separatrix.optimum.multiclass.label_law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
 __all__ = ["MOST_LABELS", "FreeAlphabet"]

@@ -4,7 +4,7 @@ Two labels: exact, certified, any number of groups, any objective and budget (`d
 is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
 binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-More labels: a convex dual on the law of the posteriors (`duals`), certified for accuracy, balanced
+More labels: a convex dual on the law of the posteriors (`dual`), certified for accuracy, balanced
 accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
@@ -25,15 +25,15 @@ from separatrix.columns.scores import binary_score, check_posteriors, check_weig
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
-from separatrix.optimum.decision_limit import DecisionLimit, checked_level
-from separatrix.optimum.decisions import group_curves, least_level, solve
-from separatrix.optimum.duals import LabelDual
-from separatrix.optimum.free_alphabet import MOST_LABELS, FreeAlphabet
-from separatrix.optimum.geometry import RocCurve, roc_curve
-from separatrix.optimum.label_eo import EoColumns
-from separatrix.optimum.label_law import LabelLaw
-from separatrix.optimum.label_limit import LabelLimit, Solver, gains_of, label_limit
+from separatrix.optimum.experimental.free_alphabet import MOST_LABELS, FreeAlphabet
+from separatrix.optimum.label_limit import LabelLimit, Solver, label_limit
+from separatrix.optimum.multiclass.dual import LabelDual
+from separatrix.optimum.multiclass.label_columns import EoColumns
+from separatrix.optimum.multiclass.label_law import LabelLaw, gains_of
 from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
+from separatrix.optimum.roc.decision_limit import DecisionLimit, checked_level
+from separatrix.optimum.roc.decisions import group_curves, least_level, solve
+from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 __all__ = ["limit", "limit_frame"]
 

@@ -1,0 +1,1 @@
+"""Any number of labels: rules from posteriors, with or without the group."""

@@ -1,0 +1,1 @@
+"""Two labels: what thresholds of a score can do to the rates of each group."""
