@@ -1,0 +1,107 @@
+"""Promise: what unseen rows are expected to show of a metric, with its standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+from scipy.special import ndtri
+
+from separatrix.core.metrics import METRICS
+from separatrix.statistics.unseen import Estimate
+
+__all__ = ["Promise", "PromiseTable"]
+
+_CONFIDENCE = 0.95  # of the interval from `low` to `high`
+
+
+class Promise(NamedTuple):
+    """One metric of a model on rows that no part of it saw.
+
+    Args:
+        value: the estimate; of a gap or an information without the bias of noisy rates.
+        error: its standard error.
+        low, high: an interval that covers 95 %.
+
+    >>> promise = Promise.from_estimate("eo_gap", Estimate(0.03, 0.02))
+    >>> promise.value, promise.low, round(promise.high, 3)
+    (0.03, 0.0, 0.069)
+    """
+
+    value: float
+    error: float
+    low: float
+    high: float
+
+    @classmethod
+    def from_estimate(cls, metric: str, estimate: Estimate) -> Promise:
+        """The promise of an estimate of `statistics.unseen`; the interval stays in the range."""
+        half = float(ndtri(0.5 + 0.5 * _CONFIDENCE)) * estimate.error
+        value = float(estimate.value)
+        low = value - half if metric == "cost" else max(value - half, 0.0)
+        nats = metric == "cost" or (metric in METRICS and METRICS[metric].nats)
+        high = value + half if nats else min(value + half, 1.0)
+        return cls(value, float(estimate.error), low, high)
+
+    def upper(self, confidence: float) -> float:
+        """What the metric exceeds with probability 1 − confidence, by a normal approximation."""
+        return self.value + float(ndtri(confidence)) * self.error
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} ± {self.error:.2g}"
+
+
+class PromiseTable(Mapping[str, Promise]):
+    """Promises by the name of their metric: a mapping that prints as a table, also in a notebook.
+
+    >>> table = PromiseTable.from_estimates({"accuracy": Estimate(0.81, 0.01)})
+    >>> table["accuracy"].value
+    0.81
+    >>> print(table)
+    accuracy  0.8100 ± 0.01  (0.7904 to 0.8296)
+    """
+
+    def __init__(self, promises: Mapping[str, Promise]) -> None:
+        self._promises = dict(promises)
+
+    @classmethod
+    def from_estimates(cls, estimates: Mapping[str, Estimate]) -> PromiseTable:
+        """The promises of what `statistics.unseen` estimated."""
+        return cls({name: Promise.from_estimate(name, one) for name, one in estimates.items()})
+
+    def __getitem__(self, metric: str) -> Promise:
+        return self._promises[metric]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._promises)
+
+    def __len__(self) -> int:
+        return len(self._promises)
+
+    def __str__(self) -> str:
+        width = max(map(len, map(_label, self)), default=0)
+        return "\n".join(
+            f"{_label(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})"
+            for name, one in self.items()
+        )
+
+    def __repr__(self) -> str:
+        return f"<PromiseTable: {', '.join(f'{name} {one}' for name, one in self.items())}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{escape(_label(name))}</th><td>{one.value:.4f}</td><td>{one.error:.2g}</td>"
+            f"<td>{one.low:.4f} to {one.high:.4f}</td></tr>"
+            for name, one in self.items()
+        )
+        head = "<tr><th></th><th>on unseen rows</th><th>standard error</th><th>95 %</th></tr>"
+        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: value, error, low and high of each metric."""
+        return {name: one._asdict() for name, one in self.items()}
+
+
+def _label(metric: str) -> str:
+    return METRICS[metric].label if metric in METRICS else metric
