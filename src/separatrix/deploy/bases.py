@@ -7,17 +7,15 @@ equal classifiers get one digest. A new kind is one more entry; its file is `bas
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Any
-from zipfile import ZipFile
-
-import numpy as np
 
 from separatrix.errors import DataError
-from separatrix.estimators.stored import is_ours, model_bytes, model_from_bytes
+from separatrix.estimators import skops_file
+from separatrix.estimators.base_models import to_arrays
+from separatrix.estimators.joint import JointModel
+from separatrix.estimators.stored import joint_parts, model_bytes, model_from_bytes
 
 __all__ = ["BASES", "BaseKind", "kind_of"]
 
@@ -46,43 +44,38 @@ def kind_of(model: Any) -> BaseKind:
     return next(kind for kind in BASES if kind.owns(model))
 
 
-def _digest_of_content(content: bytes) -> str:
-    """Of the arrays and values in a skops file; the rest is addresses in memory and the time."""
+def _digest_of_skops(content: bytes) -> str:
+    """Of the tree in a skops file, with the path, type and slot of every value."""
     try:
-        with ZipFile(BytesIO(content)) as file:
-            found = set(_values(json.loads(file.read("schema.json"))))
-            for name in file.namelist():
-                if name.endswith(".npy"):
-                    array = np.load(BytesIO(file.read(name)), allow_pickle=False)
-                    names = array.dtype.names  # the bytes between two fields are anything
-                    for field in (None,) if names is None else names:
-                        part = np.ascontiguousarray(array if field is None else array[field])
-                        told = f"{field} {part.dtype.str} {array.shape} ".encode()
-                        found.add(hashlib.sha256(told + part.tobytes()).hexdigest())
+        return skops_file.digest(content)
     except Exception as error:  # a damaged zip raises many kinds
         raise DataError(f"This is not a whole skops file ({type(error).__name__}).") from error
-    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
 
 
-def _values(node: Any) -> Iterator[str]:
-    """What a skops schema holds in plain JSON: parameters, texts, numbers."""
-    if isinstance(node, dict):
-        if node.get("is_json"):
-            yield str(node.get("content"))
-        node = list(node.values())
-    if isinstance(node, list):
-        for one in node:
-            yield from _values(one)
+def _digest_of_joint(content: bytes) -> str:
+    parts = joint_parts(content)
+    if parts is None:
+        raise DataError("This is not a whole joint model.")
+    about, *models = parts
+    each = [_digest_of_skops(m) if skops_file.is_archive(m) else _sha256(m) for m in models]
+    return _sha256("\n".join([_sha256(about), *each]).encode())
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 BASES = (
     # our own base models are plain arrays
     BaseKind(
-        "safetensors", is_ours, model_bytes, model_from_bytes,
-        lambda content: hashlib.sha256(content).hexdigest(),
+        "safetensors", lambda model: to_arrays(model) is not None, model_bytes, model_from_bytes,
+        _sha256,
+    ),
+    # label and group from the features alone: two models in one
+    BaseKind(
+        "joint", lambda model: isinstance(model, JointModel), model_bytes, model_from_bytes,
+        _digest_of_joint,
     ),
     # the last one owns everything
-    BaseKind(
-        "skops", lambda model: True, model_bytes, model_from_bytes, _digest_of_content,
-    ),
+    BaseKind("skops", lambda model: True, model_bytes, model_from_bytes, _digest_of_skops),
 )  # fmt: skip

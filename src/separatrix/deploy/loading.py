@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.deploy import card, schema
-from separatrix.deploy.bases import BASES
+from separatrix.deploy.bases import BASES, kind_of
 from separatrix.deploy.component import Component
 from separatrix.deploy.content import CORE, FORMAT, model_hash
 from separatrix.deploy.kinds import check_law, restored
@@ -126,6 +126,8 @@ def _predictor(
         if entry["file"] != name or name not in files:
             raise ValueError(f"the base {entry['file']!r} is not among its files")
         bases.append(kind.load(files[name], trusted, str(place / name)))
+        if kind_of(bases[-1]) is not kind:
+            raise ValueError(f"{name} holds a model of another kind")
         digests.append([kind.name, kind.digest(files[name])])
         _check_base(bases[-1], name, manifest["reads"], len(labels))
     core = {name: manifest[name] for name in CORE}
@@ -191,13 +193,9 @@ def _check_laws(predictor: Predictor, manifest: Mapping[str, Any]) -> None:
 
 
 def _arrays(place: Path, files: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-    except ImportError as error:
-        raise MissingExtraError(
-            "Loading a predictor needs safetensors: pip install 'separatrix[deploy]'."
-        ) from error
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
         return dict(load(files[ARRAYS]))
     except (SafetensorError, KeyError, ValueError) as error:

@@ -24,7 +24,7 @@ from separatrix.deploy import card
 from separatrix.deploy.bases import kind_of
 from separatrix.deploy.content import FORMAT, canonical, described, finite, model_hash
 from separatrix.deploy.signing import SIGNATURE, Key, sign
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import InputError
 from separatrix.io import whole_folder
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Pat
 
 
 def _write(predictor: Predictor, folder: Path, sign_key: Key | None) -> None:
-    try:
-        from safetensors.numpy import save as safetensors
-    except ImportError as error:
-        raise MissingExtraError(
-            "Saving a predictor needs safetensors: pip install 'separatrix[deploy]'."
-        ) from error
+    from safetensors.numpy import save as safetensors
+
     core, arrays = described(predictor)
     (folder / ARRAYS).write_bytes(safetensors(arrays))
     bases, digests = [], []

@@ -112,12 +112,36 @@ class BoostedTrees(ArrayModel):
     def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         self.bundle_, self.code_ = arrays["bundle"], arrays["code"]
         self.n_features_in_, self.baseline_ = len(self.bundle_), arrays["baseline"]
+        n_labels = int(arrays["n_labels"])
+        _check_arrays(arrays, n_labels)
         every = np.zeros(len(arrays["node_value"]), dtype=PREDICTOR_RECORD_DTYPE)
         for field in _NODE:
             every[field] = arrays[f"node_{field}"]
         nodes = np.split(every, np.cumsum(arrays["sizes"])[:-1]) if len(every) else []
         self.trees_ = [_tree(one, int(self.bundle_.max()) + 1) for one in nodes]
-        return int(arrays["n_labels"])
+        return n_labels
+
+
+def _check_arrays(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
+    """Refuse arrays that are not those of one model: shapes, sizes, bundles, numbers."""
+    nodes = [arrays[f"node_{field}"] for field in _NODE]
+    bundle, sizes, baseline = arrays["bundle"], arrays["sizes"], arrays["baseline"]
+    steps = np.diff(bundle, prepend=-1)
+    whole = (
+        all(one.ndim == 1 for one in (*nodes, bundle, sizes, baseline, arrays["code"]))
+        and len({len(one) for one in nodes}) == 1
+        and {bundle.dtype.kind, sizes.dtype.kind} <= {"i"}
+        and len(arrays["code"]) == len(bundle)
+        and bool((sizes > 0).all())
+        and int(sizes.sum()) == len(nodes[0])
+        # bundles are runs of columns, numbered without a gap
+        and bool(((steps == 0) | (steps == 1)).all() and (bundle[:1] == 0).all())
+        and len(baseline) == (n_labels if n_labels > 2 else 1)
+        and len(sizes) % len(baseline) == 0
+        and bool(np.isfinite(baseline).all() and np.isfinite(arrays["node_value"]).all())
+    )
+    if not whole:
+        raise InputError("The arrays of these boosted trees are damaged: their sizes disagree.")
 
 
 def _tree(nodes: NDArray[Any], columns: int) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.linear_model import LogisticRegression
 
+from separatrix.errors import InputError
 from separatrix.estimators.matrices import (
     ArrayModel,
     as_matrix,
@@ -74,5 +75,11 @@ class Logistic(ArrayModel):
 
     def _set(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         self.weight_, self.bias_, self.mean_ = (arrays[k] for k in ("weight", "bias", "mean"))
-        self.n_features_in_ = len(self.weight_)
+        self.n_features_in_ = len(self.mean_)
+        if self.weight_.shape != (*self.mean_.shape, *self.bias_.shape) or self.bias_.ndim != 1:
+            raise InputError(
+                f"The arrays of this logistic regression are damaged: its weights have the shape "
+                f"{self.weight_.shape}, for {self.mean_.shape} columns and {self.bias_.shape} "
+                "labels."
+            )
         return len(self.bias_)

@@ -19,7 +19,7 @@ Matrix = NDArray[np.floating[Any]]
 
 
 class ArrayModel(ClassifierMixin, BaseEstimator, ABC):
-    """A classifier that is nothing but arrays when fitted; skops and copies see only these."""
+    """A classifier that is nothing but arrays when fitted; copies and pickles see only these."""
 
     kind: ClassVar[str]
 
@@ -37,6 +37,10 @@ class ArrayModel(ClassifierMixin, BaseEstimator, ABC):
         model = cls()
         n_labels = model._set(arrays)
         model.classes_ = np.arange(n_labels) if classes is None else np.asarray(classes)
+        if model.classes_.shape != (n_labels,):
+            raise InputError(
+                f"`classes` must name the {n_labels} labels of this model, got {classes!r}."
+            )
         return model
 
     def predict(self, X: Any) -> NDArray[Any]:

@@ -1,44 +1,31 @@
 """A fitted classifier as bytes and back: never through pickle.
 
-Our own base models are arrays, in safetensors' format. Classifiers of other libraries go through
-skops' audited format. skops does not trust scikit-learn's boosted trees, because their nodes hold
-places in arrays that are used without a look: a forged file could make a prediction read foreign
-memory. Here every node is looked at before anybody predicts, so such files load without a question.
+Our own base models are arrays, in safetensors' format, and are read from nothing else. A joint
+model is a zip of its two classifiers. Classifiers of other libraries go through skops' audited
+format, which decides by type alone: `skops_file` looks at sizes, types and loaders before skops
+does, `compiled` at every place that compiled code will use afterwards. So scikit-learn's own
+pipelines and trees load without a question, and a forged file is one sentence.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any
+from zipfile import ZipFile, ZipInfo
 
 import numpy as np
 
-from separatrix.errors import DataError, MissingExtraError
+from separatrix.errors import DataError, InputError
+from separatrix.estimators import skops_file
 from separatrix.estimators.base_models import from_arrays, to_arrays
-from separatrix.estimators.boosted import BoostedTrees
+from separatrix.estimators.compiled import unsound
 from separatrix.estimators.joint import JointModel
-from separatrix.estimators.logistic import Logistic
-from separatrix.estimators.matrices import ArrayModel
-from separatrix.estimators.network import Network
 
-__all__ = ["OURS", "is_ours", "is_skops", "model_bytes", "model_from_bytes", "skops_io"]
+__all__ = ["joint_parts", "model_bytes", "model_from_bytes"]
 
-_JOINT = "joint"
-_TREE = "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor"
-_BASES = (BoostedTrees, JointModel, Logistic, Network)  # arrays, which are checked
-OURS = (_TREE, *(f"{kind.__module__}.{kind.__qualname__}" for kind in _BASES))  # types we check
-
-
-def skops_io() -> Any:
-    """The module `skops.io`; one sentence where it is not installed."""
-    try:
-        import skops.io
-    except ImportError as error:
-        raise MissingExtraError(
-            "Keeping a classifier needs skops: pip install 'separatrix[deploy]'."
-        ) from error
-    return skops.io
+_ABOUT, _PARTS = "about.json", ("label_model", "group_model")  # of a joint model's zip
 
 
 def model_bytes(model: Any) -> bytes:
@@ -49,57 +36,17 @@ def model_bytes(model: Any) -> bytes:
     >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
     ['a', 'b']
     """
-    arrays, kind = _arrays(model)
+    if isinstance(model, JointModel):
+        return _joint_bytes(model)
+    arrays = to_arrays(model)
     if arrays is None:
-        return bytes(skops_io().dumps(model))
+        return _skops_bytes(model)
     from safetensors.numpy import save
 
     labels = np.asarray(model.classes_).tolist()
-    about = {"about": json.dumps([kind, labels])}  # one name: the order of names is not kept
+    about = {"about": json.dumps([model.kind, labels])}  # one name: the order of names is not kept
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
     return bytes(save(ordered, about))
-
-
-def is_ours(model: Any) -> bool:
-    """Whether a fitted classifier is one of our own, kept as arrays."""
-    return _arrays(model)[0] is not None
-
-
-def _arrays(model: Any) -> tuple[dict[str, Any] | None, str]:
-    """The arrays of our own models and their kind; None where skops must do it."""
-    if not isinstance(model, JointModel):
-        return to_arrays(model), getattr(model, "kind", "")
-    parts = [to_arrays(one) for one in (model.label_model_, model.group_model_)]
-    if None in parts:
-        return None, ""
-    kinds = f"{model.label_model_.kind} {model.group_model_.kind}"
-    named = {f"{i}.{name}": a for i, part in enumerate(parts) for name, a in (part or {}).items()}
-    return {**named, "groups": np.asarray(model.groups_), **_seen(model)}, f"{_JOINT} {kinds}"
-
-
-def _seen(model: JointModel) -> dict[str, Any]:
-    """The labels and groups that each of the two classifiers saw, as places."""
-    of_label = np.searchsorted(model.classes_, model.label_model_.classes_)
-    return {"0.seen": of_label, "1.seen": np.asarray(model.group_model_.classes_)}
-
-
-def _joint(kinds: str, arrays: dict[str, Any], labels: list[Any]) -> JointModel:
-    """The joint model that `_arrays` described."""
-    model, classes = JointModel(), np.asarray(labels)
-    parts = []
-    for i, kind in enumerate(kinds.split()[1:]):
-        own = {n[2:]: a for n, a in arrays.items() if n.startswith(f"{i}.") and n != f"{i}.seen"}
-        seen = arrays[f"{i}.seen"]
-        parts.append(from_arrays(kind, own, classes[seen] if i == 0 else seen))
-    model.label_model_, model.group_model_ = parts
-    model.classes_, model.groups_ = classes, arrays["groups"]
-    model.n_features_in_ = model.group_model_.n_features_in_
-    return model
-
-
-def is_skops(content: bytes) -> bool:
-    """Whether bytes of `model_bytes` are in skops' format, which is a zip file."""
-    return content[:2] == b"PK"
 
 
 def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
@@ -110,10 +57,60 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
         trusted: full names of further types of other libraries that the caller has checked.
         source: where the bytes are from, for the error.
     """
-    return _from_skops(content, trusted, source) if is_skops(content) else _ours(content, source)
+    if not skops_file.is_archive(content):
+        return _from_arrays(content, source)
+    parts = joint_parts(content, source)
+    return (
+        _from_skops(content, trusted, source) if parts is None else _joint(parts, trusted, source)
+    )
 
 
-def _ours(content: bytes, source: object) -> Any:
+def joint_parts(content: bytes, source: object = "") -> tuple[bytes, ...] | None:
+    """Description, label model and group model of a joint model's zip; None for other zips."""
+    try:
+        skops_file.check_sizes(content)
+        with ZipFile(BytesIO(content)) as archive:
+            if set(archive.namelist()) != {_ABOUT, *_PARTS}:
+                return None
+            return tuple(archive.read(name) for name in (_ABOUT, *_PARTS))
+    except Exception as error:  # a damaged zip raises many kinds
+        raise _broken(source, error) from error
+
+
+def _joint_bytes(model: JointModel) -> bytes:
+    levels = [np.asarray(one).tolist() for one in (model.classes_, model.groups_)]
+    parts = [json.dumps(levels).encode()]
+    parts += [model_bytes(getattr(model, f"{name}_")) for name in _PARTS]
+    whole = BytesIO()
+    with ZipFile(whole, "w") as archive:
+        for name, content in zip((_ABOUT, *_PARTS), parts, strict=True):
+            archive.writestr(ZipInfo(name), content)  # without a date: equal models, equal bytes
+    return whole.getvalue()
+
+
+def _joint(parts: tuple[bytes, ...], trusted: Sequence[str], source: object) -> JointModel:
+    model = JointModel()
+    for name, content in zip(_PARTS, parts[1:], strict=True):
+        part = model_from_bytes(content, trusted, f"{source} ({name})")
+        if isinstance(part, JointModel):
+            raise DataError(f"{source} is not a whole base model: one joint model holds another.")
+        setattr(model, f"{name}_", part)
+    try:
+        classes, groups = json.loads(parts[0])
+        model.classes_, model.groups_ = np.asarray(classes), np.asarray(groups)
+        seen = np.asarray(model.group_model_.classes_)
+        sizes = model.classes_.ndim == model.groups_.ndim == 1 and len(classes) and len(groups)
+        if not sizes or not np.isin(seen, np.arange(len(groups))).all():
+            raise ValueError("its labels or groups are not those of its classifiers")
+        if not np.isin(np.asarray(model.label_model_.classes_), model.classes_).all():
+            raise ValueError("its labels are not those of its classifiers")
+        model.n_features_in_ = model.group_model_.n_features_in_
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _broken(source, error) from error
+    return model
+
+
+def _from_arrays(content: bytes, source: object) -> Any:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -121,23 +118,43 @@ def _ours(content: bytes, source: object) -> Any:
         arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         kind, labels = json.loads(header["__metadata__"]["about"])
-        joint = kind.startswith(_JOINT)
-        model = _joint(kind, arrays, labels) if joint else from_arrays(kind, arrays, labels)
+        model = from_arrays(kind, arrays, labels)
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)
         with np.errstate(all="ignore"):
-            q = model.joint_proba(row).sum(2) if joint else model.predict_proba(row)
+            q = model.predict_proba(row)
         if q.shape != (1, len(labels)) or not np.isfinite(q).all():
             raise ValueError("it gives no probabilities")
         return model
-    except (SafetensorError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(f"{source} is not a whole base model ({told}).") from error
+    except (
+        SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError,
+        ValueError,
+    ) as error:  # fmt: skip
+        raise _broken(source, error) from error
+
+
+def _skops_bytes(model: Any) -> bytes:
+    import skops.io as skops  # slow to import, and not every model needs it
+
+    content = bytes(skops.dumps(model))
+    own = [name for name in skops.get_untrusted_types(data=content) if _is_own(name)]
+    if own:
+        raise InputError(
+            f"{own[0]} is kept as arrays and cannot be saved inside a {type(model).__name__}. Pass "
+            "it on its own, or use a classifier of scikit-learn there."
+        )
+    return content
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith("separatrix.")
 
 
 def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
-    skops = skops_io()
-    known = {*OURS, *trusted}
+    import skops.io as skops
+
+    known = {*skops_file.known_types(), *trusted}
     try:
+        skops_file.check_file(content, set(trusted))
         unknown = [name for name in skops.get_untrusted_types(data=content) if name not in known]
         if unknown:
             raise DataError(
@@ -145,48 +162,16 @@ def _from_skops(content: bytes, trusted: Sequence[str], source: object) -> Any:
                 "loaded. If you know them, pass them in `trusted=[...]`."
             )
         model = skops.loads(content, trusted=sorted(known))
-        if not _sound(model, None, set()):
-            raise DataError(f"{source} holds trees with places outside of them. It is not used.")
+        wrong = unsound(model)
+        if wrong is not None:
+            raise DataError(f"{source} holds {wrong}. It is not used.")
         return model
     except DataError:
         raise
     except Exception as error:  # whatever a damaged file makes skops raise, it is one sentence here
-        raise DataError(
-            f"{source} is not a whole skops file ({type(error).__name__}: {error})."
-        ) from error
+        raise _broken(source, error) from error
 
 
-def _sound(value: Any, features: int | None, seen: set[int]) -> bool:
-    """Whether all boosted trees anywhere in a model point only at nodes and features they have."""
-    if id(value) in seen or isinstance(value, str | bytes | int | float | np.ndarray | ArrayModel):
-        return True
-    seen.add(id(value))
-    if f"{type(value).__module__}.{type(value).__qualname__}" == _TREE:
-        return features is not None and _sound_tree(value, features)
-    if isinstance(value, dict):
-        parts = list(value.values())
-    elif isinstance(value, list | tuple):
-        parts = list(value)
-    else:
-        parts = list(getattr(value, "__dict__", {}).values())
-    own = getattr(value, "n_features_in_", None) if hasattr(value, "_predictors") else None
-    inner = features if own is None else int(own)
-    return all(_sound(part, inner, seen) for part in parts)
-
-
-def _sound_tree(tree: Any, features: int) -> bool:
-    nodes = tree.nodes
-    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes):
-        return False
-    here, size = np.arange(len(nodes)), len(nodes)
-    inside = nodes["is_leaf"] != 0
-    for side in ("left", "right"):  # children come after their parent, so no path is endless
-        inside |= (nodes[side] > here) & (nodes[side] < size)
-        if not inside.all():
-            return False
-        inside = nodes["is_leaf"] != 0
-    inside |= (nodes["feature_idx"] >= 0) & (nodes["feature_idx"] < features)
-    sets = min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))
-    inside &= (nodes["is_categorical"] == 0) | (nodes["bitset_idx"] < sets)
-    widths = (tree.raw_left_cat_bitsets.shape[1:], tree.binned_left_cat_bitsets.shape[1:])
-    return bool(inside.all()) and widths == ((8,), (8,))
+def _broken(source: object, error: Exception) -> DataError:
+    told = " ".join(f"{type(error).__name__}: {error}".split())
+    return DataError(f"{source} is not a whole base model ({told}). Load another copy.")

@@ -6,6 +6,8 @@ first: every list has its length, every split its feature, and the nodes form a 
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from separatrix.errors import DataError
@@ -15,13 +17,13 @@ __all__ = ["check_model"]
 _END = "end of trees"
 
 
-def check_model(text: str, n_features: int, n_outputs: int) -> None:
-    """Refuse a text that is not a whole LightGBM model of numeric splits, in one sentence.
+def check_model(text: str, n_features: int | None = None, n_outputs: int | None = None) -> None:
+    """Refuse a text that is not a whole LightGBM model, in one sentence.
 
     Args:
         text: what `Booster.model_to_string` wrote.
-        n_features: columns of the matrix that it reads.
-        n_outputs: raw scores per row: 1 for two labels.
+        n_features: columns of the matrix that it reads; None for as many as it says.
+        n_outputs: raw scores per row, 1 for two labels; None for as many as it says.
     """
     try:
         _check(text, n_features, n_outputs)
@@ -32,7 +34,7 @@ def check_model(text: str, n_features: int, n_outputs: int) -> None:
         ) from error
 
 
-def _check(text: str, n_features: int, n_outputs: int) -> None:
+def _check(text: str, n_features: int | None, n_outputs: int | None) -> None:
     if not text.startswith("tree\nversion=v"):
         raise ValueError("it does not begin as a LightGBM model")
     body, end, _ = text.partition(f"\n{_END}\n")
@@ -41,8 +43,14 @@ def _check(text: str, n_features: int, n_outputs: int) -> None:
     head, *trees = body.split("\n\nTree=")
     facts = _facts(head)
     found = int(facts["max_feature_idx"]) + 1
+    n_features = found if n_features is None else n_features
     if found != n_features or len(facts["feature_names"].split()) != n_features:
         raise ValueError(f"it has {found} features, not {n_features}")
+    n_outputs = int(facts["num_class"]) if n_outputs is None else n_outputs
+    # a multiclass objective writes as many numbers per row as it says itself
+    classes = re.search(r"\bnum_class:(-?\d+)", facts.get("objective", ""))
+    if n_outputs < 1 or (classes and int(classes[1]) != n_outputs):
+        raise ValueError(f"its objective is {facts['objective']!r} for {n_outputs} scores")
     for name in ("num_class", "num_tree_per_iteration"):
         if int(facts[name]) != n_outputs:
             raise ValueError(f"{name} is {facts[name]}, not {n_outputs}")
@@ -59,8 +67,8 @@ def _check(text: str, n_features: int, n_outputs: int) -> None:
 
 def _check_tree(facts: dict[str, str], i: int, n_features: int) -> None:
     leaves = int(facts["num_leaves"])
-    if leaves < 1 or int(facts["num_cat"]) or int(facts["is_linear"]):
-        raise ValueError(f"tree {i} is not one of numeric splits and constant leaves")
+    if leaves < 1 or int(facts["is_linear"]):
+        raise ValueError(f"tree {i} is not one of constant leaves")
     if not np.isfinite(_numbers(facts, "leaf_value", leaves)).all():
         raise ValueError(f"tree {i} has a leaf that is not finite")
     if leaves == 1:
@@ -69,11 +77,19 @@ def _check_tree(facts: dict[str, str], i: int, n_features: int) -> None:
     feature = _numbers(facts, "split_feature", splits)
     if not ((feature >= 0) & (feature < n_features)).all():
         raise ValueError(f"tree {i} splits a feature that is not there")
-    if np.isnan(_numbers(facts, "threshold", splits)).any():
+    threshold = _numbers(facts, "threshold", splits)
+    if np.isnan(threshold).any():
         raise ValueError(f"tree {i} has a threshold that is no number")
-    kind = _numbers(facts, "decision_type", splits)
-    if (kind.astype(np.int64) & 1).any():
-        raise ValueError(f"tree {i} has a categorical split")
+    categorical = (_numbers(facts, "decision_type", splits).astype(np.int64) & 1) > 0
+    sets = int(facts["num_cat"])
+    # the threshold of a categorical split is the place of its set of levels
+    if not np.isin(threshold[categorical], np.arange(sets)).all():
+        raise ValueError(f"tree {i} splits by a set of levels that is not there")
+    if sets:
+        ends = _numbers(facts, "cat_boundaries", sets + 1)
+        _numbers(facts, "cat_threshold", int(ends[-1]))
+        if ends[0] != 0 or (np.diff(ends) < 0).any():
+            raise ValueError(f"the sets of levels of tree {i} overlap")
     children = np.concatenate([_numbers(facts, f"{side}_child", splits) for side in _SIDES])
     # leaf k is −k−1: every node but the root and every leaf is the child of one node, a later one
     wanted = np.concatenate([np.arange(1, splits), -np.arange(1, leaves + 1)])

@@ -1,0 +1,189 @@
+"""What compiled prediction code reads without a look, looked at once after loading.
+
+scikit-learn's trees, its boosting and libsvm use the places that a fitted model holds (children,
+columns, support vectors) as they are: one beyond its array reads foreign memory, or ends the
+process. `unsound` walks a loaded model and checks each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.ensemble._forest import BaseForest
+from sklearn.ensemble._gb import BaseGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
+from sklearn.svm._base import BaseLibSVM
+from sklearn.tree import BaseDecisionTree
+from sklearn.tree._tree import Tree
+
+__all__ = ["unsound"]
+
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic)
+_BITS = 256  # levels that a bitset of 8 words has room for
+
+
+def unsound(model: Any) -> str | None:
+    """What in a loaded model points outside of it, in words; None where nothing does."""
+    owned: set[int] = set()
+    for value in _walk(model):
+        for kind, check in _CHECKS:
+            if isinstance(value, kind):
+                try:
+                    sound = check(value, owned)
+                except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+                    sound = False  # a part is missing or of another kind
+                if not sound:
+                    return f"a {type(value).__name__} that points outside of its arrays"
+    for value in _walk(model):
+        if isinstance(value, Tree | TreePredictor) and id(value) not in owned:
+            return f"a {type(value).__name__} without an owner"
+    return None
+
+
+def _walk(model: Any) -> Iterator[Any]:
+    """Every object in a model, once."""
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, _PLAIN):
+            continue
+        seen.add(id(value))
+        yield value
+        if isinstance(value, dict):
+            waiting += [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset):
+            waiting += value
+        elif isinstance(value, np.ndarray):
+            if value.dtype == object:
+                waiting += value.ravel().tolist()
+        else:
+            waiting += getattr(value, "__dict__", {}).values()
+            for name in ("func", "args", "keywords", "__self__"):  # of partials and methods
+                if not isinstance(value, type) and hasattr(type(value), name):
+                    waiting.append(getattr(value, name))
+
+
+def _sound_tree(model: BaseDecisionTree, owned: set[int]) -> bool:
+    tree = getattr(model, "tree_", None)
+    if tree is None:
+        return True  # not fitted
+    owned.add(id(tree))
+    left, right, feature = tree.children_left, tree.children_right, tree.feature
+    inner = np.flatnonzero(left != -1)
+    inside = len(left) > 0 and tree.value.shape[0] == len(left)
+    for child in (left[inner], right[inner]):  # children come later, so every path ends
+        inside = inside and bool(((child > inner) & (child < len(left))).all())
+    columns = (feature[inner] >= 0) & (feature[inner] < model.n_features_in_)
+    return inside and bool(columns.all()) and tree.n_features == model.n_features_in_
+
+
+def _sound_forest(model: BaseForest | BaseGradientBoosting, owned: set[int]) -> bool:
+    """An ensemble looks at its rows once: its trees must have its columns and its outputs."""
+    estimators = getattr(model, "estimators_", None)
+    if estimators is None:
+        return True
+    trees = np.ravel(np.asarray(estimators, dtype=object)).tolist()
+    if not all(isinstance(tree, BaseDecisionTree) for tree in trees):
+        return False
+    if not all(tree.n_features_in_ == model.n_features_in_ for tree in trees):
+        return False
+    if isinstance(model, BaseForest):
+        return True
+    loss = model._loss
+    outputs = loss.n_classes if loss.is_multiclass else 1
+    if model.n_trees_per_iteration_ != outputs or estimators.shape[1:] != (outputs,):
+        return False
+    return all(tree.tree_.value.shape[1:] == (1, 1) for tree in trees)
+
+
+def _sound_boosting(model: BaseHistGradientBoosting, owned: set[int]) -> bool:
+    predictors = getattr(model, "_predictors", None)
+    if predictors is None:
+        return True
+    mapper, features = model._bin_mapper, int(model.n_features_in_)
+    categorical = np.asarray(mapper.is_categorical_)
+    if categorical.shape != (features,) or not _sound_preprocessor(model, features):
+        return False
+    for column in np.flatnonzero(categorical):
+        levels = np.asarray(mapper.bin_thresholds_[column])
+        if not ((levels >= 0) & (levels < _BITS)).all():
+            return False
+    trees = [tree for step in predictors for tree in step]
+    owned.update(map(id, trees))
+    return all(_sound_predictor(tree, categorical != 0) for tree in trees)
+
+
+def _sound_preprocessor(model: Any, features: int) -> bool:
+    """Columns that are encoded on the way stay as many as the trees know."""
+    encoder = getattr(model, "_preprocessor", None)
+    if encoder is None:
+        return True
+    parts = [(one, np.asarray(columns)) for _, one, columns in encoder.transformers_]
+    kinds = all(isinstance(one, OrdinalEncoder | FunctionTransformer) for one, _ in parts)
+    masks = all(columns.dtype == bool and columns.shape == (features,) for _, columns in parts)
+    return kinds and masks and bool((np.sum([columns for _, columns in parts], axis=0) == 1).all())
+
+
+def _sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
+    nodes = tree.nodes
+    if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes):
+        return False
+    place = np.arange(len(nodes))
+    leaf = nodes["is_leaf"] != 0
+    inside = np.ones(len(nodes), dtype=bool)
+    for side in ("left", "right"):
+        inside &= leaf | ((nodes[side] > place) & (nodes[side] < len(nodes)))
+    feature = np.where(leaf, 0, nodes["feature_idx"].astype(np.int64))
+    inside &= (feature >= 0) & (feature < len(categorical))
+    if not inside.all():
+        return False
+    by_level = ~leaf & (nodes["is_categorical"] != 0)
+    bitsets = tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets
+    sets = min(map(len, bitsets))
+    levels = categorical[feature[by_level]] & (nodes["bitset_idx"][by_level] < sets)
+    right_kind = all(one.dtype == np.uint32 and one.shape[1:] == (8,) for one in bitsets)
+    return bool(levels.all()) and right_kind
+
+
+def _sound_libsvm(model: BaseLibSVM, owned: set[int]) -> bool:
+    vectors = getattr(model, "support_vectors_", None)
+    if vectors is None:
+        return True
+    counts = np.asarray(model._n_support)
+    classes = len(counts) if model._impl in ("c_svc", "nu_svc") else 2
+    pairs = classes * (classes - 1) // 2
+    dual, support = model._dual_coef_, np.asarray(model.support_)
+    n = vectors.shape[0]
+    places = (support >= 0).all() and (support < model.shape_fit_[0]).all()
+    numbers = places and (counts >= 0).all() and {counts.dtype, support.dtype} == {np.dtype("i4")}
+    sizes = counts.sum() == n or model._impl not in ("c_svc", "nu_svc")
+    probabilities = [np.shape(one) in ((0,), (pairs,)) for one in (model._probA, model._probB)]
+    shapes = (
+        vectors.shape[1] in (model.n_features_in_, model.shape_fit_[0])
+        and support.shape == (n,)
+        and dual.shape == (classes - 1, n)
+        and (not sparse.issparse(dual) or dual.nnz == (classes - 1) * n)
+        and np.shape(model._intercept_) == (pairs,)
+        and np.shape(model._probA) == np.shape(model._probB)
+    )
+    return bool(numbers and sizes and shapes and all(probabilities))
+
+
+def _sound_sparse(matrix: Any, owned: set[int]) -> bool:
+    matrix.check_format(full_check=True)  # other formats than rows and columns have none
+    return True
+
+
+_CHECKS: list[tuple[Any, Callable[[Any, set[int]], bool]]] = [
+    (BaseDecisionTree, _sound_tree),
+    (BaseForest | BaseGradientBoosting, _sound_forest),
+    (BaseHistGradientBoosting, _sound_boosting),
+    (BaseLibSVM, _sound_libsvm),
+    (sparse.sparray | sparse.spmatrix, _sound_sparse),
+]
