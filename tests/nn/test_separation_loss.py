@@ -341,6 +341,7 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
     assert [run.wait(timeout=120) for run in runs] == [0, 0]
     result = torch.load(tmp_path / "result.pt", weights_only=True)
     torch.testing.assert_close(result["ranks"], result["joined"], rtol=0, atol=1e-6)
+    torch.testing.assert_close(result["many ranks"], result["joined"], rtol=0, atol=1e-6)
     assert (result["averaged"] - result["joined"]).abs().max() > 1e-4
     torch.testing.assert_close(result["score ranks"], result["score joined"], rtol=0, atol=1e-5)
     assert (result["score joined"] - result["joined"]).abs().max() > 1e-4

@@ -5,7 +5,8 @@ r"""Terms of a loss balanced by the norms of their gradients at the features h, 
 
 For a linear head :math:`l = W h + b` the norms need no backward pass:
 :math:`\partial L/\partial h_i = g_i W` with the closed-form logit gradient g, so
-:math:`\|\partial_{h_i} L\|^2 = g_i (W W^\top) g_i^\top`, K × K instead of B × H.
+:math:`\|\partial_{h_i} L\|^2 = g_i (W W^\top) g_i^\top`, K × K instead of B × H. With more labels
+than features it is the norm of :math:`W^\top g_i` itself.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def head_norm(rows: Tensor, head: Tensor) -> Tensor:
 
     .. math:: \|\partial_{h_i} L\| = \sqrt{g_i W W^\top g_i^\top}
     """
+    if head.shape[-2] > head.shape[-1]:
+        return (head.transpose(-1, -2) @ rows).norm(dim=-2)
     gram = head @ head.transpose(-1, -2)
     return ((gram @ rows) * rows).sum(-2).clamp_min_(0.0).sqrt_()
 

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from separatrix.errors import InputError
+from separatrix.nn.many_labels import MANY, Cells, violation
 
 __all__ = [
     "Term",
@@ -83,6 +84,8 @@ def soft_cmi(
     """
     y_size, z_size = _size(y, n_labels, "y", "n_labels"), _size(z, n_groups, "z", "n_groups")
     stacked, (labels, groups), weight = _lanes(logits, (y, z), sample_weight)
+    if _many(stacked, y_size * z_size):
+        return _out_rows(logits, stacked, labels * z_size + groups, (y_size, z_size), weight)
     p = torch.softmax(rows_last(stacked), 1)
     cell = labels * z_size + groups
     table = soft_table(p, cell, y_size * z_size, weight).unflatten(2, (y_size, z_size))
@@ -101,6 +104,8 @@ def soft_mi(
     """
     size = _size(y, n_labels, "y", "n_labels")
     stacked, (labels,), weight = _lanes(logits, (y,), sample_weight)
+    if _many(stacked, size):
+        return _out_rows(logits, stacked, labels, (1, size), weight)
     p = torch.softmax(rows_last(stacked), 1)
     table = soft_table(p, labels, size, weight).unsqueeze(3)
     return _out(logits, stacked, mi_term(p, labels, table), weight)
@@ -159,20 +164,27 @@ class _Attach(torch.autograd.Function):
     """A value whose derivative at the logits is known already."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, value: Tensor, gradient: Tensor, shared: bool) -> Tensor:
         ctx.save_for_backward(gradient)
+        ctx.shared = shared
         return value.clone()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return (gradient * upstream[:, None, None].to(gradient.dtype)).transpose(1, 2), None, None
+        if not (ctx.shared and bool((upstream == 1.0).all())):
+            gradient = gradient * upstream[:, None, None].to(gradient.dtype)
+        return gradient.transpose(1, 2), None, None, None
 
 
-def attach(logits: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    """`value` (M,) as a function of `logits` (M, B, K) whose derivative is `gradient` (M, K, B)."""
-    result: Tensor = _Attach.apply(logits, value.to(logits.dtype), gradient)
+def attach(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False) -> Tensor:
+    """`value` (M,) as a function of `logits` (M, B, K) whose derivative is `gradient` (M, K, B).
+
+    With `shared`, a backward pass from 1 hands out `gradient` itself: a copy less, where whatever
+    made the logits only reads it.
+    """
+    result: Tensor = _Attach.apply(logits, value.to(logits.dtype), gradient, shared)
     return result
 
 
@@ -188,6 +200,37 @@ def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Te
         rows = term.rows * weight.unsqueeze(1).to(term.rows.dtype)
     value = attach(lanes, term.value, rows)
     return value if logits.ndim == 3 else value.squeeze(0)
+
+
+def _many(logits: Tensor, cells: int) -> bool:
+    """Whether to go through the cells that occur: many labels, or a table larger than the batch."""
+    if torch.compiler.is_compiling():
+        return False
+    return logits.shape[2] >= MANY or cells > max(logits.shape[1], 4096)
+
+
+def _out_rows(
+    logits: Tensor, lanes: Tensor, cell: Tensor, shape: tuple[int, int], weight: Tensor | None
+) -> Tensor:
+    """I(U; Z | Y) of cells y · Z + z (M, B) by way of `many_labels`; `shape` is (Y, Z)."""
+    lane = torch.arange(len(lanes), device=lanes.device)[:, None]
+    code = (cell + lane * (shape[0] * shape[1])).flatten()  # a lane's labels are its own
+    share = torch.full_like(cell, 1.0 / max(cell.shape[1], 1), dtype=torch.float64)
+    share = (share if weight is None else weight).flatten()
+    x = lanes.detach().flatten(0, 1)
+    cells = Cells.from_codes(code, shape[1], x.shape[1], share)
+    p = torch.softmax(x.index_select(0, cells.rows), 1)
+    own = share[cells.rows]
+    # only the rows that count have a posterior
+    numbered = cells._replace(rows=torch.arange(len(p), device=p.device))
+    term = violation(p, numbered, own)
+    value = share.new_zeros(len(lanes)).index_add_(
+        0, torch.div(cells.rows, cell.shape[1], rounding_mode="floor"), term.s * own
+    )
+    rows = p.mul_(-term.s[:, None]).add_(term.q).mul_(own[:, None].to(p.dtype))
+    gradient = torch.zeros_like(x).index_copy_(0, cells.rows, rows).view_as(lanes)
+    result = attach(lanes, value, gradient.transpose(1, 2))
+    return result if logits.ndim == 3 else result.squeeze(0)
 
 
 def _lanes(

@@ -10,10 +10,12 @@ the label axis of its table collapsed it is I(U;Z), the penalty for independence
 
 from __future__ import annotations
 
+import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
 from separatrix.core.binned_cmi import bins_for
@@ -33,8 +35,22 @@ from separatrix.nn.information import (
     rows_last,
     soft_table,
 )
+from separatrix.nn.many_labels import (
+    MANY,
+    Cells,
+    Counts,
+    Posterior,
+    Violation,
+    posterior,
+    violation,
+)
 
 __all__ = ["Last", "SeparationLoss"]
+
+
+_TINY = torch.finfo(torch.float64).tiny
+_MOST = 1 << 28  # numbers of a full table: 2 GB
+_SCRATCH = 1 << 23  # numbers that are kept between steps: 32 MB in float32
 
 
 class Last(NamedTuple):
@@ -71,6 +87,13 @@ class SeparationLoss(nn.Module):
         bins: number of soft bins; None: at most 16, fewer where batches of 512 rows (with their
             running counts) would leave fewer than 8 rows to a bin of a cell (y, z).
         criterion: "separation", or "independence" for the penalty I(U;Z) (demographic parity).
+        label_groups: a coarser label of each label, integer codes (n_labels,), to condition on in
+            its place: the penalty is I(U; Z | coarser label). With thousands of labels a batch has
+            about one row in a cell (y, z), and its v is mostly noise; classes of labels have cells
+            of many rows.
+
+    From 100 labels on, only the cells that occur are counted, the running ones too, and no table
+    grows with the labels squared; `torch.compile` then leaves this loss out of its graph.
 
     For a numeric outcome or a numeric attribute there is `ContinuousSeparationLoss`.
 
@@ -86,8 +109,10 @@ class SeparationLoss(nn.Module):
     0.76
     """
 
+    cells: Tensor
     counts: Tensor
     centres: Tensor
+    label_groups: Tensor | None
 
     def __init__(
         self,
@@ -102,14 +127,18 @@ class SeparationLoss(nn.Module):
         level: str = "draw",
         bins: int | None = None,
         criterion: str = "separation",
+        label_groups: ArrayLike | Tensor | None = None,
     ) -> None:
         super().__init__()
         if criterion not in ("separation", "independence"):
             raise InputError(
                 f'`criterion` must be "separation" or "independence", got {criterion!r}.'
             )
-        if criterion == "independence" and utility == "mi":
+        coarser = criterion == "independence" or label_groups is not None
+        if coarser and utility == "mi":
             raise InputError('utility="mi" needs the labels\' counts: pass utility="ce".')
+        if criterion == "independence" and label_groups is not None:
+            raise InputError('criterion="independence" conditions on no label: no `label_groups`.')
         if not 0.0 <= one_number(trade_off, "trade_off") <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         n_labels = whole_number(n_labels, "n_labels", least=2)
@@ -129,13 +158,31 @@ class SeparationLoss(nn.Module):
         self.distributed, self.eps = distributed, eps
         self._last: tuple[Tensor | float, ...] | None = None
         self.level, self.bins = level, 0
+        self._scratch: Tensor | None = None
         self.criterion, self.given = criterion, n_labels if criterion == "separation" else 1
+        coarse = None if label_groups is None else _label_groups(label_groups, n_labels)
+        self.register_buffer("label_groups", coarse, persistent=False)
+        if coarse is not None:
+            self.given = int(coarse.max()) + 1
+        self.many = level == "draw" and utility == "ce" and n_labels >= MANY
         shape: tuple[int, ...] = (n_labels, self.given, n_groups)
         if level == "score":
             rows, scores = 512 / (1.0 - running), 1 if n_labels == 2 else n_labels
             self.bins = bins_for(rows, self.given * n_groups) if bins is None else check_bins(bins)
             shape = (scores, self.bins, self.given, n_groups)
+        if not self.many and math.prod(shape) > _MOST:
+            raise InputError(
+                f"{n_labels:,} labels need a table of {math.prod(shape):,} numbers for "
+                f'level={level!r}, utility={utility!r}. Pass level="draw" and utility="ce", which '
+                "count only the cells that occur."
+            )
+        if not running:
+            return
+        if level == "score":
             self.register_buffer("centres", torch.full(shape[:2], torch.nan, dtype=torch.float64))
+        if self.many:  # grows with the cells that occur
+            self.register_buffer("cells", torch.zeros(0, dtype=torch.int64))
+            shape = (0, n_labels)
         self.register_buffer("counts", torch.zeros(shape, dtype=torch.float64))
 
     def forward(
@@ -176,6 +223,9 @@ class SeparationLoss(nn.Module):
         with _full_precision(logits.device.type):
             lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
             ranks = self._ranks()
+            if self.many:
+                codes = labels[0], groups[0]
+                return self._many(logits, lanes, codes, weight, known, features, head)
             with torch.no_grad():
                 (task, cmi), n = self._terms(lanes, labels, groups, weight, known, ranks)
             norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
@@ -227,7 +277,7 @@ class SeparationLoss(nn.Module):
         of_known = weight
         if known is not None:
             of_known = known.double()[None] if weight is None else weight * known
-        cell = torch.add(z, y, alpha=self.n_groups) if self.given > 1 else z
+        cell = self._cell(y, z)
         count = self._draws if self.level == "draw" else self._scores
         cmi, counted, rows = count(p, cell, of_known, ranks)
         if known is not None or ranks > 1:  # the mean over the rows of known group
@@ -242,6 +292,120 @@ class SeparationLoss(nn.Module):
             u = mi_term(p, y, counted)
             task = Term(-u.value, -u.rows)
         return (task, cmi), n
+
+    def _cell(self, y: Tensor, z: Tensor) -> Tensor:
+        """Code of each row's cell: its label or group of labels, and its group."""
+        if self.given == 1:
+            return z
+        label = y if self.label_groups is None else self.label_groups[y]
+        return torch.add(z, label, alpha=self.n_groups)
+
+    @torch.compiler.disable
+    def _many(
+        self,
+        logits: Tensor,
+        lanes: Tensor,
+        codes: tuple[Tensor, Tensor],
+        weight: Tensor | None,
+        known: Tensor | None,
+        features: Tensor | None,
+        head: nn.Linear | None,
+    ) -> Tensor:
+        """The loss of many labels, by the cells that occur; `lanes` are the logits, (1, B, K)."""
+        y, ranks, w = codes[0], self._ranks(), None
+        if self.normalise and head is not None:
+            w = self._head_weight(head, lanes.dtype)
+        every = torch.ones(len(y), dtype=torch.float64, device=y.device)
+        if weight is not None:
+            every = weight[0]
+        seen = every if known is None else every * known
+        some = None if weight is None and known is None else seen
+        ce = posterior(lanes.detach()[0], y, w)
+        code = self._cell(*codes)
+        counts = self._counts(ce.p, code, some, ranks)
+        occurring = None if counts is None else counts.codes
+        cells = Cells.from_codes(code, self.n_groups, self.n_labels, some, occurring)
+        cmi = violation(ce.p, cells, some, w, ce.through_head, counts, self._room(ce.p))
+
+        sums = torch.stack([every.sum(), seen.sum(), -(ce.log_p * every).sum()])
+        if ranks > 1:
+            distributed.all_reduce(sums)
+        n, rows = (_number(total.clamp_min(_TINY)) for total in sums[:2])
+        total = rows if counts is None else _number(counts.table.sum().clamp_min_(_TINY))
+        values = _number(sums[2]) / n, _number(cmi.value) / total
+        norms: tuple[Tensor | float, Tensor | float] = 1.0, 1.0
+        if self.normalise:
+            by_row = self._many_norms(logits, y, ce, cells, cmi, features, w)
+            norm = torch.stack([by_row[0] @ every, by_row[1] @ seen[cells.rows]])
+            if ranks > 1:
+                distributed.all_reduce(norm)
+            norms = _number(norm[0]) / n / n + self.eps, _number(norm[1]) / n / rows + self.eps
+        a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
+        self._last = (*values, *norms)
+
+        # a w (p − 1[y]) / n + b w (q − s p) / rows, in the place of p
+        of_task, of_cmi = every * (a * ranks / n), seen[cells.rows] * (b * ranks / rows)
+        of_p = of_task.index_add(0, cells.rows, cmi.s * of_cmi, alpha=-1)
+        gradient = ce.p.mul_(of_p[:, None].to(ce.p.dtype))
+        gradient.scatter_add_(1, y[:, None], -of_task[:, None].to(gradient.dtype))
+        each = b * ranks / rows
+        if some is None and isinstance(each, float):
+            gradient.index_add_(0, cells.rows, cmi.q, alpha=each)
+        else:
+            gradient.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(gradient.dtype)))
+        value = torch.as_tensor(a * values[0] + b * values[1], dtype=torch.float64).reshape(1)
+        return attach(lanes, value, gradient.T[None], shared=head is not None).squeeze(0)
+
+    def _room(self, p: Tensor) -> Tensor | None:
+        """Scratch like p, kept between steps: fresh pages cost more than what is put on them."""
+        if p.numel() > _SCRATCH:
+            return None
+        old = self._scratch
+        if old is None or old.dtype != p.dtype or old.device != p.device or len(old) < len(p):
+            self._scratch = torch.empty_like(p)
+        return self._scratch
+
+    def _counts(self, p: Tensor, code: Tensor, weight: Tensor | None, ranks: int) -> Counts | None:
+        """Counts of all ranks and of steps before; None if this batch is all there is."""
+        if ranks == 1 and not self.running:
+            return None
+        counts = Counts.from_rows(p, code, weight)
+        if ranks > 1:
+            every = _gather(counts.codes[None] + 1)[0]  # filled up with zeros
+            counts = counts.at((every[every > 0] - 1).unique())
+            distributed.all_reduce(counts.table)
+        if self.running:
+            counts = counts.after(Counts(self.cells, self.counts), self.running)
+            if self.training:
+                self.cells, self.counts = counts
+        return counts
+
+    def _many_norms(
+        self,
+        logits: Tensor,
+        y: Tensor,
+        ce: Posterior,
+        cells: Cells,
+        cmi: Violation,
+        features: Tensor | None,
+        head: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Norms at the features: cross-entropy by row, violation by row of `cells`."""
+        if head is not None and ce.through_head is not None and cmi.at_features is not None:
+            pair = ce.through_head - head[y], cmi.at_features
+            return pair[0].norm(dim=1).double(), pair[1].norm(dim=1).double()
+        one = ce.p.scatter_add(1, y[:, None], -torch.ones_like(ce.p[:, :1]))
+        task = _features_norm(logits, one, features)
+        rows = cmi.q - cmi.s[:, None] * ce.p[cells.rows]
+        one = one.zero_().index_copy_(0, cells.rows, rows)
+        return task, _features_norm(logits, one, features)[cells.rows]
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name in ("cells", "counts"):  # counts of many labels have the size of what occurred
+            stored = state.get(prefix + name)
+            if self.many and self.running and isinstance(stored, Tensor):
+                setattr(self, name, torch.empty_like(stored, device=getattr(self, name).device))
+        super()._load_from_state_dict(state, prefix, *rest)
 
     def _draws(
         self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
@@ -262,7 +426,9 @@ class SeparationLoss(nn.Module):
         self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
     ) -> tuple[Term, Tensor, Tensor]:
         """The violation of the score, its counts, and the rows of this batch in them."""
-        memory = {"centres": self.centres, "bins": self.counts.double()}
+        memory = {}
+        if self.running:
+            memory = {"centres": self.centres, "bins": self.counts.double()}
         shape = (self.bins, self.given, self.n_groups)
         others = Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
         term, table, rows = running_term(p, cell, shape, weight, self.running, memory, others)
@@ -285,11 +451,7 @@ class SeparationLoss(nn.Module):
         if not self.normalise:
             return 1.0, 1.0
         if head is not None:
-            w = head.weight.detach().to(terms[0].rows.dtype)
-            if self.n_labels == 2 and len(w) == 1:
-                w = torch.cat([torch.zeros_like(w), w])
-            if w.shape[0] != self.n_labels:
-                raise InputError(f"`head` must have {self.n_labels} outputs, got {w.shape[0]}.")
+            w = self._head_weight(head, terms[0].rows.dtype)
             rows = head_norm(torch.cat([term.rows for term in terms]), w)
         else:
             rows = torch.stack([_features_norm(logits, term.rows[0].T, features) for term in terms])
@@ -297,6 +459,27 @@ class SeparationLoss(nn.Module):
         if ranks > 1:
             distributed.all_reduce(sums)
         return _number(sums[0]) / n / n + self.eps, _number(sums[1]) / n / n + self.eps
+
+    def _head_weight(self, head: nn.Linear, dtype: torch.dtype) -> Tensor:
+        """W (n_labels, H), as a constant."""
+        w = head.weight.detach().to(dtype)
+        if self.n_labels == 2 and len(w) == 1:
+            w = torch.cat([torch.zeros_like(w), w])
+        if w.shape[0] != self.n_labels:
+            raise InputError(f"`head` must have {self.n_labels} outputs, got {w.shape[0]}.")
+        return w
+
+
+def _label_groups(given: ArrayLike | Tensor, n_labels: int) -> Tensor:
+    """A code for each label."""
+    coarse = torch.as_tensor(given)
+    if coarse.shape != (n_labels,):
+        raise InputError(
+            f"`label_groups` must have one code per label, shape ({n_labels},), got "
+            f"{tuple(coarse.shape)}."
+        )
+    _size(coarse, None, "label_groups", "the number of groups of labels")
+    return coarse.long()
 
 
 def _number(tensor: Tensor) -> Tensor | float:

@@ -1,0 +1,244 @@
+r"""The violation of a batch with many labels: rows of K numbers, and only for the cells that occur.
+
+A table of K predictions by K labels by Z groups has no place in memory for a vocabulary, and needs
+none: a batch of B rows has at most B cells (y, z), and
+
+.. math:: v = \frac1n \sum_y \sum_z \sum_u T_{yzu}\, g[y,z,u]
+
+has no term of a label that occurs in one group only, as there g = log 1. What remains is a sum over
+labels, taken for some labels at a time, so that tables stay in the cache. Values and derivatives
+are those of `information` on the full table, to the rounding of the logits' type.
+
+A row of the batch is a row of K numbers in memory, (B, K), as the head made it. For few labels
+`information` puts the rows last, which is faster there.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from separatrix.errors import InputError
+
+__all__ = ["MANY", "Cells", "Counts", "Posterior", "Violation", "posterior", "violation"]
+
+MANY = 100  # labels from which on rows of K are faster than rows last
+
+_BLOCK = 1 << 18  # numbers of a block of rows: a megabyte in float32
+_FORGOTTEN = 1e-3  # of a row: cells of less than this leave the running counts
+_MOST = 1 << 29  # numbers of running counts: 4 GB
+
+
+class Posterior(NamedTuple):
+    """softmax(logits) (B, K), log p(y) (B,), and p W (B, H) for a head W (K, H)."""
+
+    p: Tensor
+    log_p: Tensor
+    through_head: Tensor | None
+
+
+def posterior(logits: Tensor, y: Tensor, head: Tensor | None = None) -> Posterior:
+    """One pass over constant logits (B, K), some rows at a time, while they are in the cache.
+
+    Args:
+        y: codes (B,).
+        head: W (K, H).
+    """
+    p, log_p = torch.empty_like(logits), logits.new_empty(len(logits), 1)
+    h = None if head is None else logits.new_empty(len(logits), head.shape[1])
+    # the product reads all of the head for each block of rows: 64 of them make that cheap
+    size = max(_BLOCK // logits.shape[1], 64)
+    for start in range(0, len(logits), size):
+        rows = slice(start, start + size)
+        block = logits[rows]
+        torch.softmax(block, 1, out=p[rows])
+        torch.gather(p[rows], 1, y[rows, None], out=log_p[rows])
+        if h is not None and head is not None:
+            torch.mm(p[rows], head, out=h[rows])
+    log_p = log_p.squeeze(1)
+    lost = (log_p < 1e-30).nonzero().squeeze(1)  # p(y) is rounded or zero there, its log is not
+    log_p.log_()
+    if len(lost):
+        log_p[lost] = torch.log_softmax(logits[lost], 1).gather(1, y[lost, None]).squeeze(1)
+    return Posterior(p, log_p, h)
+
+
+class Counts(NamedTuple):
+    """Soft counts of the cells that occurred: codes, rising (C,), and the table (C, K), float64."""
+
+    codes: Tensor
+    table: Tensor
+
+    @classmethod
+    def from_rows(cls, p: Tensor, code: Tensor, weight: Tensor | None) -> Counts:
+        """Counts of posteriors p (B, K) with cell codes (B,) and weights (B,)."""
+        codes, cell = code.unique(return_inverse=True)
+        rows = p.double() if weight is None else p.double() * weight[:, None]
+        return cls(
+            codes,
+            p.new_zeros(len(codes), p.shape[1], dtype=torch.float64).index_add_(0, cell, rows),
+        )
+
+    def at(self, codes: Tensor) -> Counts:
+        """The same counts, with zeros for the codes that they lack."""
+        table = self.table.new_zeros(len(codes), self.table.shape[1])
+        return Counts(
+            codes, table.index_copy_(0, torch.searchsorted(codes, self.codes), self.table)
+        )
+
+    def after(self, history: Counts, decay: float) -> Counts:
+        """These counts plus `decay` times the history; cells of next to no rows are dropped."""
+        codes = torch.cat([self.codes, history.codes]).unique()
+        if codes.numel() * self.table.shape[1] > _MOST:
+            raise InputError(
+                f"Running counts of {len(codes):,} cells (label, group) by {self.table.shape[1]:,} "
+                f"predictions need {len(codes) * self.table.shape[1] / 2**27:.0f} GB. Pass "
+                "`label_groups=`, a coarser label to condition on, or running=0."
+            )
+        table = self.at(codes).table.add_(history.at(codes).table, alpha=decay)
+        seen = table.sum(1) >= _FORGOTTEN
+        return Counts(codes, table) if bool(seen.all()) else Counts(codes[seen], table[seen])
+
+
+class Cells(NamedTuple):
+    """The cells (y, z) that count: those of a label that occurs in two groups or more.
+
+    Args:
+        rows: the batch's rows in such cells, sorted by cell, (R,).
+        cell: the cell of each of these rows, (R,).
+        label: the label of each cell, (C,); cells and labels are numbered from 0 in rising order.
+        kept: where these cells are among all that occur, (C,).
+        blocks: (row, cell, label) at which each block begins, and the ends of all as the last.
+    """
+
+    rows: Tensor
+    cell: Tensor
+    label: Tensor
+    kept: Tensor
+    blocks: list[tuple[int, int, int]]
+
+    @classmethod
+    def from_codes(
+        cls,
+        code: Tensor,
+        n_groups: int,
+        width: int,
+        weight: Tensor | None = None,
+        codes: Tensor | None = None,
+    ) -> Cells:
+        """Cells of rows with codes y · n_groups + z (B,).
+
+        Args:
+            width: K, which decides how many rows a block has.
+            weight: (B,); a row of weight zero makes no cell.
+            codes: cells that occur, rising, if not in this batch alone.
+        """
+        positive = None if weight is None else weight.nonzero().squeeze(1)
+        ordered, order = (code if positive is None else code[positive]).sort(stable=True)
+        if codes is None:
+            codes, cell = ordered.unique_consecutive(return_inverse=True)
+        else:
+            cell = torch.searchsorted(codes, ordered)
+        _, label, groups = (codes // n_groups).unique_consecutive(
+            return_inverse=True, return_counts=True
+        )
+        several = groups > 1
+        counted = several[label]
+        row = counted[cell]
+        rows = order[row] if positive is None else positive[order[row]]
+        cell = (counted.cumsum(0) - 1)[cell[row]]
+        label = (several.cumsum(0) - 1)[label[counted]]
+        kept = counted.nonzero().squeeze(1)
+        return cls(rows, cell, label, kept, _blocks(cell, label, max(_BLOCK // width, 1)))
+
+
+def _blocks(cell: Tensor, label: Tensor, most: int) -> list[tuple[int, int, int]]:
+    """Whole labels, together at most so many rows and cells, or one label."""
+    cells = torch.bincount(label).cumsum(0)
+    rows = torch.bincount(cell, minlength=len(label)).cumsum(0)
+    blocks = [(0, 0, 0)]
+    ends = [(0, 0), *zip(rows[cells - 1].tolist(), cells.tolist(), strict=True)]
+    for index, end in enumerate(ends[1:], 1):
+        start = blocks[-1]
+        if start[2] < index - 1 and max(end[0] - start[0], end[1] - start[1]) > most:
+            blocks.append((*ends[index - 1], index - 1))
+    return [*blocks, (*ends[-1], len(ends) - 1)]
+
+
+class Violation(NamedTuple):
+    r"""I(U; Z | Y), and its derivative n ∂v/∂l_i = w_i (q_i − s_i p_i) for the rows of `Cells`.
+
+    Args:
+        value: n · v, float64.
+        q: p ⊙ g of each row, (R, K).
+        s: ⟨p, g⟩ of each row, (R,).
+        at_features: the derivative at the features h over w_i, (R, H), if asked for.
+    """
+
+    value: Tensor
+    q: Tensor
+    s: Tensor
+    at_features: Tensor | None
+
+
+def violation(
+    p: Tensor,
+    cells: Cells,
+    weight: Tensor | None = None,
+    head: Tensor | None = None,
+    through_head: Tensor | None = None,
+    counts: Counts | None = None,
+    scratch: Tensor | None = None,
+) -> Violation:
+    """The violation of posteriors p (B, K) with weights (B,), read off their soft counts.
+
+    Args:
+        head, through_head: W (K, H) and p W (B, H), for the derivative at the features.
+        counts: what to read it off instead: running counts, or those of all ranks.
+        scratch: where q goes, at least (R, K).
+    """
+    q = p.new_empty(len(cells.rows), p.shape[1]) if scratch is None else scratch[: len(cells.rows)]
+    s = p.new_empty(len(cells.rows))
+    at_features = None if head is None else p.new_empty(len(q), head.shape[1])
+    # A cell of few rows is rounded no more than its posteriors were; one of many rows would be.
+    exact = counts is not None or len(cells.rows) >= 4 * len(cells.label)
+    dtype = torch.float64 if exact else p.dtype
+    value = torch.zeros((), dtype=torch.float64, device=p.device)
+    for start, end in pairwise(cells.blocks):
+        rows, here = slice(start[0], end[0]), slice(start[1], end[1])
+        mine = cells.rows[rows]
+        own, cell = p.index_select(0, mine), cells.cell[rows] - start[1]
+        of_row = None if weight is None else weight[mine, None]
+        if counts is None:
+            parts = own.to(dtype) if of_row is None else own.to(dtype) * of_row.to(dtype)
+            table = parts.new_zeros(end[1] - start[1], p.shape[1]).index_add_(0, cell, parts)
+        else:
+            table = counts.table.index_select(0, cells.kept[here])
+        g = _log_ratio(table, cells.label[here] - start[2], end[2] - start[2], p.dtype)
+        torch.mul(own, g.index_select(0, cell), out=q[rows])
+        torch.sum(q[rows], 1, out=s[rows])
+        if counts is not None:
+            value += (table * g).sum()
+        if head is not None and at_features is not None:
+            torch.mm(q[rows], head, out=at_features[rows])
+    if at_features is not None and through_head is not None:  # ∂/∂h = (q − s p) W
+        at_features.addcmul_(through_head[cells.rows], s[:, None], value=-1.0)
+    if counts is None:  # Σ T g = Σ w ⟨p, g⟩
+        value = (s if weight is None else s * weight[cells.rows]).sum(dtype=torch.float64)
+    return Violation(value, q, s, at_features)
+
+
+def _log_ratio(table: Tensor, label: Tensor, labels: int, dtype: torch.dtype) -> Tensor:
+    """g of the counts (C, K) with the label of each cell, in `dtype`.
+
+    As log(1 + x), so that small x keep their digits. Where a posterior is less than the rounding of
+    the mean, g stops at the log of that rounding: there it is multiplied by next to nothing.
+    """
+    of_label = table.new_zeros(labels, table.shape[1]).index_add_(0, label, table)
+    n = of_label.sum(1, keepdim=True)
+    ratio = (n / of_label.clamp_min_(torch.finfo(table.dtype).tiny)).index_select(0, label)
+    x = ratio.mul_(table).mul_(1.0 / table.sum(1, keepdim=True)).sub_(1.0).to(dtype)
+    return x.clamp_min_(torch.finfo(dtype).eps - 1.0).log1p_()
