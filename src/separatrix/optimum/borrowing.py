@@ -55,7 +55,14 @@ class GroupCurves(NamedTuple):
 
 
 def group_curves_borrowing(
-    scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array, *, borrow: bool = True
+    scores: Array,
+    y: NDArray[np.intp],
+    z: NDArray[np.intp],
+    weight: Array,
+    *,
+    borrow: bool = True,
+    repeats: Array | None = None,
+    borrowed: Array | None = None,
 ) -> GroupCurves:
     """The ROC curve of every group, pulled towards the pooled one.
 
@@ -64,6 +71,8 @@ def group_curves_borrowing(
         y, z: codes of labels (0, 1) and groups (0, 1, …).
         weight: weight of each row.
         borrow: False for the curves of the rows as they are.
+        repeats: how often each row occurs, in a resample; None for once.
+        borrowed: the pseudo-rows of each cell (groups, 2); None to estimate them from these rows.
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 900), rng.choice(3, 900, p=[0.6, 0.35, 0.05])
@@ -74,8 +83,10 @@ def group_curves_borrowing(
     """
     groups = int(z.max()) + 1
     cell = 2 * z + y
+    each_square = weight**2 if repeats is None else repeats * weight**2
+    weight = weight if repeats is None else repeats * weight
     total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)
-    squares = np.bincount(cell, weight**2, 2 * groups).reshape(groups, 2)
+    squares = np.bincount(cell, each_square, 2 * groups).reshape(groups, 2)
     rows = np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
@@ -83,8 +94,12 @@ def group_curves_borrowing(
     shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
     whole = np.asarray((rows > 0).all(1))  # a group that lacks a label has no curve to pull
-    borrowed = np.zeros((groups, 2))
-    if borrow and whole.sum() > 1:
+    if borrowed is not None:
+        borrowed = np.where(whole[:, None], borrowed, 0.0)
+    elif not borrow or whole.sum() < 2:
+        borrowed = np.zeros((groups, 2))
+    else:
+        borrowed = np.zeros((groups, 2))
         for label in range(2):
             here = (y == label) & whole[z]
             borrowed[:, label] = _pseudo_rows(aligned[here], z[here], weight[here], rows[:, label])
