@@ -1,9 +1,9 @@
-"""Sixteen distributions with known rates: eight that broke promises, eight that should cost nothing.
+"""Sixteen distributions with known rates: eight that broke promises, eight that cost nothing.
 
 A group z has a share, a base rate P(Y=1|z), a strength d and a rate η of labels that are flipped.
 A feature x is N(±d/2, 1) given the label before the flip (Student's t where tails are heavy), and
-the score is expit(slope · x + logit of the base rate), with one slope for all groups. So P(score ≥ t
-| y, z) has a closed form, and the true rates of a fitted rule need no test rows.
+the score is expit(slope · x + logit of the base rate), with one slope for all groups. So
+P(score ≥ t | y, z) has a closed form, and the true rates of a fitted rule need no test rows.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
-from separatrix.optimum.decisions import solve
-from separatrix.optimum.geometry import RocCurve, roc_curve
+from separatrix.optimum.roc.decisions import solve
+from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 Array = NDArray[np.float64]
 _ATOMS = 4000  # of the feature, where the population is discretised
@@ -98,7 +98,9 @@ class Distribution:
         kind = norm if np.isinf(self.freedom) else t(self.freedom)
         centre = self._per_group(self.strength)[z] * np.array([-0.5, 0.5])
         clean = kind.sf(cut[:, None] - centre)
-        joint = np.array([[(1 - base) * (1 - eta), base * eta], [(1 - base) * eta, base * (1 - eta)]])
+        joint = np.array(
+            [[(1 - base) * (1 - eta), base * eta], [(1 - base) * eta, base * (1 - eta)]]
+        )
         return np.asarray(clean @ (joint / joint.sum(1, keepdims=True)).T)
 
     def accuracy(self, rates: Array) -> float:
@@ -127,11 +129,29 @@ class Distribution:
 ADVERSE = (
     Distribution("weak group", 3000, (0.5, 0.3, 0.2), 0.4, (2.0, 1.8, 0.4), adverse=True),
     Distribution("reversed feature", 24000, (0.7, 0.3), (0.4, 0.5), (1.6, -0.6), adverse=True),
-    Distribution("1 % group that differs", 24000, (0.6, 0.39, 0.01), (0.4, 0.3, 0.5), (1.8, 1.7, 0.6), adverse=True),
-    Distribution("2 % of three, weak", 6000, (0.6, 0.38, 0.02), 0.35, (1.8, 1.5, 0.7), adverse=True),
+    Distribution(
+        "1 % group that differs",
+        24000,
+        (0.6, 0.39, 0.01),
+        (0.4, 0.3, 0.5),
+        (1.8, 1.7, 0.6),
+        adverse=True,
+    ),
+    Distribution(
+        "2 % of three, weak", 6000, (0.6, 0.38, 0.02), 0.35, (1.8, 1.5, 0.7), adverse=True
+    ),
     Distribution("label 3 %, weak group", 12000, (0.6, 0.4), 0.03, (2.4, 1.0), adverse=True),
-    Distribution("8 groups, one weak", 6000, (0.25, 0.2, 0.15, 0.1, 0.1, 0.08, 0.07, 0.05), 0.4, (1.8, 1.7, 1.6, 1.8, 1.5, 1.7, 1.4, 0.7), adverse=True),
-    Distribution("heavy tails, weak group", 1500, (0.6, 0.4), 0.45, (2.5, 0.8), freedom=2.0, adverse=True),
+    Distribution(
+        "8 groups, one weak",
+        6000,
+        (0.25, 0.2, 0.15, 0.1, 0.1, 0.08, 0.07, 0.05),
+        0.4,
+        (1.8, 1.7, 1.6, 1.8, 1.5, 1.7, 1.4, 0.7),
+        adverse=True,
+    ),
+    Distribution(
+        "heavy tails, weak group", 1500, (0.6, 0.4), 0.45, (2.5, 0.8), freedom=2.0, adverse=True
+    ),
     Distribution("label noise in one group", 600, (0.6, 0.4), 0.45, 2.0, (0.0, 0.25), adverse=True),
 )
 BENIGN = (
@@ -140,7 +160,9 @@ BENIGN = (
     Distribution("1 % group", 24000, (0.6, 0.39, 0.01), 0.4, 1.7),
     Distribution("2 % of three", 6000, (0.6, 0.38, 0.02), 0.35, 1.7),
     Distribution("label 3 %", 12000, (0.6, 0.4), (0.03, 0.03), 2.0),
-    Distribution("6 groups", 10000, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1), (0.4, 0.3, 0.5, 0.35, 0.45, 0.4), 1.6),
+    Distribution(
+        "6 groups", 10000, (0.3, 0.2, 0.2, 0.1, 0.1, 0.1), (0.4, 0.3, 0.5, 0.35, 0.45, 0.4), 1.6
+    ),
     Distribution("heavy tails", 5000, (0.6, 0.4), (0.45, 0.35), 2.0, freedom=2.0),
     Distribution("label noise", 5000, (0.6, 0.4), (0.45, 0.3), (1.8, 1.5), 0.1),
 )

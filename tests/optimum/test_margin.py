@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.simulations.distributions import DISTRIBUTIONS
 from scipy.special import expit
 from scipy.stats import norm
 
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.margin import BudgetKeeper
+from separatrix.optimum.blind_margin import BudgetKeeper
 from separatrix.optimum.promised import Promises
 
 BASE, APART = np.array([0.35, 0.2, 0.25, 0.3]), np.array([2.6, 1.6, 2.0, 2.2])
@@ -62,16 +63,38 @@ def test_a_confidence_keeps_the_budget_that_often():
     assert np.mean(np.array(gaps) <= 0.06) >= 0.7  # 0.9 less three standard errors
 
 
-def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds():
-    rows = draw(1_000, 0)
-    with pytest.raises(InfeasibleError, match=r"no rule can promise EO gap ≤ 0\.01") as refused:
-        promised_rule(*rows, asked=0.01)
-    smallest = refused.value.smallest["eo_gap"]
-    found = promised_rule(*rows, asked=smallest)
-    assert found.expected <= smallest
-    assert found.smallest == smallest
+@pytest.mark.parametrize("budget", ["eo_gap", "violation", "parity_gap"])
+@pytest.mark.parametrize("confidence", [None, 0.9])
+def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds(budget, confidence):
+    best = Promises(*draw(1_000, 0), budget=budget)
+    with pytest.raises(InfeasibleError, match=r"no rule can promise .* ≤ 0\.0001") as refused:
+        best.rule(0.0001, confidence=confidence)
+    smallest = refused.value.smallest[budget]
+    found = best.rule(smallest, confidence=confidence)
+    assert found.expected <= smallest == found.smallest
     with pytest.raises(InfeasibleError):
-        promised_rule(*rows, asked=0.999 * smallest)
+        best.rule(0.999 * smallest, confidence=confidence)
+
+
+@pytest.mark.slow
+def test_a_group_with_a_weak_score_does_not_break_the_budget():
+    """Its hull stands on corners that were lucky on the rows: a formula for noise misses that."""
+    asked, gaps = 0.1, []
+    distribution = DISTRIBUTIONS["weak group"]
+    for seed in range(20):
+        scores, y, z = distribution.sample((900, seed))
+        rule = promised_rule(scores, y, z, np.ones(len(y)), (0, 1, 2), asked=asked).rule
+        gaps.append(0.5 * np.ptp(distribution.rates(rule), axis=0).sum())
+    assert np.mean(gaps) < asked + 2 * np.std(gaps) / np.sqrt(len(gaps))
+
+
+def test_six_rows_a_cell_promise_little():
+    y, z = np.tile([0, 1], 12), np.repeat([0, 1], 12)
+    s = np.where(y == 1, 0.8, 0.2) + np.linspace(0, 0.01, 24)  # separates the labels on these rows
+    best = Promises(np.stack([1 - s, s], 1), y, z, np.ones(24), (0, 1))
+    with pytest.raises(InfeasibleError) as refused:
+        best.rule(0.05)
+    assert refused.value.smallest["eo_gap"] > 0.07
 
 
 def test_asking_again_gives_what_a_first_question_gives():
@@ -92,8 +115,8 @@ def test_more_rows_allow_more_of_the_budget():
 def test_the_expectation_is_at_most_what_was_asked_and_close_to_it(budget):
     asked = 0.003 if budget == "violation" else 0.07
     found = promised_rule(*draw(6_000, 2), asked=asked, budget=budget)
-    assert 0.99 * asked < found.expected <= asked
-    assert found.level < asked
+    assert 0.95 * asked < found.expected <= asked
+    assert found.level <= asked
 
 
 def test_a_number_is_taken_off_the_budget_and_zero_is_the_budget_itself():

@@ -5,8 +5,8 @@ half-spaces of q (`column_generation`). The mixture is counted with the rows' ow
 the budget holds on the rows even where q is wrong, and q only says where to look.
 
 *In the population* each rate of the rule P(U=u|x) differs from that of the rows by about
-:math:`\sqrt{\operatorname{Var}(P(U{=}u|x) \mid y, z) / (n_{yz} + 1)}`; as in `margin`, the rule
-is fitted for the largest level at which the expected budget of such rates is what was asked.
+:math:`\sqrt{\operatorname{Var}(P(U{=}u|x) \mid y, z) / (n_{yz} + 1)}`; the rule is fitted for
+the largest level at which the expected budget of such rates is what was asked (`blind_margin`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass
+from separatrix.optimum.blind_margin import BudgetKeeper, drawn_mass
+from separatrix.optimum.margin import RATES_ONLY
 from separatrix.optimum.multiclass.blind_law import BlindRows
 from separatrix.optimum.multiclass.blind_rules import BlindRule, check_joint
 from separatrix.optimum.multiclass.column_generation import BlindColumns, BlindPoint, best_blind

@@ -94,12 +94,12 @@ def group_curves_borrowing(
     shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
     whole = np.asarray((rows > 0).all(1))  # a group that lacks a label has no curve to pull
+    estimated = borrow and borrowed is None
     if borrowed is not None:
         borrowed = np.where(whole[:, None], borrowed, 0.0)
-    elif not borrow or whole.sum() < 2:
-        borrowed = np.zeros((groups, 2))
     else:
         borrowed = np.zeros((groups, 2))
+    if estimated and whole.sum() > 1:
         for label in range(2):
             here = (y == label) & whole[z]
             borrowed[:, label] = _pseudo_rows(aligned[here], z[here], weight[here], rows[:, label])

@@ -1,44 +1,55 @@
-r"""How strict a rule must be on the rows to keep a budget in the population.
+r"""The margin: how strict a rule must be on the rows to keep a budget in the population.
 
-A rule that was fitted to have the rates x on the rows has other rates in the population. The cell
-(y, z) has n rows, and m pseudo-rows where it borrows (`borrowing`); q(s) is the rule's P(U=1). Then
+A rule fitted at the level b on the rows shows more than b in the population: its rates were noisy,
+the corners of the hull that it stands on were the lucky ones, and small groups borrowed from large
+ones. All three happen again when the rule is fitted to a resample of the rows. For resample k let
+r_k be the rates of its rule on all rows, i_k on the rows of the resample, o_k on the rows outside
+of it. Judged by o it looks too bad, since a resample has fewer distinct rows; judged by r too good,
+since most of the judges are in the resample. Efron's .632 weighs them:
 
-.. math:: r_{yz} \approx x_{yz} + \sqrt{\operatorname{Var}(q \mid y, z) / (n_{yz} + m_{yz} + 1)}
-          \; N(0, 1), \qquad E(b) = \mathbb E \bigl[ \text{budget}(r) \bigr]
+.. math:: \hat r_k = r_k + .632 \, \operatorname{mean}_j (o_j - r_j), \qquad
+          E(b) = \mathbb E \, \text{budget}(\hat r) .
 
-for the rule fitted for the level b. Parity and predictive values also depend on the shares of the
-labels in each group: these are drawn too, from Beta laws of the group's rows (`drawn_mass`).
+The mean of o − r has a noise of its own: which rows were drawn. The rule of all rows meets the same
+draw without any bias, so its o − r is taken off (a control variate). The expectation is over normal
+combinations of the deviations of r_k from their mean, which keep their correlations. A cell in
+which all resamples agree is uncertain too, by half a row.
 
-The largest of several noisy rates is far above their common mean, so E(b) > b, and much so for many
-or small groups. `BudgetKeeper` finds the largest b with E(b) ≤ asked. A confidence asks for more:
-that quantile of budget(r) is at most what was asked.
-
-Where E(0) is above what was asked, no b will do: `InfeasibleError` says the smallest E, and asking
-for that succeeds. The normal law is an approximation, and a curve whose hull was chosen on the rows
-flatters a little: errors are taken 10 % larger. benchmarks/margins.py simulates what is kept.
+`Margin` finds the largest b with E(b) ≤ asked. A confidence asks for more: that quantile of
+budget(r̂) is at most what was asked. If E(0) is above what was asked, no b will do:
+`InfeasibleError` names E(0), and asking for that succeeds. `benchmarks.simulations promises`
+measures what is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.borrowing import GroupCurves
-from separatrix.optimum.objectives import budget_named
+from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
+from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.roc.decisions import least_level, rule_of, solve
+from separatrix.optimum.roc.regions import Regions
+from separatrix.optimum.rules import ThresholdChannel
 
-__all__ = ["RATES_ONLY", "BudgetKeeper", "Kept", "drawn_mass", "rate_errors"]
+__all__ = ["RATES_ONLY", "Kept", "Margin", "refusal"]
 
 Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
 RATES_ONLY = ("separation", "equal_opportunity")
+_RESAMPLES, _FEWER = 20, 8
+_MANY_ROWS = 200_000  # from here on the margin is small, and fewer resamples tell it
+_OUTSIDE = 0.632  # weight of the rows outside of the resample
+_STEPS = np.array([1 / 3, 2 / 3, 1.0])  # levels to try, as shares of what was asked
 _DRAWS = 1000
-_SAFETY = 1.1  # chosen on the laws of `benchmarks.margins --law develop`
-_CLOSE = 0.002  # of what was asked: close enough
+_TOLERANCE = 2e-4  # of the objective under an information: far below what the rows can tell
 
 
 class Kept(NamedTuple):
@@ -48,40 +59,66 @@ class Kept(NamedTuple):
         level: the budget on the rows.
         expected: what the population is expected to show; its quantile where there is a confidence.
         smallest: the least that can be promised with these rows.
-        rates: the rates (groups, 2) of the rule on the rows.
+        rule: the rule that was fitted for the level.
     """
 
     level: float
     expected: float
     smallest: float
-    rates: Array
+    rule: ThresholdChannel
 
 
-class BudgetKeeper:
-    """Finds the level of the rows that keeps a budget in the population; remembers what it solved.
+class _Judged(NamedTuple):
+    """Rates (groups, 2) that the population is expected to show of a rule, and resamples of them.
 
     Args:
-        solve_at: level → the best rates (groups, 2) within it on the rows.
-        measure: rates (..., groups, 2) → what they use of the budget.
-        errors: rates → the standard errors of the population's rates around them.
-        name: of the budget, for the error.
+        rates: r̂ of each resample, (resamples, groups, 2).
+        floor: standard errors (groups, 2) that a cell has at least.
+    """
 
-    >>> def same(level): return np.array([[0.2, 0.7], [0.2, 0.7 + 2 * level]])
-    >>> def gap(r): return 0.5 * np.ptp(r, axis=-2).sum(-1)
-    >>> kept = BudgetKeeper(same, gap, lambda r: np.full((2, 2), 0.01)).keep(0.05)
-    >>> bool(0.04 < kept.level < 0.05), round(kept.expected, 3), round(kept.smallest, 3)
-    (True, 0.05, 0.012)
+    rates: Array
+    floor: Array
+
+
+class Margin:
+    """Finds the level that keeps a budget in the population; remembers the levels it has measured.
+
+    Args:
+        scores: P(Y=1 | x) of rows that trained nothing.
+        y, z: codes of labels (0, 1) and groups (0, 1, …).
+        weight: weight of each row.
+        groups: the names of the groups.
+        maximize, budget: as in `limit`.
+        known: the curves of the rows, which say how much each cell borrows.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
+    >>> s = 1 / (1 + np.exp(-rng.normal(size=2000) - (2 * y - 1) * (1 + z)))
+    >>> w = np.ones(2000)
+    >>> known = group_curves_borrowing(s, y, z, w)
+    >>> kept = Margin(s, y, z, w, (0, 1), "accuracy", "eo_gap", known).keep(0.05)
+    >>> kept.level < 0.05, kept.expected <= 0.05, kept.smallest < 0.05
+    (True, True, True)
     """
 
     def __init__(
         self,
-        solve_at: Callable[[float], Array],
-        measure: Callable[[Array], Array],
-        errors: Callable[[Array], Array],
-        name: str = "eo_gap",
+        scores: Array,
+        y: NDArray[np.intp],
+        z: NDArray[np.intp],
+        weight: Array,
+        groups: Levels,
+        maximize: str | Cost,
+        budget: str,
+        known: GroupCurves,
     ) -> None:
-        self.solve_at, self.measure, self.errors, self.name = solve_at, measure, errors, name
-        self._known: dict[float, tuple[Array, Array]] = {}
+        # sorted once: resamples change how often a row occurs, not its place
+        order = np.lexsort((-scores, z))
+        self.scores, self.y, self.z, self.weight = (a[order] for a in (scores, y, z, weight))
+        self.groups, self.maximize, self.known = groups, maximize, known
+        self.kind = budget_named(budget)
+        self._ends = np.searchsorted(self.z, np.arange(len(groups) + 1))
+        self._measured: dict[float, _Judged] = {}
 
     def keep(self, asked: float, confidence: float | None = None) -> Kept:
         """The largest level whose rule is expected to keep what was asked.
@@ -95,80 +132,157 @@ class BudgetKeeper:
         """
         if confidence is not None:
             check_confidence(confidence)
+        self._measure(np.zeros(1))
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
-            raise self._refusal(asked, smallest, confidence)
-        self._shown(asked, confidence)
-        for _ in range(12):  # what is shown rises with the level, nearly linearly: false position
-            known = sorted((level, self._shown(level, confidence)) for level in self._known)
-            low, below = max(one for one in known if one[1] <= asked and one[0] <= asked)
-            over = [one for one in known if one[0] > low and one[0] <= asked]
-            if not over or asked - below < _CLOSE * asked:
-                break
-            high, above = over[0]
-            share = float(np.clip((asked - below) / (above - below), 0.1, 0.9))
-            self._shown(low + share * (high - low), confidence)
-        known = [(x, self._shown(x, confidence)) for x in self._known if x <= asked]
-        level, shown = max(one for one in known if one[1] <= asked)
-        return Kept(level, shown, smallest, self._known[level][0])
+            raise refusal(self.kind.name, asked, smallest, confidence)
+        levels = np.r_[0.0, asked * _STEPS]
+        self._measure(levels)
+        shown = np.array([self._shown(float(b), confidence) for b in levels])
+        shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
+        level = asked if shown[-1] <= asked else float(np.interp(asked, shown, levels))
+        expected = float(np.interp(level, levels, shown))
+        return Kept(level, min(expected, asked), smallest, self._fit(self.known, level))
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
-        if level not in self._known:
-            x = self.solve_at(level)
-            noise = np.random.default_rng(0).standard_normal((_DRAWS, *x.shape))
-            drawn = np.clip(x + _SAFETY * self.errors(x) * noise, 0.0, 1.0)
-            self._known[level] = x, self.measure(drawn)
-        found = self._known[level][1]
+        rates, floor = self._measured[level]
+        mean = rates.mean(0)
+        deviations = (rates - mean) / np.sqrt(len(rates) - 1.0)
+        rng = np.random.default_rng(0)
+        noise = np.tensordot(rng.standard_normal((_DRAWS, len(rates))), deviations, 1)
+        missing = np.sqrt(np.maximum(floor**2 - (deviations**2).sum(0), 0.0))
+        noise += missing * rng.standard_normal(noise.shape)
+        found = self.kind.measure(np.clip(mean + noise, 0.0, 1.0), self.known.mass)
         return float(found.mean() if confidence is None else np.quantile(found, confidence))
 
-    def _refusal(self, asked: float, smallest: float, confidence: float | None) -> InfeasibleError:
-        sure = "" if confidence is None else f" with probability {confidence:g}"
-        return InfeasibleError(
-            f"With these rows no rule can promise {budget_named(self.name).label} ≤ {asked:g} in "
-            f"the population{sure}: even a rule that is equal on the rows is expected to show "
-            f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, join "
-            "them, or pass margin=0 to keep the budget on these rows only.",
-            {self.name: smallest},
-            float("nan"),
+    def _measure(self, levels: Array) -> None:
+        """Fit the rules of these levels to every resample, and judge them."""
+        new = np.array(sorted({float(b) for b in levels} - set(self._measured)))
+        if not len(new):
+            return
+        everything = self._counts(self.weight)
+        whole_rules = self._fits(self.known, new)
+        all_rows, within, outside, judges = [], [], [], []
+        for repeats in self._resamples():
+            curves = group_curves_borrowing(
+                self.scores,
+                self.y,
+                self.z,
+                self.weight,
+                repeats=repeats,
+                borrowed=self.known.borrowed,
+            )
+            chosen, others = (
+                self._counts(self.weight * w) for w in (repeats, (repeats == 0).astype(np.float64))
+            )
+            rules = self._fits(curves, new)
+            all_rows.append([self._passed(r, everything) for r in rules])
+            for sums, counts in ((within, chosen), (outside, others)):
+                # rule of the resample less rule of all rows: the same draw, the same noise
+                sums.append(
+                    [
+                        self._passed(r, counts) - self._passed(r0, counts)
+                        for r, r0 in zip(rules, whole_rules, strict=True)
+                    ]
+                )
+            judges.append([_totals(counts) for counts in (chosen, others)])
+        total = np.maximum(np.array(judges).sum(0), 1e-300)  # (in or out, groups, 2)
+        rates = np.array(all_rows) / np.maximum(_totals(everything), 1e-300)
+        own = np.array([self._passed(r, everything) for r in whole_rules])
+        own /= np.maximum(_totals(everything), 1e-300)
+        optimism = np.array(outside).sum(0) / total[1] - np.array(within).sum(0) / total[0]
+        # of o − i, what r − i shows already: r judges by all rows
+        seen = (rates - own).mean(0) - np.array(within).sum(0) / total[0]
+        rates += _OUTSIDE * (optimism - seen)
+        n = self.known.rows + self.known.borrowed + 1.0
+        for j, level in enumerate(new.tolist()):
+            spread = np.array([[np.ptp(np.r_[q, 0.0])] for q in whole_rules[j].levels])
+            floor = np.where(self.known.rows > 0, np.sqrt(0.5) * spread / n, 0.0)
+            self._measured[level] = _Judged(rates[:, j], floor)
+
+    def _resamples(self) -> Iterator[Array]:
+        """How often each row occurs, in balanced resamples of every cell, or of every group.
+
+        Balanced: over all resamples each row occurs equally often, so their mean has no noise of
+        the first order.
+        """
+        rng = np.random.default_rng(0)
+        number = _FEWER if len(self.y) > _MANY_ROWS else _RESAMPLES
+        stratum = 2 * self.z + self.y if self.kind.criterion in RATES_ONLY else self.z
+        members = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
+        drawn = [
+            rng.permutation(np.tile(np.arange(len(rows), dtype=np.int32), number)).reshape(
+                number, -1
+            )
+            for rows in members
+        ]
+        for k in range(number):
+            repeats = np.zeros(len(self.y))
+            for rows, places in zip(members, drawn, strict=True):
+                repeats[rows] = np.bincount(places[k], minlength=len(rows))
+            yield repeats
+
+    def _fits(self, known: GroupCurves, levels: Array) -> list[ThresholdChannel]:
+        """The best rule of each level on the curves."""
+        least = self._least if known is self.known else self._least_level(known)
+        found = solve(
+            known.curves,
+            known.mass,
+            maximize=self.maximize,
+            budget=self.kind.name,
+            levels=np.maximum(levels, least),
+            groups=self.groups,
+            tolerance=_TOLERANCE if self.kind.nats else None,
         )
+        regions = Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
+        return [rule_of(x, known.curves, regions, self.groups) for x in found.rates]
+
+    def _fit(self, known: GroupCurves, level: float) -> ThresholdChannel:
+        return self._fits(known, np.array([level]))[0]
+
+    def _least_level(self, known: GroupCurves) -> float:
+        return least_level(known.curves, known.mass, self.kind.name)
+
+    @cached_property
+    def _least(self) -> float:
+        return self._least_level(self.known)
+
+    def _counts(self, weight: Array) -> list[Array]:
+        """Of each group, the weight of the rows before each place, by label: (rows + 1, 2)."""
+        both = np.stack([weight * (self.y == 0), weight * (self.y == 1)], 1)
+        return [
+            np.concatenate([np.zeros((1, 2)), np.cumsum(both[a:b], axis=0)])
+            for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)
+        ]
+
+    def _passed(self, rule: ThresholdChannel, counts: list[Array]) -> Array:
+        """The weight (groups, 2) that a rule decides with 1."""
+        passed = np.empty((len(counts), 2))
+        for g, (cuts, q) in enumerate(zip(rule.thresholds, rule.levels, strict=True)):
+            own = self.scores[self._ends[g] : self._ends[g + 1]]
+            place = np.searchsorted(-own, -cuts, side="right")
+            passed[g] = -np.diff(np.r_[q, 0.0]) @ counts[g][place]
+        return passed
 
 
-def drawn_mass(rows: Array, mass: Array) -> Array:
-    """P(Y=y, Z=z) as other samples of as many rows would show it, array (draws, groups, 2).
-
-    Args:
-        rows: effective rows of each cell (groups, 2).
-        mass: P(Y=y, Z=z) of these rows (groups, 2).
-    """
-    first, second = rows.T + 0.5
-    share = np.random.default_rng(1).beta(second, first, size=(_DRAWS, len(rows)))
-    share = np.where((rows > 0).all(1), share, rows[:, 1] > 0)
-    return np.stack([1.0 - share, share], -1) * mass.sum(1)[:, None]
+def _totals(counts: list[Array]) -> Array:
+    return np.array([each[-1] for each in counts])
 
 
-def rate_errors(known: GroupCurves, rule: Any) -> Array:
-    """The standard error of each population rate (groups, 2) of a threshold rule.
-
-    A rate that is 0 or 1 on the rows is uncertain too, unless the rule decides all alike: the
-    variance of a rate is taken to be at least that of half a row.
-
-    Args:
-        known: the curves that the rule was fitted to.
-        rule: `thresholds` and `levels` of each group, as in `ThresholdChannel`.
-    """
-    error = np.zeros_like(known.rows)
-    for z, curve in enumerate(known.curves):
-        n = known.rows[z] + known.borrowed[z] + 1.0
-        cuts, levels = rule.thresholds[z], rule.levels[z]
-        place = np.searchsorted(-curve.thresholds, -cuts, side="right") - 1
-        share = np.diff(curve.rates[place], axis=0, prepend=np.zeros((1, 2)))  # P(between two cuts)
-        share, q = np.vstack([share, 1.0 - share.sum(0)]), np.r_[levels, 0.0]
-        used = share.sum(1) > 1e-12
-        spread = float(np.ptp(q[used]))
-        variance = q**2 @ share - (q @ share) ** 2
-        error[z] = np.sqrt(np.maximum(variance, 0.5 * spread**2 / n) / n)
-    return np.where(known.rows > 0, error, 0.0)
+def refusal(
+    budget: str, asked: float, smallest: float, confidence: float | None = None
+) -> InfeasibleError:
+    """The error where the rows are too few for a budget; it names the smallest that succeeds."""
+    sure = "" if confidence is None else f" with probability {confidence:g}"
+    return InfeasibleError(
+        f"With these rows no rule can promise {budget_named(budget).label} ≤ {asked:g} in the "
+        f"population{sure}: even a rule that is equal on the rows is expected to show "
+        f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, or join "
+        "them.",
+        {budget: smallest},
+        float("nan"),
+    )
 
 
 def _up(value: float) -> str:

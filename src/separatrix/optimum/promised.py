@@ -25,11 +25,11 @@ from separatrix.core.information import (
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.margin import RATES_ONLY, BudgetKeeper, drawn_mass, rate_errors
+from separatrix.optimum.margin import Margin
 from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost, budget_named
-from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
+from separatrix.optimum.roc.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
@@ -124,29 +124,18 @@ class Promises:
             level = 1.0 if asked is None else asked - (margin or 0.0)
             rule = self._rule(self._plain, self._rates(self._plain, level))
             return PromisedRule(rule, level, np.nan, np.nan, self._plain.borrowed)
-        kept = self._keeper.keep(asked, confidence)
-        rule = self._rule(self._pulled, kept.rates)
-        return PromisedRule(rule, kept.level, kept.expected, kept.smallest, self._pulled.borrowed)
+        kept = self._margin.keep(asked, confidence)
+        known = self._margin.known
+        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest, known.borrowed)
 
     @cached_property
     def _plain(self) -> GroupCurves:
         return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight, borrow=False)
 
     @cached_property
-    def _pulled(self) -> GroupCurves:
-        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight)
-
-    @cached_property
-    def _keeper(self) -> BudgetKeeper:
-        known, kind = self._pulled, budget_named(self.budget)
-        mass = known.mass if kind.criterion in RATES_ONLY else drawn_mass(known.rows, known.mass)
-        least = least_level(known.curves, known.mass, self.budget)
-        return BudgetKeeper(
-            lambda level: self._rates(known, max(level, least)),
-            lambda x: kind.measure(x, mass),
-            lambda x: rate_errors(known, self._rule(known, x)),
-            self.budget,
-        )
+    def _margin(self) -> Margin:
+        rows = self.scores[:, 1], self.y, self.z, self.weight
+        return Margin(*rows, self.groups, self.maximize, self.budget, group_curves_borrowing(*rows))
 
     def _rates(self, known: GroupCurves, level: float) -> Array:
         """The best rates (groups, 2) within a level on the curves."""
