@@ -63,7 +63,9 @@ def test_a_confidence_keeps_the_budget_that_often():
     assert np.mean(np.array(gaps) <= 0.06) >= 0.7  # 0.9 less three standard errors
 
 
-@pytest.mark.parametrize("budget", ["eo_gap", "violation", "parity_gap"])
+@pytest.mark.parametrize(
+    "budget", ["eo_gap", pytest.param("violation", marks=pytest.mark.slow), "parity_gap"]
+)
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds(budget, confidence):
     best = Promises(*draw(1_000, 0), budget=budget)
