@@ -114,7 +114,8 @@ class Margin:
     ) -> None:
         # sorted once: resamples change how often a row occurs, not its place
         order = np.lexsort((-scores, z))
-        self.scores, self.y, self.z, self.weight = (a[order] for a in (scores, y, z, weight))
+        self.scores, self.weight = scores[order], weight[order]
+        self.y, self.z = y[order], z[order]
         self.groups, self.maximize, self.known = groups, maximize, known
         self.kind = budget_named(budget)
         self._ends = np.searchsorted(self.z, np.arange(len(groups) + 1))
@@ -163,7 +164,10 @@ class Margin:
             return
         everything = self._counts(self.weight)
         whole_rules = self._fits(self.known, new)
-        all_rows, within, outside, judges = [], [], [], []
+        all_rows: list[list[Array]] = []
+        within: list[list[Array]] = []
+        outside: list[list[Array]] = []
+        judges = []
         for repeats in self._resamples():
             curves = group_curves_borrowing(
                 self.scores,
