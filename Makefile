@@ -6,7 +6,7 @@ export SEPARATRIX_DATA ?= $(abspath $(wildcard ../shared/data))
 # Parallelism is over processes here; threads inside them only contend for the same cores.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: setup demo docs test test-fast fuzz test-spark test-package test-lowest check format bench clean
+.PHONY: setup demo docs test test-fast test-site nightly fuzz test-spark test-package test-lowest check format bench clean
 
 setup: .venv/ready
 
@@ -22,11 +22,18 @@ demo: setup  ## the main job on the embedded Adult data: trace, report, select; 
 docs: setup  ## the site in docs/_build/html; runs the gallery; warnings are errors
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
 
-test: docs  ## the tests of the site open what `make docs` built
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not spark'
+test: setup  ## every property, a second of CPU each (tests/cpu_cap.py)
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cpu-cap -m 'not nightly and not site and not spark'
 
-test-fast: setup  ## what a minute can check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q -m 'not slow and not spark and not browser'
+test-fast: setup  ## what half a minute can check
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q --cpu-cap -m 'not slow and not browser and not site and not spark'
+
+test-site: docs  ## the site: dead links, errors in the browser, phones
+	$(BIN)/python -m pytest -q tests/test_site.py
+
+nightly: setup  ## what `make test` leaves out: long simulations, kills, clusters, memory, fuzz
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'nightly and not spark'
+	$(MAKE) fuzz
 
 fuzz: setup  ## the property tests with fresh random examples, 1,000 each where a test sets no number
 	SEPARATRIX_PROFILE=fuzz $(BIN)/python -m pytest -n 2 -q -m hypothesis

@@ -18,6 +18,26 @@ hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("SEPARATRIX_PROFILE", "separatrix"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-cap", action="store_true", help="a second of CPU per test: cpu_cap.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # the controller of several workers runs no test
+    if config.getoption("--cpu-cap") and not config.getoption("numprocesses", None):
+        from cpu_cap import CpuCap
+
+        config.pluginmanager.register(CpuCap())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs by night is slow as well."""
+    for item in items:
+        if item.get_closest_marker("nightly"):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """The folder of real data sets, where there is one."""

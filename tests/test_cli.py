@@ -1,12 +1,15 @@
-"""The command line as a person uses it: real processes, exit status, one sentence on stderr."""
+"""The command line as a person uses it: exit status, output, one sentence on stderr."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,13 +23,32 @@ from separatrix.optimum.objectives import Cost, parse_cost
 pytestmark = pytest.mark.slow
 
 
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [
-        sys.executable,
-        "-c",
-        "from separatrix.cli import main; main()",
-        *map(str, arguments),
-    ]
+class Done(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object) -> Done:
+    """One command in this process; `test_help_and_version` starts real ones."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setattr(sys, "argv", ["separatrix", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    return Done(ended.value.code or 0, out.getvalue(), err.getvalue())
+
+
+def process(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """One command as a person starts it."""
+    code = "from separatrix.cli import main; main()"
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
@@ -200,8 +222,9 @@ def test_bad_input_is_one_sentence_and_status_two(folder, arguments, message):
 def test_help_and_version():
     assert "audit" in run("--help").stdout
     assert "--pred" in run("audit", "--help").stdout
-    assert run("--version").stdout.strip() == sx.__version__
-    assert run("audit").returncode == 2
+    assert process("--version").stdout.strip() == sx.__version__
+    refused = process("audit")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
 
 
 @pytest.fixture(scope="module")
@@ -281,6 +304,7 @@ def test_a_bad_trace_is_one_sentence_and_status_two(people, tmp_path, refused, a
     assert message in said
 
 
+@pytest.mark.nightly
 def test_benchmark_writes_tables_and_figures(tmp_path):
     done = run(
         "benchmark",

@@ -20,6 +20,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [p for p in PAGES if not {"_build", "gallery"} & set(p.parts) and p.name != "cli.md"]
 FENCE = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.M | re.S)
 SHOWN = {"text", "diff", "sh", "yaml", "json", "csv"}
+DEAR = {"audit", "continuous_control", "deploy", "limit", "monitor", "trace"}  # run every night
 NEEDS = {"boosting": "lightgbm", "training": "torch", "fairlearn": "fairlearn"}
 
 
@@ -42,9 +43,14 @@ def test_every_block_says_what_it_is(page):
     assert unknown == []
 
 
+RUN = [page for page in PAGES if any(block[0] in ("python", "console") for block in blocks(page))]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", [p for p in PAGES if any(b[0] in ("python", "console") for b in blocks(p))], ids=_name
+    "page",
+    [pytest.param(p, marks=pytest.mark.nightly if p.stem in DEAR else ()) for p in RUN],
+    ids=_name,
 )
 def test_the_code_of_the_page_runs(page, tmp_path, monkeypatch):
     """No block raises, no command ends with an error."""

@@ -15,7 +15,7 @@ SITE = Path(__file__).parents[1] / "docs" / "_build" / "html"
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
 
 pytestmark = [
-    pytest.mark.browser,
+    pytest.mark.site,
     pytest.mark.skipif(not SITE.is_dir(), reason="the site is not built: run `make docs`"),
 ]
 

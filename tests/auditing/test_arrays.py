@@ -110,6 +110,7 @@ def test_empty_and_small_cells_are_named_and_no_group_is_dropped():
     assert any("without rows" in note and "(1, rare)" in note for note in a.notes)
 
 
+@pytest.mark.slow
 def test_sparse_data_fall_back_to_the_bound_and_say_so():
     rng = np.random.default_rng(0)
     y, z, u = rng.integers(0, 20, 515), rng.integers(0, 9, 515), rng.integers(0, 20, 515)
@@ -146,7 +147,7 @@ def test_a_comparison_sees_a_real_drop_and_no_other(rows):
         sx.compare(after, 3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_holds_its_level_on_the_same_rows():
     rng = np.random.default_rng(0)
     wrong = 0
@@ -250,7 +251,7 @@ def finite(value):
     return not isinstance(value, float) or np.isfinite(value)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @given(
     st.integers(2, 40),
     st.integers(2, 4),

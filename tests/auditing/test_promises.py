@@ -21,24 +21,22 @@ def rows():
 
 
 @pytest.mark.slow
-def test_guarantee_and_composition_are_in_every_output(rows):
+@pytest.mark.parametrize("guarantee", ["finite-sample", "large-sample"])
+@pytest.mark.parametrize("people", ["observed", "population"])
+def test_guarantee_and_composition_are_in_every_output(rows, guarantee, people):
     y, z, u = rows
-    for guarantee in ("finite-sample", "large-sample"):
-        for people in ("observed", "population"):
-            how = {"guarantee": guarantee, "composition": people}
-            a = sx.audit(y, u, sensitive_features=z, **how)
-            s = sx.audit_score(y, u + 0.1 * y, sensitive_features=z, **how)
-            for one in (a, s):
-                read = json.loads(one.to_json())
-                assert (read["guarantee"], read["composition"]) == (guarantee, people)
-                for text in (read["promise"], str(one), one.to_html()):
-                    words = " ".join(text.split())
-                    assert ("any number of rows" in words) == (guarantee == "finite-sample")
-                    assert ("large samples" in words) == (guarantee == "large-sample")
-                    assert ("observed shares" in words) == (people == "observed")
-                assert ("it failed in" in " ".join(str(one).split())) == (
-                    guarantee == "large-sample"
-                )
+    how = {"guarantee": guarantee, "composition": people}
+    a = sx.audit(y, u, sensitive_features=z, **how)
+    s = sx.audit_score(y, u + 0.1 * y, sensitive_features=z, **how)
+    for one in (a, s):
+        read = json.loads(one.to_json())
+        assert (read["guarantee"], read["composition"]) == (guarantee, people)
+        for text in (read["promise"], str(one), one.to_html()):
+            words = " ".join(text.split())
+            assert ("any number of rows" in words) == (guarantee == "finite-sample")
+            assert ("large samples" in words) == (guarantee == "large-sample")
+            assert ("observed shares" in words) == (people == "observed")
+        assert ("it failed in" in " ".join(str(one).split())) == (guarantee == "large-sample")
 
 
 def test_new_numbers_agree_with_each_other(rows):
@@ -123,6 +121,7 @@ def test_the_interval_is_not_capped_by_the_composition_of_the_sample():
     assert covered >= 35
 
 
+@pytest.mark.slow
 def test_many_labels_take_no_table_of_pairs_of_predictions(monkeypatch):
     """The second moments of 999 labels would be 16 GB."""
     rng = np.random.default_rng(0)

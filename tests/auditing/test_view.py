@@ -70,6 +70,7 @@ def test_the_finding_comes_first_in_words_and_in_the_users_terms():
     assert text.index("equalized-odds gap") < text.index("accuracy") < text.index("violation v")
 
 
+@pytest.mark.slow
 def test_lines_fit_a_terminal_whatever_the_names_are():
     """100 columns, also for intersections with long names; nothing is cut off."""
     rng = np.random.default_rng(0)

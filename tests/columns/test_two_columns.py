@@ -90,7 +90,7 @@ def test_the_estimators(tmp_path):
     assert sx.load(saved).groups == GROUPS
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_trace_select_and_predict(tmp_path):
     pytest.importorskip("torch")
     known = as_data(X, Y, FRAME)

@@ -62,6 +62,7 @@ def test_data_processing(table, data):
     assert info.mutual_information(processed) <= info.mutual_information(table) + 1e-12
 
 
+@pytest.mark.slow
 @given(count_tables(), seeds)
 def test_violation_vanishes_exactly_under_separation(table, seed):
     """Proposition "CMI characterizes separation"."""

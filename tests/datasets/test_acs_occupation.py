@@ -117,7 +117,7 @@ def test_the_papers_small_regime(data_folder: str) -> None:
         datasets.load("acs_occupation", n=44)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_small_sample_is_drawn_from_the_large_one(data_folder: str) -> None:
     small, large = datasets.load("acs_occupation"), datasets.load("acs_occupation_large")
     rows = Counter(_keys(large))

@@ -160,6 +160,7 @@ def test_bad_questions_are_one_sentence(frontier, asked, message):
         frontier.select(**asked)
 
 
+@pytest.mark.nightly
 def test_both_budgets_are_kept(frontier):
     wide = frontier.select(max_eo_gap=0.2, maximize="utility")
     both = frontier.select(max_eo_gap=0.2, max_violation=0.004, maximize="utility")

@@ -56,6 +56,7 @@ def test_the_trace_leads_with_its_criterion(frontier):
     assert "criterion='independence', max_gap=" in shown.python("folder", shown.usual())
 
 
+@pytest.mark.slow
 def test_the_report_compares_the_criteria_within_the_same_gap(frontier, tmp_path):
     text = frontier.report(tmp_path / "report.html").read_text()
     table = frontier.shippable.criteria()
@@ -91,6 +92,7 @@ def test_questions_that_cannot_be_meant_are_refused(frontier, given, what):
         frontier.select(**given)
 
 
+@pytest.mark.slow
 def test_the_classifier_keeps_the_gap_of_its_criterion():
     X, y, z = people(4_000, 2)
     test = people(40_000, 3)

@@ -136,7 +136,7 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_worker_is_one_sentence(monkeypatch, capsys):
     from joblib import delayed
 
@@ -159,7 +159,7 @@ def slow(i):
     return i
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_an_error_stops_the_other_processes_without_a_warning(recwarn):
     from joblib import delayed
 

@@ -96,7 +96,7 @@ def test_all_files_of_a_model_have_the_same_mode(folder):
     assert modes == {0o666 & ~mask}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_reader_beside_a_writer_never_errs(single, mixture, folder):
     """A writer that exchanges two models without a pause; each load is one of the two, whole."""
     code = (
@@ -171,7 +171,7 @@ def test_a_kill_at_any_moment_leaves_a_whole_model(folder, tmp_path):
         f"while True: i += 1; dataclasses.replace(p, about={{'round': i}}).save({str(folder)!r})"
     )
     rng = np.random.default_rng(0)
-    for _ in range(6):
+    for _ in range(2):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         process.stdout.readline()

@@ -198,7 +198,7 @@ def test_what_fails_leaves_nothing_behind(single, files):
     assert {p.name for p in files.iterdir()} == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_memory_does_not_grow_with_the_file(single, tmp_path):
     """Ten times the rows, the same peak of memory within 20 MB: measured in processes of their
     own.

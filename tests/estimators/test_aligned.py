@@ -65,6 +65,7 @@ def test_maps_are_fitted_to_rows_that_the_regressor_did_not_see():
     assert model.score_.r2 < 0.75
 
 
+@pytest.mark.slow
 def test_a_number_instead_of_groups():
     rng = np.random.default_rng(3)
     age = rng.uniform(18, 80, 4000)
@@ -123,6 +124,7 @@ def test_bad_settings_are_one_sentence(change, sentence):
         AlignedRegressor(**{"estimator": Ridge(), **change}).fit(X, y, sensitive_features=z)
 
 
+@pytest.mark.slow
 def test_unseen_groups_and_budgets_are_refused():
     X, y, z = people(8, 500)
     model = AlignedRegressor(Ridge(), penalty=0.0).fit(X, y, sensitive_features=z)

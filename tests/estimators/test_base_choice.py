@@ -22,6 +22,7 @@ def people(n, seed=0):
     return X, y, z, datasets.folds(y, z, 5, 0)
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_smallest_loss_and_repeats():
     X, y, z, fold = people(500)
     rng = np.random.default_rng(2)

@@ -69,7 +69,7 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_score_shows_is_within_two_errors_of_its_promise():
     """Asked for: 93 % of the promises of v, EO gap and AUROC; v is neither 0 nor lost in error."""
     rng = np.random.default_rng(0)

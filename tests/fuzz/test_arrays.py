@@ -50,6 +50,7 @@ def audit_options(rng):
     return more
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(170)
 def test_audit(seed):
@@ -133,6 +134,7 @@ def test_separate(seed):
         assert drawn is None or np.isin(drawn, score.levels).all()
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(40)
 def test_align(seed):

@@ -95,6 +95,7 @@ def test_predictions(seed, single, mixture):
     assert q is None or (finite(q) and np.allclose(q.sum(1), 1.0))
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(60)
 def test_choices(seed, frontier):
@@ -113,6 +114,7 @@ def test_choices(seed, frontier):
     assert point is None or (str(point) and finite([one[0] for one in point.promise.values()]))
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(60)
 def test_monitors(seed, single, tmp_path_factory):

@@ -63,6 +63,7 @@ def test_separated_scorer(seed):
         )
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(12)
 def test_aligned_regressor(seed):

@@ -37,6 +37,7 @@ def a_file(rng, base):
     return path, *(hostile.pick(rng, (own, own, own, own, "y", "none", "")) for own in NAMES)
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(80)
 def test_files(seed, tmp_path_factory):
@@ -93,6 +94,7 @@ def sentence(rng, path, y, z, u):
     return [name, *each[name], *hostile.pick(rng, odd)]
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(90)
 def test_commands(seed, tmp_path_factory):

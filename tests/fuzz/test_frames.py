@@ -44,6 +44,7 @@ def a_frame(rng):
     return frame
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(150)
 def test_frames(seed):

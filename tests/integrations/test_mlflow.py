@@ -65,6 +65,7 @@ def test_without_mlflow_it_is_one_sentence(rows, monkeypatch):
         sx.integrations.mlflow.log_audit(audit)
 
 
+@pytest.mark.slow
 def test_the_report_and_the_table_of_a_frontier_are_artifacts(traced, traced_pay, monkeypatch):
     """A recorder stands for MLflow, whose pins contradict ours."""
     logged = []

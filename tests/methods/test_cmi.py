@@ -95,7 +95,7 @@ def spread(n: int, seed: int) -> Sample:
     return Sample(X, y, z)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "trade_off"), [("cmi", 0.7), ("raw_cmi", 0.95)])
 def test_the_score_level_separates_scores_that_the_draw_level_leaves(name, trade_off):
     """A draw sees means of the posterior only; the score at other thresholds stays apart."""

@@ -256,7 +256,7 @@ def test_the_objective_follows_the_rates_round_by_round():
         np.testing.assert_array_equal(falling(scores)[0], alone(scores)[0])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_several_labels_and_groups_at_both_levels():
     sample = people(1500, 0, n_labels=3, n_groups=4)
     for level in ("draw", "score"):

@@ -59,7 +59,7 @@ def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
         np.testing.assert_allclose(q[lane, :, 1], fitted.weight[mine] @ decisions, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_lanes_played_side_by_side_end_where_they_end_alone(sample, fitted):
     alone = methods.fit(
         "exponentiated_gradient", sample, [Lane(EPSILONS[1])], recipe=RECIPE, use_sensitive=False

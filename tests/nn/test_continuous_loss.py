@@ -47,6 +47,7 @@ def test_the_value_is_that_of_counting_where_the_output_is_on_the_centres():
     assert found.item() <= conditional_mutual_information(table) + 1e-12
 
 
+@pytest.mark.slow
 def test_full_batch_training_with_a_warm_start_separates():
     X, y, z = rows(2)
     torch.manual_seed(0)

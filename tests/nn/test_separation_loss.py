@@ -308,7 +308,7 @@ def test_one_logit_is_two_logits_whose_first_is_zero(way, flat):
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("level", ["draw", "score"])
 @pytest.mark.filterwarnings("ignore")  # the compiler warns about itself
 def test_torch_compile(level):
@@ -327,7 +327,7 @@ def test_torch_compile(level):
         torch.testing.assert_close(criterion.counts, other.counts, rtol=1e-5, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
     """Also with unequal batches per rank; the naive way, penalties averaged over ranks, does
     not.

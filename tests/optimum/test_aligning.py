@@ -30,6 +30,7 @@ def aged(seed, n=4000):
     return y, y + 0.7 * rng.normal(size=n) + 0.03 * (age - 50), age
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 1.0, 30.0]), st.integers(2, 20))
 def test_maps_rise_and_levels_are_no_more_than_asked(seed, penalty, levels):
@@ -43,6 +44,7 @@ def test_maps_rise_and_levels_are_no_more_than_asked(seed, penalty, levels):
         assert (np.diff(found.transform(grid, sensitive_features=np.full(200, group))) >= 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["groups", "continuous"])
 def test_the_violation_falls_along_the_path_and_r2_is_its_price(kind):
     y, s, z = rows(0) if kind == "groups" else aged(0)
@@ -120,6 +122,7 @@ def test_the_map_changes_smoothly_with_a_numeric_attribute():
     assert np.abs(np.diff(found.aligned(np.full(500, 0.5), ages))).max() < 0.1
 
 
+@pytest.mark.slow
 def test_two_labels_with_a_numeric_attribute():
     rng = np.random.default_rng(5)
     age = rng.uniform(18, 80, 8000)
@@ -144,6 +147,7 @@ def test_a_budget_is_kept_on_unseen_rows():
     assert v < 0.015
 
 
+@pytest.mark.slow
 def test_a_budget_that_rows_cannot_keep_is_refused_with_the_least():
     rng = np.random.default_rng(8)
     y, z = rng.normal(size=1000), rng.integers(0, 2, 1000)

@@ -146,6 +146,7 @@ def test_a_decision_that_is_the_group_is_sufficient():
     assert best.values[0] == pytest.approx(0.75)
 
 
+@pytest.mark.slow
 def test_where_scores_say_nothing_three_base_rates_cannot_be_sufficient():
     """Two decisions have two predictive values; the closest two groups share one."""
     y = np.tile([0, 0, 0, 1, 0, 0, 1, 1, 0, 1, 1, 1], 50)
@@ -177,7 +178,7 @@ def test_three_labels_know_separation_only():
         sx.limit(y, p, sensitive_features=z, criterion="independence", maximize="accuracy")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("budget", "asked"), [("parity_gap", 0.05), ("predictive_gap", 0.06)])
 def test_promised_budgets_are_kept_in_the_population_on_average(budget, asked):
     """Rules of 3,000 rows, measured on a population: its mean gap is at most what was asked."""

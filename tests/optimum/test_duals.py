@@ -30,7 +30,7 @@ def table_of(q: np.ndarray, p: np.ndarray, z: np.ndarray, w: np.ndarray) -> np.n
     return np.einsum("n,ny,nz,nu->yzu", w, p, np.eye(z.max() + 1)[z], q)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2))
 def test_no_rule_is_above_the_bound_and_free_kernels_find_no_more(seed):
     """Against gradient ascent over all kernels q(u | atom), penalised, from several starts."""
@@ -116,7 +116,7 @@ def test_the_best_rule_for_the_tangent_has_at_least_the_same_utility(seed):
         reached = climbed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seed", "level"), [(0, 0.01), (1, 0.05), (2, 0.01)])
 def test_utility_is_within_one_per_cent_of_ten_starts_of_free_kernels(seed, level):
     p, z, w = random_law(seed, 3, 2, 8)

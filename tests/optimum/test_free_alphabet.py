@@ -28,7 +28,7 @@ def test_every_mixture_of_the_posteriors_is_within_the_radius(labels):
     assert 0.9 * delta < nearest.max() <= delta <= 0.004  # exact: almost reached, never passed
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("seed", "level"), [(0, 0.02), (1, 0.001)])
 def test_the_certified_gap_is_small_and_no_kernel_is_above_the_bound(seed, level):
     p, z, w = random_law(seed, 8)

@@ -55,7 +55,7 @@ def grid_search(regions: Regions, level: float, steps: int = 33) -> float:
     return best
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_no_pair_of_rules_on_a_grid_is_above_the_upper_bound(seed: int) -> None:
     best = limit_of(*rows(seed), points=2)
@@ -75,7 +75,7 @@ def adult_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return (np.bincount(atom, weights=data.y) / np.bincount(atom))[atom], data.y, data.z
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("source", "level"), [("simulated", 5e-3), ("adult", 1.5e-4), ("adult", 5e-3)]
 )

@@ -247,7 +247,7 @@ def test_it_has_the_utility_that_was_asked_for_and_no_more_violation_than_that_n
     assert v < 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unseen_rows_show_what_was_expected_and_less_than_the_exact_rule_thinned() -> None:
     rng = np.random.default_rng(0)
     ours, thinned, expected = [], [], []

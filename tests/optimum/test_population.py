@@ -88,7 +88,7 @@ def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed
     assert f.u_xz == pytest.approx(private.utility[-1], abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_necessary_trade_off_on_a_thousand_separated_laws() -> None:
     """Theorem "Necessary trade-off beyond u*_X": with X ⟂ Z | Y and overlap the best v = 0 utility
     equals u*_X.

@@ -1,8 +1,8 @@
 """A sweep in a process of its own, for the tests that end it:
-`python killing.py FOLDER once|killed SEED`.
+`python killing.py FOLDER once|killed KILLS`.
 
-"killed" starts it ten times, kills it -9 at a random moment each time and prints the number of
-records after each.
+"killed" starts it so many times, kills it -9 each time, in turn just after a record and at a random
+moment, and prints the number of records after each.
 """
 
 from __future__ import annotations
@@ -38,26 +38,28 @@ def finished(folder: str) -> int:
         return len(store.records())
 
 
-def killed(folder: str, seed: int) -> None:
-    chance = random.Random(seed)
+def killed(folder: str, kills: int) -> None:
+    chance = random.Random(1)
     torch.set_num_threads(1)
     work(stacks()[0])  # warm: what is killed is the sweep, not its imports
-    for attempt in range(10):
+    for attempt in range(kills):
         before = finished(folder)
         child = os.fork()
         if child == 0:
             run(stacks(), folder)
             os._exit(0)
-        if attempt % 2:  # every other time let it get somewhere first
-            until = time.monotonic() + 20
-            while finished(folder) == before and time.monotonic() < until:
-                time.sleep(0.002)
-            time.sleep(chance.uniform(0.0, 0.05))
-        else:
+        if attempt % 2:
             time.sleep(chance.uniform(0.0, 0.3))
+        else:
+            while finished(folder) == before and running(child):
+                time.sleep(0.002)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         print(finished(folder), flush=True)
+
+
+def running(child: int) -> bool:
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
 if __name__ == "__main__":

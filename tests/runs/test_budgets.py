@@ -56,6 +56,7 @@ def test_a_point_that_lost_a_fold_takes_no_part():
     assert 3.0 not in made["trade_off"][nested(made, "eo_gap", 0.1, "accuracy").rows]
 
 
+@pytest.mark.slow
 def test_choosing_on_the_reported_folds_flatters_and_nesting_does_not():
     """All points are equally good, so what the choice adds is its own bias."""
     rng = np.random.default_rng(2)

@@ -119,7 +119,7 @@ def test_every_method_looks_different_to_every_eye(vision):
         assert distance > 11.5, f"{a.name} and {b.name}: {distance:.1f}"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folder, tmp_path):
     written = figures.draw(results_folder, tmp_path, progress=True)
     assert [p.name for p in written] == [

@@ -77,6 +77,7 @@ def test_bound_is_above_the_plug_in_and_below_the_ceiling(counts):
     )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 30), st.integers(1, 30))
 def test_hard_intervals_are_clopper_pearson(k, extra):
     counts = np.array([[[float(extra), float(k)]]])

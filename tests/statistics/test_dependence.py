@@ -40,6 +40,7 @@ def test_hard_labels_are_tested_as_the_permuted_table():
         assert 0.0 < found.p_value <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["independence", "sufficiency", "base_dependence"])
 def test_tests_of_hard_decisions_keep_their_level(name):
     """Each null hypothesis is true: 5 % tests reject about 5 %."""
@@ -73,6 +74,7 @@ def test_sufficiency_of_posteriors_keeps_its_level_and_is_unbiased():
     assert abs(np.mean(corrected)) < 4 * np.std(corrected) / np.sqrt(SAMPLES)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_population():
     """I(Y;Z|U) and the PPV gap of a law that breaks sufficiency, and I(U;Z) of the same rows."""
     law = np.random.default_rng(5).dirichlet(np.full(8, 4.0)).reshape(2, 2, 2)

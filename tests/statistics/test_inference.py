@@ -62,7 +62,7 @@ def test_bias_of_well_filled_hard_counts_is_miller_madow():
     assert inference.noise(table).freedom == pytest.approx(2 * 2 * 3)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("shape", "n"), [((2, 2, 2), 500), ((2, 3, 5), 1_000), ((20, 9, 20), 20_000)]
 )
@@ -118,7 +118,7 @@ def test_a_naive_bootstrap_adds_the_bias_again_and_ours_does_not():
     assert abs(inference.corrected(table)[0] - truth) < 0.25 * (plug_in - truth)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_posteriors_have_far_less_bias_than_draws_from_them():
     rng = np.random.default_rng(0)
     n, k, repetitions = 400, 3, 150
@@ -138,7 +138,7 @@ def test_posteriors_have_far_less_bias_than_draws_from_them():
     assert abs(np.mean(hard_corrected)) < 0.1 * np.mean(hard)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("weighted", [False, True])
 def test_interval_and_test_hold_for_posteriors_and_weights(weighted):
     rng = np.random.default_rng(3)

@@ -169,7 +169,7 @@ def test_equal_weights_change_nothing(scale):
     assert same.p_value() == pytest.approx(plain.p_value(), rel=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_level_and_bound_hold_under_separation_also_with_weights():
     """At v = 0 the test rejects in about 5 %, and the bound is above 0 in at most that."""
     for weight in (None, lambda z: np.where(z == 1, 3.0, 1.0)):

@@ -18,7 +18,7 @@ def _tables(rng, rates, rows, folds=5):
     return np.stack([rows - yes, yes], axis=-1).astype(float)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("groups", "rows", "apart"), [(2, 100, 0.0), (2, 400, 0.05), (6, 80, 0.1)])
 def test_the_truth_is_within_two_errors(groups, rows, apart):
     """Simulated: nominal 95 %; asked for is 93 % over all metrics."""

@@ -55,6 +55,7 @@ def left_over(folder):
     return [path for path in folder.rglob("*") if "unfinished" in path.name]
 
 
+@pytest.mark.nightly
 def test_a_trace_says_so_and_resumes(rows, tmp_path):
     flag, out = tmp_path / "full", tmp_path / "trace"
     flag.write_text(str(os.getpid()))
@@ -69,6 +70,7 @@ def test_a_trace_says_so_and_resumes(rows, tmp_path):
     np.testing.assert_array_equal(found.nested.honest, plain.nested.honest)
 
 
+@pytest.mark.nightly
 def test_a_trace_of_numbers_promises_no_more_than_it_keeps(rows, tmp_path):
     flag = tmp_path / "full"
     flag.write_text(str(os.getpid()))

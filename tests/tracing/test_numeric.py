@@ -35,7 +35,7 @@ def test_less_violation_for_more_penalty(frontier):
     assert re.search(f"{v}[0-9.]+ nats about sex", " ".join(str(frontier).split()))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_promise_is_what_unseen_rows_show(frontier):
     point = frontier.select(max_violation=0.02)
     d = paid(1, 20_000)
@@ -92,6 +92,7 @@ def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
         print(sx.load_frontier(place))
 
 
+@pytest.mark.slow
 def test_a_file_from_trace_to_predictions(tmp_path):
     d = paid(4, 400)
     d.to_csv(tmp_path / "d.csv", index=False)

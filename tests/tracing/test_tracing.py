@@ -136,6 +136,7 @@ def test_the_main_path_from_rows_to_a_decision(frontier, tmp_path):
     assert set(decided) == {"no", "yes"}
 
 
+@pytest.mark.nightly
 def test_the_same_trace_again_resumes(tmp_path):
     frame = people(300)
     asked = {"estimator": "logistic", "method": [], "cv": 3, "out": tmp_path / "f"}
@@ -148,6 +149,7 @@ def test_the_same_trace_again_resumes(tmp_path):
         sx.trace(frame[["job"]], frame["hired"], sensitive_features=frame["sex"], **asked)
 
 
+@pytest.mark.nightly
 def test_a_trace_prepares_the_rows_of_each_fold_once(monkeypatch):
     """Four methods and inputs, five folds and the model of all rows: six matrices."""
     calls, real = [], datasets.Preprocessing.transform
