@@ -138,7 +138,8 @@ def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
     ],
 )
 def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, what):
-    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "score"
+    column = "score" if "--score" in more else "decision"
+    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", column
     done = run(*common, *more)
     assert done.returncode == status, done.stderr
     assert what in done.stderr
@@ -147,7 +148,7 @@ def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, wha
 
 
 def test_a_glob_of_parquet_files_equals_the_csv(folder):
-    common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "score", "--json"
+    common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "decision", "--json"
     whole, components = (
         run("audit", folder / "predictions.csv", *common),
         run("audit", folder / "component-*.parquet", *common),
@@ -156,7 +157,7 @@ def test_a_glob_of_parquet_files_equals_the_csv(folder):
     assert a["rows"] == b["rows"] == 3_000
     assert a["violation"] == pytest.approx(b["violation"], abs=1e-12)
     frame = pl.read_csv(folder / "predictions.csv")
-    expected = sx.audit_frame(frame, y="income", z=["sex", "race"], pred="score")
+    expected = sx.audit_frame(frame, y="income", z=["sex", "race"], pred="decision")
     assert a["violation"] == pytest.approx(expected.violation, abs=1e-12)
 
 

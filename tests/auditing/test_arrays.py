@@ -20,6 +20,8 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV
 
 import separatrix as sx
+from separatrix.auditing.ceilings import exceeded
+from separatrix.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +51,45 @@ def test_an_audit_reports_what_the_formulas_say(rows):
     assert a.notes == ()
 
 
-def test_one_column_of_scores_is_two_columns_of_posteriors(rows):
-    y, z, score, _, w = rows
-    a = sx.audit(y, score, sensitive_features=z, sample_weight=w)
-    b = sx.audit(y, np.column_stack([1 - score, score]), sensitive_features=z, sample_weight=w)
-    assert a.to_dict() == b.to_dict()
+@pytest.mark.parametrize("first", ["labels", "fractions"])
+@pytest.mark.parametrize("odd", [0.25, 1.5])
+def test_one_column_of_numbers_that_are_no_labels_is_refused_in_any_order(first, odd):
+    """Whether floats were labels was decided by the first 65,536 rows."""
+    n = 70_000
+    y, z = np.arange(n) % 2, np.arange(n) // 2 % 2
+    u = y.astype(float)
+    u[: n // 100] = odd
+    u = u if first == "fractions" else u[::-1]
+    with pytest.raises(InputError, match=rf"{odd}.*shape \(n, K\).*`audit_score`"):
+        sx.audit(y, u, sensitive_features=z)
+
+
+def test_floats_that_are_labels_are_labels(rows):
+    y, z, _, u, _ = rows
+    expected = sx.audit(y, u, sensitive_features=z)
+    a = sx.audit(y, u.astype(float), sensitive_features=z)
+    np.testing.assert_array_equal(a.table.counts, expected.table.counts)
+    halves = sx.audit(y / 2, u / 2, sensitive_features=z)
+    np.testing.assert_array_equal(halves.table.counts, expected.table.counts)
+
+
+def test_a_rate_that_no_row_shows_is_unknown():
+    """It was printed as a TPR gap of 0.000 [0.000, 0.000], and the bound on the gap left it out."""
+    y, z = np.repeat([0, 0, 1], [300, 40, 30]), np.repeat([0, 1, 0], [300, 40, 30])
+    u = np.random.default_rng(0).integers(0, 2, len(y))
+    a = sx.audit(y, u, sensitive_features=z)
+    gap = a.criteria["equal_opportunity"].gaps["tpr_gap"]
+    assert gap.value is None
+    assert gap.interval[1] > 0.5
+    assert "TPR gap unknown" in str(a)
+    assert a.eo_gap_upper > 0.25  # the half of label 1 alone
+    assert (
+        json.loads(a.to_json())["criteria"]["equal_opportunity"]["gaps"]["tpr_gap"]["value"] is None
+    )
+    for name in ("eo_gap", "tpr_gap"):
+        with pytest.raises(InputError, match=rf"{name} cannot be judged: \(1, 1\) has no rows"):
+            exceeded(a, {name: 0.9})
+    assert exceeded(a, {"eo_gap_upper": 1.0}) == ""
 
 
 @pytest.mark.parametrize(
@@ -93,7 +129,7 @@ def test_frames_of_an_audit_are_tidy_and_add_up(rows):
 
 def test_json_is_plain_and_whole(rows):
     y, z, score, _, _ = rows
-    a = sx.audit(y, score, sensitive_features=z)
+    a = sx.audit(y, np.column_stack([1 - score, score]), sensitive_features=z)
     read = json.loads(a.to_json())
     assert read["violation"] == a.violation
     assert read["violation_interval"] == list(a.violation_interval)
@@ -207,14 +243,14 @@ GOOD = {"y_true": [0, 1, 0, 1], "y_pred": [0, 1, 1, 1], "sensitive_features": ["
         ),
         ({"sensitive_features": pd.Series(["a", None, "b", "b"])}, "row 1"),
         ({"sensitive_features": None}, "missing"),
-        ({"y_pred": [0.2, np.nan, 0.3, 0.4]}, "nan in row 1"),
+        ({"y_pred": [0.2, np.nan, 0.3, 0.4]}, r"missing value \(row 1\)"),
         ({"y_pred": [[0.5, 0.5], [1.2, -0.2], [0, 1], [0, 1]]}, "1.2 in row 1"),
         ({"y_pred": [[0.5, 0.5], [0.5, 0.6], [0, 1], [0, 1]]}, "1.1 in row 1"),
         ({"y_pred": [[0.5, 0.5], [np.inf, 0.6], [0, 1], [0, 1]]}, "inf in row 1"),
         ({"y_pred": [[0.2, 0.3, 0.5]] * 4}, "3 columns for 2 labels"),
         ({"y_pred": ["x", "y", "x", "y"]}, "No value of `y_pred`"),
         ({"y_pred": [0, 1, 2, 1], "labels": [0, 1]}, "holds 2, not in `labels`"),
-        ({"y_true": [0, 1, 2, 1], "y_pred": [0.1, 0.2, 0.3, 0.4]}, "3 labels"),
+        ({"y_true": [0, 1, 2, 1], "y_pred": [0.1, 0.2, 0.3, 0.4]}, "no label of `y_true`"),
         ({"sensitive_features": ["a"] * 4}, "only one group .'a'."),
         ({"y_true": [1] * 4}, "only one label"),
         ({"y_true": [], "y_pred": [], "sensitive_features": []}, "no rows"),

@@ -66,7 +66,7 @@ def test_constant_posteriors_are_not_significant():
 def test_constant_posteriors_that_differ_by_group_are():
     y, z = np.tile([0, 1], 200), np.repeat([0, 1], 200)
     p = np.where(z == 1, 0.3, 0.4)
-    assert sx.audit(y, p, sensitive_features=z).p_value < 1e-9
+    assert sx.audit(y, np.column_stack([1 - p, p]), sensitive_features=z).p_value < 1e-9
 
 
 @pytest.mark.parametrize("weight", [1e-300, 1e300])

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from separatrix.columns import counting
-from separatrix.columns.counting import count_labels, count_posteriors, soft_counts
+from separatrix.columns.counting import (
+    count_labels,
+    count_posteriors,
+    count_scores,
+    soft_counts,
+)
 from separatrix.columns.values import encode
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
@@ -208,3 +213,29 @@ def test_a_bad_posterior_is_named_by_its_row_of_all(value, monkeypatch):
     q[250, 0] = value
     with pytest.raises(InputError, match="row 250"):
         count_posteriors(np.arange(1_000) % 2, q, sensitive_features=np.arange(1_000) % 3)
+
+
+@pytest.mark.parametrize("kind", ["labels", "posteriors", "scores"])
+def test_tables_of_weighted_parts_add_up_to_that_of_the_whole(kind):
+    """Each part was divided by its own largest weight: v was .0088 whole and .0509 merged."""
+    rng = np.random.default_rng(0)
+    n = 600
+    y, z, u = rng.integers(0, 2, (3, n))
+    q = rng.random(n)
+    weight = np.where(np.arange(n) < n // 2, 0.1, 7.0) * rng.random(n)
+
+    def count(rows):
+        how = {"sensitive_features": z[rows], "sample_weight": weight[rows]}
+        if kind == "scores":
+            return count_scores(y[rows], q[rows], **how)
+        if kind == "labels":
+            return count_labels(y[rows], u[rows], **how)
+        return count_posteriors(y[rows], np.column_stack([1 - q, q])[rows], **how)
+
+    whole, merged = count(slice(None)), count(slice(n // 2)) + count(slice(n // 2, None))
+    if kind == "scores":
+        np.testing.assert_allclose(merged.totals, whole.totals)
+    else:
+        np.testing.assert_allclose(merged.counts, whole.counts)
+        np.testing.assert_allclose(merged.second_moments, whole.second_moments)
+    assert merged.scale == pytest.approx(whole.scale)

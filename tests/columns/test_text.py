@@ -67,8 +67,9 @@ def test_only_the_wanted_columns_are_kept() -> None:
     assert list(read_csv(["a,b,c", "1,2,3"], source="test", only=["c", "a"])) == ["c", "a"]
 
 
-def test_repeated_names_are_numbered_and_a_byte_order_mark_is_dropped() -> None:
-    assert list(read_csv(["\ufeffa,b,a,a", "1,2,3,4"], source="test")) == ["a", "b", "a.1", "a.2"]
+def test_names_stand_as_they_are_and_a_byte_order_mark_is_dropped() -> None:
+    header = ["a", "b ", "", ".1", "a.1"]
+    assert list(read_csv(["\ufeffa,b ,,,a", "1,2,3,4,5"], source="test")) == header
 
 
 def test_blank_lines_are_skipped() -> None:

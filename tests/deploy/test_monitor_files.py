@@ -15,7 +15,7 @@ from separatrix.deploy.monitor import Monitor
 from separatrix.deploy.monitor_files import open_monitor, read_reference, update_from_files
 from separatrix.errors import InputError
 
-NAMES = ["income", "sex", "race", "decision", "score"]
+NAMES = ["income", "sex", "race", "decision", "score", "other"]
 COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]
 
 
@@ -27,7 +27,7 @@ def people(path, n, copies, seed, decimals=False):
     sex, race = np.where(m == 1, "m", "<b>f</b>"), rng.choice(["a", "b"], n)
     score = np.clip(0.7 * u + 0.3 * rng.random(n), 0.01, 0.99).round(3)
     truth = (y.astype(float) if decimals else y).tolist()
-    rows = list(zip(truth, sex, race, u, score, strict=True))
+    rows = list(zip(truth, sex, race, u, score, (1 - score).round(3), strict=True))
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([NAMES, *rows])
     return path
@@ -114,7 +114,8 @@ def test_numbers_are_found_again_however_they_are_written(folder):
 
 def test_posteriors_and_two_sensitive_columns(folder):
     columns = ["--y", "income", "--z", "sex", "--z", "race", "--pred", "score"]
-    audit = run("audit", folder / "ref.csv", *columns, "--json")
+    posteriors = [*columns[:-1], "other", "--pred", "score"]
+    audit = run("audit", folder / "ref.csv", *posteriors, "--json")
     (folder / "soft.json").write_text(audit.stdout)
     start = ["--audit", folder / "soft.json", "--budget", 0.05]
     found = run("monitor", folder / "s.json", folder / "quiet.csv", *start, *columns, "--json")

@@ -22,7 +22,7 @@ from separatrix.errors import SeparatrixError
         ("y,z,u\n", "no rows"),
         ("", "empty"),
         ("y;z;u\n0;a;0,5\n1;b;0,7\n0;b;0,2\n1;a;0,1\n", None),  # decimal commas are text
-        ("y,y,u\n0,a,0\n1,b,1\n", "no column 'z'"),
+        ("y,y,u\n0,a,0\n1,b,1\n", "two columns of the name 'y'"),
         (f"y,z,u\n0,{'x' * 40_000},0\n1,b,1\n0,b,1\n1,{'x' * 40_000},1\n", None),
     ],
 )
@@ -62,6 +62,8 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.audit([0, 1, np.inf, 1], Y, sensitive_features=Z), "infinite value in row 2"),
         (lambda: sx.audit([0, 1, -np.inf, 1], Y, sensitive_features=Z), "infinite value in row 2"),
         (lambda: sx.audit(Y, Y, sensitive_features=Z, labels=5), "`labels` must list"),
+        (lambda: sx.audit(Y, Y, sensitive_features=Z, guarantee=np.ones(3)), "`guarantee` must be"),
+        (lambda: sx.audit(Y * 20, Y * 20, sensitive_features=[["a"], ["b"]] * 40), "80 columns"),
         (lambda: sx.audit(Y, Y, sensitive_features=Z, random_state=-1), "from 0 on"),
         (lambda: sx.audit(Y, Y, sensitive_features=Z, confidence="x"), "must be numbers"),
         (lambda: sx.CountTable(np.ones((2, 2, 2)), (0, 1), None, (0, 1), 8), "`groups` must be a"),

@@ -112,3 +112,32 @@ def test_the_interval_covers_the_gap():
         low, high = eo_gap_interval(binary(rows, rng.binomial(rows, rates)), 0.9, i)
         covered += low <= truth <= high
     assert covered >= 0.9 * 200 - 8
+
+
+def _failures(label_share, group_share, rates, draws):
+    """How often the bounds and the interval's lower end miss the gap of a law of 600 rows."""
+    rng = np.random.default_rng(1)
+    cells = np.outer([1 - label_share, label_share], [1 - group_share, group_share])
+    law = np.stack([cells * (1 - rates), cells * rates], -1)
+    truth = float(eo_gap(law))
+    failed = np.zeros(3)
+    for i, drawn in enumerate(rng.multinomial(600, law.ravel(), draws)):
+        table = CountTable(drawn.reshape(law.shape).astype(float), (0, 1), (0, 1), (0, 1), 600)
+        failed += [
+            eo_gap_bound(table) < truth,
+            eo_gap_bound(table, guarantee="large-sample") < truth,
+            eo_gap_interval(table, 0.95, i)[0] > truth + 1e-12,
+        ]
+    return failed / draws
+
+
+def test_bounds_hold_where_a_cell_often_has_no_rows():
+    """Label 3 %, group 3 %, 600 rows: the certified bound failed in more than half."""
+    certified, large, _ = _failures(0.03, 0.03, np.array([[0.1, 0.2], [0.2, 0.9]]), 100)
+    assert certified <= 0.05
+    assert large <= 0.07
+
+
+def test_the_lower_end_knows_that_a_cell_of_few_rows_is_noisy():
+    """A group of 1 %: the interval excluded the truth in 43 %."""
+    assert _failures(0.3, 0.01, np.array([[0.3, 0.2], [0.6, 0.6]]), 100)[2] <= 0.05

@@ -6,20 +6,19 @@ from collections.abc import Hashable, Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.columns.quantities import Attribute, Target, check_kinds, quantities
-from separatrix.columns.values import Coded, as_array, as_levels, axis_of, listed
+from separatrix.columns.values import Coded, as_array
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
 __all__ = [
-    "audit", "count_table", "refuse_label_options", "two_columns", "utility_score",
-    "violation_score",
+    "audit", "count_table", "refuse_label_options", "utility_score", "violation_score",
 ]  # fmt: skip
 
 
@@ -72,9 +71,9 @@ def audit(
 
     Args:
         y_true: true labels, or numbers.
-        y_pred: hard labels (1-d); posteriors (2-d, one column per label in sorted order, `labels`
-            overrides); or, for two labels, a 1-d column of probabilities of the second. Where the
-            outcome or the attribute is continuous: one number (or label) per row.
+        y_pred: hard labels (1-d), or posteriors (2-d, one column per label in sorted order,
+            `labels` overrides), from which the decision is drawn. Where the outcome or the
+            attribute is continuous: one number (or label) per row.
         sensitive_features: groups; several columns (frame, array, list) make their intersection.
         sample_weight: a weight per row. Weighted rows get wider bounds.
         labels: all labels, in the order of the posterior's columns.
@@ -157,14 +156,13 @@ def count_table(
     *,
     names: tuple[str, str, str] = ("y_true", "sensitive_features", "y_pred"),
 ) -> CountTable:
-    """The table of hard labels, of posteriors, or of one column of probabilities."""
+    """The table of hard labels, or of posteriors."""
     u = y_pred.codes if isinstance(y_pred, Coded) else as_array(y_pred, names[2])
-    score = u.ndim == 1 and u.dtype.kind == "f" and not np.isin(u[: 1 << 16], (0.0, 1.0)).all()
-    u = two_columns(u, y_true, labels, names) if score else y_pred if u.ndim == 1 else u
-    count = count_posteriors if getattr(u, "ndim", 1) == 2 else count_labels
+    single = u.ndim == 1 or (u.ndim == 2 and u.shape[1] == 1)
+    count = count_labels if single else count_posteriors
     return count(
         y_true,
-        u,
+        y_pred if single else u,
         sensitive_features=sensitive_features,
         labels=labels,
         sample_weight=sample_weight,
@@ -182,20 +180,3 @@ def refuse_label_options(labels: object, guarantee: str, composition: str | None
                 f"`{name}` belongs to an audit of labels and groups, got {value!r}; leave it out "
                 "where the outcome or the attribute is continuous."
             )
-
-
-def two_columns(
-    score: NDArray[Any], y_true: Any, labels: Sequence[Hashable] | None, names: tuple[str, str, str]
-) -> NDArray[np.float64]:
-    """Posteriors from one column of probabilities of the second label."""
-    known = labels is not None
-    levels = axis_of(labels, "labels") if known else as_levels(y_true, names[0]).levels
-    if len(levels) != 2:
-        example = np.append(score[~np.isin(score, (0.0, 1.0))], score)[0]
-        raise InputError(
-            f"`{names[2]}` is one column of numbers such as {example}, which can only be "
-            f"probabilities of the second of two labels, but there are {len(levels)} labels "
-            f"({listed(levels)}). Pass one column per label, and `labels` if one does not occur. "
-            'Say target="continuous" (--continuous) if the outcome is a number.'
-        )
-    return np.column_stack([1.0 - score, score])

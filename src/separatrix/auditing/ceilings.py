@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from separatrix.auditing.continuous import ContinuousAudit
+from separatrix.auditing.notes import named_cells
 from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.errors import InputError
+from separatrix.statistics.gaps import unseen_cells
 
 __all__ = [
     "CONTINUOUS_NAMES",
@@ -24,6 +26,10 @@ _VIOLATION = "violation", "violation_corrected", "violation_upper"
 _OTHERS = "independence", "sufficiency"
 _GAPS = "parity_gap", "ppv_gap", "npv_gap", "tpr_gap"
 DECISION_NAMES = (*_VIOLATION, *_OTHERS, *_GAPS, "eo_gap_upper", "eo_gap", "auditor_bound")
+_OF_LABEL = {"tpr_gap": slice(-1, None), "fpr_gap": slice(0, 1)}  # gaps of one label
+_OF_PREDICTION = {"ppv_gap": slice(1, 2), "npv_gap": slice(0, 1)}
+_RATES = {"eo_gap", "eo_max", "gap", *_OF_LABEL, *_OF_PREDICTION}
+_BOUNDED = "eo_gap_upper (of a score: gap_upper), which allows for that"
 CONTINUOUS_NAMES = "violation_at_resolution", "violation_lower", "rmse"
 SCORE_NAMES = (*_VIOLATION, *_OTHERS, "parity_gap", "calibration_gap", "gap", "gap_upper")
 
@@ -63,16 +69,39 @@ def exceeded(audit: Audit | ScoreAudit | ContinuousAudit, ceilings: dict[str, fl
     >>> exceeded(a, {"eo_gap": 0.1})
     ''
     """
+    found = {name: value_of(audit, name) for name in ceilings}
     above = [
-        f"{name} is {found:.6g}, above {value:g}"
+        f"{name} is {found[name]:.6g}, above {value:g}"
         for name, value in ceilings.items()
-        if (found := value_of(audit, name)) > value
+        if found[name] > value
     ]
+    if not above:
+        for name, value in found.items():
+            _refuse_unknown(audit, name, value)
     return "; ".join(above) + "." if above else ""
 
 
+def _refuse_unknown(audit: Audit | ScoreAudit | ContinuousAudit, name: str, value: float) -> None:
+    """Refuse to pass a gap of rates that no row shows: it may be anything."""
+    if isinstance(audit, ContinuousAudit) or name not in _RATES:
+        return
+    table, known = audit.table, slice(None)
+    counts, levels = table.counts, table.labels
+    if name in _OF_PREDICTION:
+        counts, levels, known = counts.swapaxes(0, 2), table.predictions, _OF_PREDICTION[name]
+    elif name in _OF_LABEL:
+        known = _OF_LABEL[name]
+    unseen = unseen_cells(counts[known], table.counts.sum((0, 2)) > 0)
+    if np.isnan(value) or unseen.any():
+        cells = named_cells(levels[known], table.groups, np.argwhere(unseen).tolist()) or "a group"
+        raise InputError(
+            f"{name} cannot be judged: {cells} has no rows, so its rate may be anything. Collect "
+            f"such rows, or set a ceiling for {_BOUNDED}."
+        )
+
+
 def value_of(audit: Audit | ScoreAudit | ContinuousAudit, name: str) -> float:
-    """A value of the audit, or of one of its criteria."""
+    """A value of the audit, or of one of its criteria; NaN where no row tells."""
     if isinstance(audit, ContinuousAudit):
         if getattr(audit, name) is None:
             raise InputError(f"This audit has no {name}: it needs a numeric outcome.")
@@ -81,7 +110,8 @@ def value_of(audit: Audit | ScoreAudit | ContinuousAudit, name: str) -> float:
         return audit.criteria[name].value
     gaps = {gap: x.value for found in audit.criteria.values() for gap, x in found.gaps.items()}
     if name in gaps:
-        return gaps[name]
+        value = gaps[name]
+        return float("nan") if value is None else value
     if not hasattr(audit, name):
         raise InputError(f"This audit has no {name}: it needs two labels and two predictions.")
     return float(getattr(audit, name))

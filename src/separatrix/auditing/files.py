@@ -8,7 +8,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from separatrix.auditing.arrays import count_table, refuse_label_options, two_columns
+from separatrix.auditing.arrays import count_table, refuse_label_options
 from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.frames import Labels, Names, check_roles, count_source, named_quantities
 from separatrix.auditing.result import Audit
@@ -106,8 +106,6 @@ def count_files(
     u = columns[predictions[0]]
     if len(predictions) > 1:
         u = np.column_stack([as_numbers(columns[name], name) for name in predictions])
-    elif isinstance(u, np.ndarray) and u.dtype.kind == "f":
-        u = two_columns(u, columns[y], labels, names)
     z_columns = {name: columns[name] for name in groups}
     w = as_numbers(columns[weight], weight) if weight is not None else None
     return count_table(columns[y], u, z_columns, w, labels, names=names)

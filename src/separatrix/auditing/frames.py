@@ -13,13 +13,13 @@ import numpy as np
 from separatrix.auditing.arrays import refuse_label_options
 from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.result import Audit
-from separatrix.columns.counting import count_labels, refuse_unlisted
+from separatrix.columns.counting import count_labels, refuse_scores, refuse_unlisted
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import given, named_columns, names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.quantities import Attribute, Quantities, Target, check_kinds, quantities
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
-from separatrix.columns.values import Coded, listed
+from separatrix.columns.values import MAX_LEVELS, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
@@ -86,17 +86,16 @@ def audit_frame(
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
         y: column of true labels.
         z: column of groups; several make their intersection.
-        pred: one column of integers, strings or booleans: hard labels; one column of floats in [0,
-            1], with two labels: the probability of the last label; several columns: posteriors in
-            sorted-label order (`labels` overrides).
+        pred: one column of labels; several columns: posteriors in sorted-label order (`labels`
+            overrides).
         weight: column of row weights.
         labels, target, sensitive, confidence, guarantee, composition, random_state: as in
             `audit`. Where the outcome or the attribute is continuous, the rows come into memory.
 
     >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
-    >>> round(audit_frame(frame, y="y", z="sex", pred="p").violation, 4)
-    0.0366
+    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "u": [0, 1, 1, 1]})
+    >>> round(audit_frame(frame, y="y", z="sex", pred="u").violation, 4)
+    0.3466
     """
     if check_kinds(target, sensitive):
         refuse_label_options(labels, guarantee, composition)
@@ -112,8 +111,7 @@ def count_frame(
 ) -> CountTable:
     """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
 
-    The arguments are those of `audit_frame`. Weights are divided by the largest of this frame, so
-    the tables of parts add up only where rows have no weight.
+    The arguments are those of `audit_frame`. Tables of parts add up to that of the whole.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -171,28 +169,38 @@ def count_source(
     """Count a table in its engine."""
     numbers = given(*(pred if len(pred) > 1 else []), weight)
     check_numbers(source, given(y, *z, *pred, weight), numbers)
+    if len(pred) > 1:
+        return _soft(source, y, z, pred, weight, labels)
+    _refuse_scores(source, pred[0])
+    return _hard(source, y, z, pred[0], weight, labels)
+
+
+def _refuse_scores(source: Source, pred: str) -> None:
+    """Refuse a column of many fractions before the engine groups by it; few are looked at later."""
     if source.text:
         assert source.scan is not None
-        first = source.scan.columns([pred[0]], rows=2_000)[pred[0]]
-        hard = len(pred) == 1 and (isinstance(first, Coded) or first.dtype.kind != "f")
+        first = source.scan.columns([pred], rows=4 * MAX_LEVELS)[pred]
+    elif source.lazy.collect_schema()[pred].is_float():
+        p = source.column(pred)
+        with source.reading():
+            odd = source.lazy.select(p=p).filter(nw.col("p") != nw.col("p").floor())
+            first = odd.head(4 * MAX_LEVELS).collect()["p"].to_numpy()
     else:
-        hard = len(pred) == 1 and not source.lazy.collect_schema()[pred[0]].is_float()
-    table = _hard(source, y, z, pred[0], weight, labels) if hard else None
-    return _soft(source, y, z, pred, weight, labels) if table is None else table
+        return
+    if isinstance(first, np.ndarray):
+        refuse_scores(first, ("y", "z", pred))
 
 
 def _hard(
     source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
-) -> CountTable | None:
-    """The table of labels; None if what looked like labels in the first rows are numbers."""
+) -> CountTable:
+    """The table of labels."""
     source = source.parse(given(weight))
     parts = {"w": source.numbers(weight)} if weight is not None else {}
     made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
     totals = _weight_totals() if weight is not None else []
     columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
     at_u = columns[f"k{len(z) + 1}"]
-    if source.text and any(isinstance(level, float) for level in at_u.levels):
-        return None
     factor = _check_weights(columns, weight)
     # the combinations are rows again: counting them once gives the axes, and each then gets the
     # rows that it stands for
@@ -210,7 +218,7 @@ def _hard(
         moments = np.zeros((*counts.shape, counts.shape[-1]))
         np.add.at(moments, (*at, at[2]), np.asarray(columns["ww"]) / factor**2)
     return CountTable(
-        counts, axes.labels, axes.groups, axes.predictions, sum(columns["rows"]), moments
+        counts, axes.labels, axes.groups, axes.predictions, sum(columns["rows"]), moments, factor
     ).simplest()
 
 
@@ -222,10 +230,9 @@ def _soft(
     score = [nw.col(name) for name in numbers]
     numbers["w"] = source.numbers(weight) if weight is not None else nw.lit(1.0)
     w = nw.col("w")
-    q = score if len(pred) > 1 else [1.0 - score[0], score[0]]
-    k = range(len(q))
-    sums = {f"wq{i}": w * q[i] for i in k}
-    sums |= {f"wwqq{i}_{j}": w * w * q[i] * q[j] for i in k for j in k[i:]}
+    k = range(len(score))
+    sums = {f"wq{i}": w * score[i] for i in k}
+    sums |= {f"wwqq{i}_{j}": w * w * score[i] * score[j] for i in k for j in k[i:]}
     ends = [*(f"q{i}" for i in range(len(pred))), "sum"]
     parts = {"ww": w * w, "sum": reduce(add, score)} | sums
     totals = [
@@ -239,24 +246,24 @@ def _soft(
     factor = _check_weights(columns, weight)
     _check_scores(columns, pred)
     axis = columns["k0"].levels if labels is None else tuple(labels)
-    if len(axis) != len(q):
+    if len(axis) != len(score):
         raise InputError(
-            f"The columns {listed(pred)} hold probabilities of {len(q)} labels, but {y!r} has "
-            f"{len(axis)} ({listed(axis)}). Name one column per label (one alone for the second of "
-            "two), and `labels` if a label does not occur."
+            f"The columns {listed(pred)} hold probabilities of {len(score)} labels, but {y!r} has "
+            f"{len(axis)} ({listed(axis)}). Name one column per label, and `labels` if a label "
+            "does not occur."
         )
     refuse_unlisted(columns["k0"].levels, axis, y)
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
-    counts = np.zeros((len(axis), len(groups.levels), len(q)))
-    moments = np.zeros((*counts.shape, len(q)))
+    counts = np.zeros((len(axis), len(groups.levels), len(score)))
+    moments = np.zeros((*counts.shape, len(score)))
     at = columns["k0"].places(axis, y), groups.codes
     for i in k:
         np.add.at(counts[..., i], at, columns[f"wq{i}"])
         for j in k:
             np.add.at(moments[..., i, j], at, columns[f"wwqq{min(i, j)}_{max(i, j)}"])
-    return CountTable(
-        counts / factor, axis, groups.levels, axis, sum(columns["rows"]), moments / factor**2
-    ).simplest()
+    rows = sum(columns["rows"])
+    counts, moments = counts / factor, moments / factor**2
+    return CountTable(counts, axis, groups.levels, axis, rows, moments, factor).simplest()
 
 
 def _weight_totals() -> list[nw.Expr]:
@@ -303,10 +310,9 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
                 f"Column {name!r} must hold probabilities between 0 and 1, got {bad}. Logits need "
                 "a softmax."
             )
-    if len(pred) > 1:
-        low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])
-        if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
-            bad = low if not low >= 1 - 1e-6 else high
-            raise InputError(
-                f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
-            )
+    low, high = np.min(columns["sum_min"]), np.max(columns["sum_max"])
+    if not (low >= 1 - 1e-6 and high <= 1 + 1e-6):
+        bad = low if not low >= 1 - 1e-6 else high
+        raise InputError(
+            f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
+        )

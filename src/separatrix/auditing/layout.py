@@ -146,10 +146,11 @@ def criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[dict[str, str]]:
 
 
 def _gap(name: str, gap: Gap) -> str:
+    value = "unknown" if gap.value is None else f"{gap.value:.3f}"
     if gap.interval is None:
-        return f"{_GAPS[name]} {gap.value:.3f}"
+        return f"{_GAPS[name]} {value}"
     low, high = gap.interval
-    return f"{_GAPS[name]} {gap.value:.3f} [{low:.3f}, {high:.3f}]"
+    return f"{_GAPS[name]} {value} [{low:.3f}, {high:.3f}]"
 
 
 def certified(a: Audit | ScoreAudit) -> str:

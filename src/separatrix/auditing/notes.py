@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from separatrix.errors import InputError
 from separatrix.statistics import inference
 from separatrix.statistics.bias import MOST_EXCESS, fitted_rows
 
-__all__ = ["number_notes", "refuse_degenerate", "sparse_notes", "without_dust"]
+__all__ = ["named_cells", "number_notes", "refuse_degenerate", "sparse_notes", "without_dust"]
 
 SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
 _MANY_LABELS = 50  # numbers beyond which labels look like a quantity
@@ -75,12 +76,13 @@ def sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
     if small:
         notes.append(
             f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} "
-            f"rows: {_name(table, small)}."
+            f"rows: {named_cells(table.labels, table.groups, small)}."
         )
     if empty:
         notes.append(
-            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows, about which "
-            f"nothing can be said: {_name(table, empty)}."
+            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows: "
+            f"{named_cells(table.labels, table.groups, empty)}. Gaps are those of the other cells; "
+            "intervals and bounds let these rates be anything from 0 to 1."
         )
     return tuple(notes)
 
@@ -107,6 +109,7 @@ def _no_interval(table: CountTable, noise: inference.Noise) -> str:
     )
 
 
-def _name(table: CountTable, cells: list[Any]) -> str:
-    named = [f"({table.labels[y]}, {group_name(table.groups[z])})" for y, z in cells[:4]]
+def named_cells(known: Sequence[Hashable], groups: Sequence[Hashable], cells: Sequence[Any]) -> str:
+    """Cells (label, group) by name, four of them at most."""
+    named = [f"({known[y]}, {group_name(groups[z])})" for y, z in cells[:4]]
     return ", ".join(named) + (", …" if len(cells) > 4 else "")

@@ -102,7 +102,11 @@ class Audit:
         random_state = seed_of(random_state)
         table = without_dust(table)
         refuse_degenerate(table)
-        people = composition or certificates.default_composition(table, guarantee)
+        people = (
+            composition
+            if composition is not None
+            else certificates.default_composition(table, guarantee)
+        )
         kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
         upper = certificates.violation_bound(table, confidence, **kind)
         noise = inference.noise(table)

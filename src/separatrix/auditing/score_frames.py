@@ -109,7 +109,7 @@ def count_score_frame(
 ) -> ScoreTable:
     """The table behind `audit_score_frame`, arguments as there: what each of many workers sends.
 
-    Weights are divided by the largest of this frame, so tables of weighted parts do not add up.
+    Tables of parts add up to that of the whole.
 
     Args:
         in_memory: rows up to which every score is told apart.
@@ -173,4 +173,5 @@ def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | N
         histogram.groups,
         squares=None if histogram.squares is None else histogram.squares / most**2,
         rows=rows,
+        scale=most,
     )

@@ -124,7 +124,11 @@ class ScoreAudit:
         coarse = scores.binned(bins)
         table = _count_table(scores, coarse)
         refuse_degenerate(table)
-        people = composition or certificates.default_composition(table, guarantee)
+        people = (
+            composition
+            if composition is not None
+            else certificates.default_composition(table, guarantee)
+        )
         kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
         upper = certificates.violation_bound(table, confidence, **kind)
         noise = inference.noise(table)

@@ -31,8 +31,7 @@ def audit(
     ),
     pred: list[str] = typer.Option(
         ...,
-        help="Column of predictions: labels, or P(last label) as a float; repeat it for "
-        "posteriors in label order.",
+        help="Column of predicted labels; repeat it for posteriors in label order.",
     ),
     weight: str | None = typer.Option(None, help="Column of row weights."),
     score: bool = typer.Option(
@@ -60,7 +59,7 @@ def audit(
 ) -> None:
     """How far from separation are these predictions, or this score, and how sure are we?
 
-    Example: separatrix audit predictions.csv --y income --z sex --z race --pred score
+    Example: separatrix audit predictions.csv --y income --z sex --z race --pred decision
     """
     from separatrix.auditing import ceilings
     from separatrix.auditing.files import audit_files

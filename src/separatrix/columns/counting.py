@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import as_groups, group_columns
-from separatrix.columns.scores import check_posteriors, check_weight, posterior_matrix, score_column
+from separatrix.columns.scores import (
+    check_posteriors,
+    posterior_matrix,
+    scaled_weight,
+    score_column,
+)
 from separatrix.columns.values import (
+    MAX_LEVELS,
     Coded,
     Codes,
     Levels,
@@ -31,8 +37,8 @@ from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
 __all__ = [
-    "count_labels", "count_posteriors", "count_scores", "refuse_unlisted", "soft_counts",
-    "soft_sums",
+    "count_labels", "count_posteriors", "count_scores", "refuse_scores", "refuse_unlisted",
+    "soft_counts", "soft_sums",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -65,8 +71,9 @@ def count_labels(
     """
     groups = _group_column(sensitive_features, names[1])
     columns = [_column(y_true, names[0]), groups, _column(y_pred, names[2])]
+    refuse_scores(columns[2], names)
     n = check_lengths(dict(zip(names, columns, strict=True)))
-    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    weight, scale = scaled_weight(sample_weight, n)
     plain = [column.codes if isinstance(column, Coded) else column for column in columns]
     whole = all(column.dtype.kind in "biu" for column in plain)
     rows = crosstab_small(plain) if whole else None
@@ -91,7 +98,7 @@ def count_labels(
         squares = crosstab(codes, rows.shape, weight**2)[np.ix_(*seen)]
         moments = diagonal(place(squares, old, new))
     table = place(counts[np.ix_(*seen)], old, new)
-    return CountTable(table, axis, old[1], axis, rows=n, moments=moments)
+    return CountTable(table, axis, old[1], axis, rows=n, moments=moments, scale=scale)
 
 
 def count_posteriors(
@@ -119,10 +126,11 @@ def count_posteriors(
             "in the data."
         )
     at = np.array([axis.index(level) for level in y.levels], dtype=np.uint16)[y.codes]
-    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    weight, scale = scaled_weight(sample_weight, n)
     shape = len(axis), len(z.levels)
     counts, moments = soft_sums(posterior, at, z.codes, shape, weight, name=names[2])
-    return CountTable(counts, axis, z.levels, axis, rows=n, moments=moments).simplest()
+    table = CountTable(counts, axis, z.levels, axis, rows=n, moments=moments, scale=scale)
+    return table.simplest()
 
 
 def soft_counts(
@@ -151,7 +159,7 @@ def soft_counts(
     z = encode(_group_column(sensitive_features, "sensitive_features"), "sensitive_features")
     n = check_lengths({"y_true": y, "q": posterior, "sensitive_features": z})
     shape = max(int(y.codes.max()) + 1, posterior.shape[1]), int(z.codes.max()) + 1
-    weight = None if sample_weight is None else check_weight(sample_weight, n)
+    weight, _ = scaled_weight(sample_weight, n)
     return soft_sums(posterior, y.codes, z.codes, shape, weight, want_moments=False)[0]
 
 
@@ -171,8 +179,8 @@ def count_scores(
     s = score_column(score, names[2])
     y, z = as_levels(y_true, names[0]), as_groups(sensitive_features, names[1])
     n = check_lengths({names[2]: s, names[0]: y.codes, names[1]: z.codes})
-    weight = None if sample_weight is None else check_weight(sample_weight, n)
-    return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight)
+    weight, scale = scaled_weight(sample_weight, n)
+    return ScoreTable.from_codes(s, y.codes, z.codes, y.levels, z.levels, weight, scale)
 
 
 def soft_sums(
@@ -225,6 +233,9 @@ def _label_axis(
     labels: Sequence[Hashable] | None, y: Levels, u: Levels, names: Sequence[str]
 ) -> Levels:
     axis = None if labels is None else axis_of(labels, "labels")
+    known = set(y if axis is None else axis)
+    if odd := [level for level in u if _is_fraction(level) and level not in known]:
+        raise InputError(_no_label(odd[0], names))
     for levels, name in ((y, names[0]), (u, names[2])):
         if axis is not None:
             refuse_unlisted(levels, axis, name)
@@ -238,6 +249,28 @@ def _label_axis(
             "Predictions must be coded like the labels."
         )
     return union(y, u)
+
+
+def refuse_scores(column: NDArray[Any] | Coded, names: Sequence[str]) -> None:
+    """Refuse a column of so many different fractions that it cannot be labels, before coding it."""
+    if isinstance(column, Coded) or column.dtype.kind != "f":
+        return
+    odd = column[column != np.floor(column)]
+    if len(np.unique(odd[: 4 * MAX_LEVELS])) > MAX_LEVELS:
+        raise InputError(_no_label(odd[0], names))
+
+
+def _is_fraction(level: Hashable) -> bool:
+    return isinstance(level, float) and not level.is_integer()
+
+
+def _no_label(value: Any, names: Sequence[str]) -> str:
+    return (
+        f"`{names[2]}` holds {value}, which is no label of `{names[0]}`. Pass the decisions "
+        "themselves; for a label drawn from posteriors pass one column per label, shape (n, K); "
+        "`audit_score` (--score) audits a score at every threshold, `audit_regression` "
+        "(--regression) predictions of a number."
+    )
 
 
 def refuse_unlisted(levels: Levels, axis: Levels, name: str) -> None:

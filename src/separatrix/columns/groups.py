@@ -30,6 +30,8 @@ __all__ = [
     "intersect", "to_plain",
 ]  # fmt: skip
 
+_MOST_COLUMNS = 32  # more can only be rows that were passed as columns
+
 
 def as_groups(values: Any, name: str = "sensitive_features") -> Coded:
     """The group of every row, from one or several columns.
@@ -79,6 +81,11 @@ def group_columns(values: Any, name: str = "sensitive_features") -> dict[str, An
         columns = {f"{name}{i}": array[:, i] for i in range(array.shape[1])}
     if not columns:
         raise InputError(f"`{name}` has no columns. Pass at least one.")
+    if len(columns) > _MOST_COLUMNS:
+        raise InputError(
+            f"`{name}` is a list of {len(columns):,} columns, at most {_MOST_COLUMNS} make groups. "
+            "For rows of several values pass tuples, or an array of shape (n, k)."
+        )
     return columns
 
 

@@ -51,7 +51,7 @@ class Quantities:
 def check_kinds(target: Target, sensitive: Attribute) -> bool:
     """Whether one of the two is continuous; other words are refused."""
     for name, value, usual in (("target", target, "labels"), ("sensitive", sensitive, "groups")):
-        if value not in (usual, "continuous"):
+        if not isinstance(value, str) or value not in (usual, "continuous"):
             raise InputError(f'`{name}` must be "{usual}" or "continuous", got {value!r}.')
     return "continuous" in (target, sensitive)
 

@@ -13,7 +13,7 @@ from separatrix.errors import InputError
 
 __all__ = [
     "binary_score", "check_posteriors", "check_weight", "posterior_matrix", "quantity_column",
-    "score_column",
+    "scaled_weight", "score_column",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -22,6 +22,15 @@ _LARGEST = 1e100  # squares of such numbers, and sums of these, are finite
 
 def check_weight(sample_weight: ArrayLike, n: int) -> Array:
     """Weights as float64: finite, not negative, not all zero; divided by the largest."""
+    weight, _ = scaled_weight(sample_weight, n)
+    assert weight is not None
+    return weight
+
+
+def scaled_weight(sample_weight: ArrayLike | None, n: int) -> tuple[Array | None, float]:
+    """`check_weight`, and the weight that they were divided by; (None, 1) without weights."""
+    if sample_weight is None:
+        return None, 1.0
     w = _numbers(sample_weight, "sample_weight", f"got {type(sample_weight).__name__}")
     w = w.astype(np.float64)
     if w.shape != (n,):
@@ -38,7 +47,8 @@ def check_weight(sample_weight: ArrayLike, n: int) -> Array:
         raise InputError(
             "`sample_weight` is zero in every row. Give at least one row a positive weight."
         )
-    return np.asarray(w / w.max())  # only ratios matter, and squares of the largest floats overflow
+    # only ratios matter, and squares of the largest floats overflow
+    return np.asarray(w / w.max()), float(w.max())
 
 
 def posterior_matrix(q: Any, name: str) -> NDArray[Any]:

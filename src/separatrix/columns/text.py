@@ -8,7 +8,9 @@ or bar, whichever the header holds most of. The dialect is the same in memory an
   there NA, N/A, NaN and null are missing;
 - every other column holds text as it stands, without outer blanks: NA is a level like any other,
   yes and no stay yes and no, and 007 is a code, not a number;
-- a second column `a` is called `a.1`;
+- names of columns stand as they are written, trailing blanks too;
+- a name that comes twice is an error in a user's file; in a published one (`read_csv`) the second
+  column `a` is called `a.1`;
 - a row with more or fewer fields than the header is an error, but for delimiters at its end.
 """
 
@@ -63,7 +65,7 @@ def read_csv(
     >>> read_csv(["age,job", "41,cook", "NA,NA"], source="example")["age"]
     array([41., nan])
     """
-    names, rows = _rows(lines, source, delimiter, header)
+    names, rows = _rows(lines, source, delimiter, header, numbered=True)
     try:
         table = _Text(names, only, source)
     except InputError as error:
@@ -186,10 +188,11 @@ def _rows(
     delimiter: str,
     header: Sequence[str] | None,
     size: int | None = None,
+    numbered: bool = False,
 ) -> tuple[list[str], Iterator[list[list[str]]]]:
     """The names of the columns, and the rows in chunks of `size` (or `_CHUNK`)."""
     reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
-    names = _distinct(next(reader, []) if header is None else header)
+    names = _distinct(next(reader, []) if header is None else header, source, numbered)
     if not names:
         raise DataError(f"{source} is empty: there are no rows.")
 
@@ -250,11 +253,16 @@ def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
     return max(",;\t|", key=first.count), chain([first] if first else [], stream)
 
 
-def _distinct(names: Iterable[str]) -> list[str]:
-    """Column names, a repeated one with a number behind it, as pandas writes them."""
-    seen: dict[str, int] = {}
+def _distinct(names: Iterable[str], source: str, numbered: bool) -> list[str]:
+    """Column names as they are written; a repeated one is refused, or gets a number."""
     out: list[str] = []
-    for name in (name.strip().removeprefix("\ufeff") for name in names):
+    seen: dict[str, int] = {}
+    for name in (name.removeprefix("\ufeff") for name in names):
+        if name in seen and name.strip() and not numbered:
+            raise InputError(
+                f"{source} has two columns of the name {name!r}. Rename one of them in its first "
+                "line."
+            )
         again = f"{name}.{seen[name]}" if name in seen else name
         while again in out:  # a column that is called `a.1` already
             seen[name] = seen.get(name, 0) + 1

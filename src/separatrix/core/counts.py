@@ -34,6 +34,8 @@ class CountTable:
         rows: how many rows were counted, whatever they weigh.
         moments: :math:`S[y,z] = \sum_i w_i^2 q_i q_i^\top`, array (y, z, u, u). None for hard
             labels of weight one, where it is the diagonal matrix of the counts.
+        scale: what the weights were divided by. Tables of weighted parts add up to that of the
+            whole, whatever the largest weight of each part is.
 
     >>> a = CountTable(np.ones((2, 1, 2)), (0, 1), ("f",), (0, 1), rows=4)
     >>> b = CountTable(np.ones((2, 1, 2)), (0, 1), ("m",), (0, 1), rows=4)
@@ -47,6 +49,7 @@ class CountTable:
     predictions: Levels
     rows: int
     moments: Array | None = None
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         counts = as_floats(self.counts, "counts")
@@ -68,6 +71,8 @@ class CountTable:
             raise InputError(
                 f"`moments` has the shape {np.shape(self.moments)}, not {(*shape, shape[2])}."
             )
+        if not 0.0 < one_number(self.scale, "scale") < np.inf:
+            raise InputError(f"`scale` must be a positive number, got {self.scale!r}.")
         object.__setattr__(self, "counts", counts)
 
     def simplest(self) -> CountTable:
@@ -101,18 +106,19 @@ class CountTable:
             return NotImplemented
         old = [(t.labels, t.groups, t.predictions) for t in (self, other)]
         new = tuple(union(a, b) for a, b in zip(*old, strict=True))
-        counts = place(self.counts, old[0], new) + place(other.counts, old[1], new)
-        moments = None
-        if self.moments is not None or other.moments is not None:
+        scale = max(self.scale, other.scale)
+        size = self.scale / scale, other.scale / scale
+        a, b = (place(t.counts, axes, new) for t, axes in zip((self, other), old, strict=True))
+        counts, moments = size[0] * a + size[1] * b, None
+        if self.moments is not None or other.moments is not None or self.scale != other.scale:
             a, b = (
                 place(t.second_moments, (*axes, axes[2]), (*new, new[2]))
                 for t, axes in zip((self, other), old, strict=True)
             )
-            moments = a + b
+            moments = size[0] ** 2 * a + size[1] ** 2 * b
         labels, groups, predictions = new
-        return CountTable(
-            counts, labels, groups, predictions, rows=self.rows + other.rows, moments=moments
-        )
+        rows = self.rows + other.rows
+        return CountTable(counts, labels, groups, predictions, rows, moments, scale)
 
     @staticmethod
     def merge(tables: Sequence[CountTable]) -> CountTable:

@@ -34,7 +34,8 @@ def largest_gap(
 
     Args:
         radius: (y, z); replaces R by R ± radius: the largest gap that rates within this distance
-            can have at some threshold.
+            can have at some threshold. A cell without rows then has any rate, unless its group
+            has no rows at all.
         clipped: whether R ± radius is clipped to [0, 1].
         inside: also bound the gap at thresholds inside an atom, where atoms are bins.
 
@@ -48,6 +49,9 @@ def largest_gap(
     """
     coarse = table.binned(int(np.clip(len(table.atom) // _ROWS, 1, _BINS)))
     width = np.zeros(table.shape) if radius is None else radius
+    if radius is not None:  # an infinite radius marks rates that may be anything in [0, 1]
+        mass = coarse.counts.sum(-1)
+        width = np.where((mass <= 0) & (mass.sum(0) > 0), np.inf, radius)
     rates = tail_rates(coarse.counts)
     before = _before(rates, np.where(np.isnan(rates[..., 0]), np.nan, 1.0))
     ends = _mean_spread(rates, rates, width, clipped)
@@ -108,6 +112,8 @@ def _mean_spread(upper: Array, lower: Array, width: Array, clipped: bool) -> Arr
         high, low = np.minimum(high, 1.0), np.maximum(low, 0.0)
     gone = np.isnan(upper)
     high, low = np.where(gone, -np.inf, high), np.where(gone, np.inf, low)
+    unknown = np.broadcast_to(np.isinf(width)[..., None], gone.shape)
+    high, low = np.where(unknown, 1.0, high), np.where(unknown, 0.0, low)
     top, bottom = high.argmax(-2)[..., None, :], low.argmin(-2)[..., None, :]
     first, least = _take(high, top), _take(low, bottom)
     apart = first - least

@@ -48,6 +48,7 @@ class ScoreTable:
         labels, groups: their names, in order.
         rows: how many rows of positive weight were counted.
         exact: whether an atom is one score; False where it is a bin, inside which scores differ.
+        scale: what the weights were divided by, so that tables of weighted parts add up.
 
     >>> y, z, names = np.array([0, 1]), np.array([0, 1]), ((0, 1), ("f", "m"))
     >>> a = ScoreTable.from_codes(np.array([0.1, 0.7]), y, z, *names)
@@ -65,6 +66,7 @@ class ScoreTable:
     groups: Levels
     rows: int
     exact: bool = True
+    scale: float = 1.0
 
     @classmethod
     def from_codes(
@@ -75,6 +77,7 @@ class ScoreTable:
         labels: Levels,
         groups: Levels,
         weight: Array | None = None,
+        scale: float = 1.0,
     ) -> ScoreTable:
         """Sort rows by their score, once. Rows of weight zero do not count as rows.
 
@@ -82,6 +85,7 @@ class ScoreTable:
             score: finite numbers, one per row.
             y, z: codes of `labels` and `groups`.
             weight: not negative, the largest is one; None where all rows weigh one.
+            scale: what the weights were divided by.
         """
         s = score
         cell = y.astype(_smallest(len(labels) * len(groups)))
@@ -98,7 +102,7 @@ class ScoreTable:
         w = None if weight is None else weight[order]
         squares = None if w is None else w * w
         values = s[new].astype(np.float64)
-        table = cls(values, atom, cell, w, squares, labels, groups, len(s))
+        table = cls(values, atom, cell, w, squares, labels, groups, len(s), scale=scale)
         return table._merged() if len(table.values) * 2 < len(s) else table
 
     @classmethod
@@ -111,6 +115,7 @@ class ScoreTable:
         *,
         squares: ArrayLike | None = None,
         rows: int | None = None,
+        scale: float = 1.0,
     ) -> ScoreTable:
         """A fine histogram N[y, z, bin] with its edges (bins + 1), as an engine counts it.
 
@@ -118,6 +123,7 @@ class ScoreTable:
             counts: weight of the rows in each label, group and bin [edges[b], edges[b + 1]).
             squares: the same of the squared weights; None where rows weigh one.
             rows: how many rows, where they do not weigh one.
+            scale: what the weights were divided by.
         """
         n, at = np.asarray(counts, dtype=np.float64), np.asarray(edges, dtype=np.float64)
         cells, bins = len(labels) * len(groups), n.shape[-1]
@@ -130,7 +136,7 @@ class ScoreTable:
             square = np.asarray(squares, dtype=np.float64).reshape(cells, bins).T[used[atom], cell]
         weight = flat[used[atom], cell]
         total = round(float(weight.sum())) if rows is None else rows
-        return cls(at[used], atom, cell, weight, square, labels, groups, total, exact=False)
+        return cls(at[used], atom, cell, weight, square, labels, groups, total, False, scale)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -199,7 +205,7 @@ class ScoreTable:
         return whole, by_group
 
     def __add__(self, other: ScoreTable) -> ScoreTable:
-        """The table of both sets of rows. Weights are relative to the largest of each table."""
+        """The table of both sets of rows."""
         if not isinstance(other, ScoreTable):
             return NotImplemented
         labels, groups = union(self.labels, other.labels), union(self.groups, other.groups)
@@ -208,20 +214,25 @@ class ScoreTable:
         atom = np.concatenate([np.searchsorted(values, t.values)[t.atom] for t in pair])
         cell = np.concatenate([t._cells_in(labels, groups) for t in pair])
         order = np.argsort(atom, kind="stable")
-        plain = all(t.weight is None for t in pair)
-        even = all(t.squares is None for t in pair)
-        weight = None if plain else np.concatenate([t._weights() for t in pair])[order]
-        squares = None if even else np.concatenate([t._squares() for t in pair])[order]
+        scale = max(self.scale, other.scale)
+        alike = self.scale == other.scale
+        plain = alike and all(t.weight is None for t in pair)
+        even = alike and all(t.squares is None for t in pair)
+        weight = None if plain else np.concatenate([t._weights(scale) for t in pair])[order]
+        squares = None if even else np.concatenate([t._squares(scale) for t in pair])[order]
         rows, exact = self.rows + other.rows, self.exact and other.exact
         return ScoreTable(
-            values, atom[order], cell[order], weight, squares, labels, groups, rows, exact
+            values, atom[order], cell[order], weight, squares, labels, groups, rows, exact, scale
         )._merged()
 
-    def _weights(self) -> Array:
-        return np.ones(len(self.atom)) if self.weight is None else self.weight
+    def _weights(self, scale: float) -> Array:
+        weight = np.ones(len(self.atom)) if self.weight is None else self.weight
+        return weight * (self.scale / scale)
 
-    def _squares(self) -> Array:
-        return self._weights() if self.squares is None else self.squares
+    def _squares(self, scale: float) -> Array:
+        if self.squares is None:
+            return self._weights(scale) * (self.scale / scale)
+        return self.squares * (self.scale / scale) ** 2
 
     def _cells_in(self, labels: Levels, groups: Levels) -> NDArray[np.integer[Any]]:
         y = np.array([labels.index(label) for label in self.labels])

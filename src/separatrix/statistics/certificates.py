@@ -91,6 +91,7 @@ def violation_bound(
 
 def default_composition(table: CountTable, guarantee: str = "finite-sample") -> str:
     """The population's, except where only the observed one has a bound: weighted rows."""
+    check_promise(guarantee, COMPOSITIONS[0])
     weighted = guarantee == "finite-sample" and has_weights(table)
     return "observed" if weighted else "population"
 
@@ -124,7 +125,7 @@ def check_promise(guarantee: str, composition: str) -> None:
         ("guarantee", guarantee, GUARANTEES),
         ("composition", composition, COMPOSITIONS),
     ):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise InputError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
 
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, Criterion
@@ -27,9 +28,12 @@ __all__ = ["Dependence", "Gap", "dependence", "dependences", "mean_gap"]
 
 @dataclass(frozen=True)
 class Gap:
-    """A distance between groups, what shuffled groups show, and a large-sample interval if any."""
+    """A distance between groups, what shuffled groups show, and a large-sample interval if any.
 
-    value: float
+    `value` is None where nothing tells: fewer than two groups have rows to compare.
+    """
+
+    value: float | None
     floor: float
     interval: tuple[float, float] | None = None
 
@@ -75,6 +79,7 @@ def dependence(
             freedom=error.freedom / int((view.counts.sum((1, 2)) > 0).sum()),
         )
     known = error.estimable
+    groups = table.counts.sum((0, 2)) > 0
     return Dependence(
         value=error.violation,
         corrected=error.violation - error.bias,
@@ -82,7 +87,7 @@ def dependence(
         p_value=inference.p_value(view, random_state, error),
         estimable=known,
         gaps={
-            name: _gap(part, confidence, random_state, len(view.labels) * shared)
+            name: _gap(part, confidence, random_state, len(view.labels) * shared, groups)
             for name, part, shared in _parts(table, view, criterion)
         },
     )
@@ -109,8 +114,9 @@ def mean_gap(several: Sequence[Gap]) -> Gap:
     if len(ends) == len(several):
         low, high = np.mean(ends, axis=0).tolist()
         interval = low, high
-    value, floor = np.mean([(gap.value, gap.floor) for gap in several], axis=0).tolist()
-    return Gap(value, floor, interval)
+    floor = float(np.mean([gap.floor for gap in several]))
+    values = [gap.value for gap in several if gap.value is not None]
+    return Gap(float(np.mean(values)) if len(values) == len(several) else None, floor, interval)
 
 
 def _parts(
@@ -131,17 +137,25 @@ def _parts(
     return found
 
 
-def _gap(view: CountTable, confidence: float, random_state: int, covarying: int) -> Gap:
+def _gap(
+    view: CountTable,
+    confidence: float,
+    random_state: int,
+    covarying: int,
+    groups: NDArray[np.bool_],
+) -> Gap:
+    """The gap of a view, and its interval; `groups` are those with rows in the whole table."""
     if view.counts.sum() <= 0:  # a prediction that nobody gets
-        return Gap(0.0, 0.0)
+        return Gap(None, 0.0, (0.0, 1.0))
     wide = view
     if covarying:
         moments = view.moments if view.moments is not None else diagonal(view.counts)
         wide = replace(view, moments=covarying * moments)
+    known = ((view.counts.sum(2) > 0).sum(1) > 1).any()
     return Gap(
-        float(eo_gap(view.counts)),
+        float(eo_gap(view.counts)) if known else None,
         gaps.eo_gap_floor(view, random_state),
-        gaps.eo_gap_interval(wide, confidence, random_state),
+        gaps.eo_gap_interval(wide, confidence, random_state, groups),
     )
 
 

@@ -2,8 +2,9 @@ r"""The equalized-odds gap: a certified bound, an interval, and what shuffled gr
 
 The gap is a mean over labels of the largest distance between two groups,
 :math:`\frac{1}{K}\sum_y \max_{z,z'} \mathrm{TV}_y(z, z')`. It depends on the rates P(u | y, z)
-only, so the composition of the rows does not matter. Labels without rows and cells (y, z) without
-rows take no part.
+only, so the composition of the rows does not matter. Labels and groups without any row take no
+part. A cell (y, z) without rows, of a label and a group that do occur, has an unknown rate: the
+estimate leaves it out, and the bound lets it be anything from 0 to 1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from separatrix.core.information import check_confidence, conditional_rates, eo_
 from separatrix.statistics.bounds import rate_intervals
 from separatrix.statistics.shuffling import shuffled_tables
 
-__all__ = ["eo_gap_bound", "eo_gap_floor", "eo_gap_interval", "gap_less_noise"]
+__all__ = ["eo_gap_bound", "eo_gap_floor", "eo_gap_interval", "gap_less_noise", "unseen_cells"]
 
 Array = NDArray[np.float64]
 _LIMITS_SHARE = 0.02  # of the error, for the limits of the rates in the variances
@@ -27,7 +28,10 @@ _CELLS = 40_000_000  # numbers drawn at most
 
 
 def eo_gap_bound(
-    table: CountTable, confidence: float = 0.95, guarantee: str = "finite-sample"
+    table: CountTable,
+    confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    groups: NDArray[np.bool_] | None = None,
 ) -> float:
     r"""Upper bound on the equalized-odds gap that does not pay for the number of groups.
 
@@ -44,7 +48,14 @@ def eo_gap_bound(
     constant where it does not, each at its worst in a limit of p that has a small part of the
     error; s² = 1/4 for more than two predictions and for weighted rows, with the effective number
     of rows. "large-sample": the ends of one-sided Clopper–Pearson limits, added in quadrature;
-    normal ends for posteriors and weighted rows.
+    normal ends for posteriors and weighted rows. A rate without rows is the worst in [0, 1].
+
+    Args:
+        table: the counts.
+        confidence: of the bound.
+        guarantee: "finite-sample" or "large-sample".
+        groups: which groups exist, where the table is a part of another; by default those with
+            rows in it.
 
     >>> from separatrix.columns.counting import count_labels
     >>> y, z, u = np.random.default_rng(0).integers(0, 2, (3, 20_000))    # truth: 0
@@ -62,8 +73,13 @@ def eo_gap_bound(
         distance = rates[:, :, None, 1] - rates[:, None, :, 1]
     else:
         distance = _distances(rates)
-    pairs = seen[:, :, None] & seen[:, None] & ~np.eye(seen.shape[1], dtype=bool)
-    alone = ~pairs.any((1, 2))  # no second group: nothing to compare
+    unseen = unseen_cells(counts, groups)
+    if unseen.any():
+        distance = _with_unseen(distance, rates, unseen)
+        above, below = np.where(unseen, 0.0, above), np.where(unseen, 0.0, below)
+    there = seen | unseen
+    pairs = there[:, :, None] & there[:, None] & ~np.eye(seen.shape[1], dtype=bool)
+    alone = ~pairs.any((1, 2))  # a label without rows, or a single group: nothing to compare
     distance = np.where(pairs, distance, -np.inf)
     variance = np.where(pairs, above[:, :, None] + below[:, None], 0.0)
     distance[alone], variance[alone] = 0.0, 0.0
@@ -79,20 +95,25 @@ def eo_gap_bound(
 
 
 def eo_gap_interval(
-    table: CountTable, confidence: float = 0.95, random_state: int = 0
+    table: CountTable,
+    confidence: float = 0.95,
+    random_state: int = 0,
+    groups: NDArray[np.bool_] | None = None,
 ) -> tuple[float, float]:
     r"""Large-sample interval of the equalized-odds gap.
 
     The gap is a seminorm, so that :math:`\hat g - g(\hat p - p) \le g(p)`: the lower end is ĝ less
-    the upper quantile of the gap of the noise p̂ − p, drawn at the observed rates. The upper end is
-    `eo_gap_bound`. Each end has half of the error.
+    the upper quantile of the gap of the noise p̂ − p. The noise of a rate has the distribution whose
+    quantiles are the Clopper–Pearson limits of its cell, so that a cell of few rows is not taken to
+    be free of noise. The upper end is `eo_gap_bound`, with `groups` as there. Each end has half of
+    the error.
     """
     check_confidence(confidence)
     half = 0.5 * (1.0 + confidence)
     gap = float(eo_gap(table.counts))
     noise = _mean_gap(table, random_state, shuffled=False)
     low = max(gap - float(np.quantile(noise, half)), 0.0)
-    return low, eo_gap_bound(table, half, "large-sample")
+    return low, eo_gap_bound(table, half, "large-sample", groups)
 
 
 def eo_gap_floor(table: CountTable, random_state: int = 0) -> float:
@@ -180,6 +201,8 @@ def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
     total = np.zeros(draws)
     for y in range(counts.shape[0]):
         seen, used = counts[y].sum(1) > 0, counts[y].sum(0) > 0
+        if len(used) == 2 and not shuffled:
+            used[:] = True  # a rate of 0 or 1 is uncertain too
         if seen.sum() < 2 or used.sum() < 2:
             continue
         own = counts[y][np.ix_(seen, used)]
@@ -189,14 +212,48 @@ def _mean_gap(table: CountTable, random_state: int, shuffled: bool) -> Array:
         elif shuffled:
             rates = _rates(shuffled_tables(own[None], draws, random_state + y)[:, 0])
         else:
-            n = own.sum(1)
-            drawn = [
-                rng.multinomial(round(k), p, draws)
-                for k, p in zip(n, own / n[:, None], strict=True)
-            ]
-            rates = _rates(np.stack(drawn, 1)) - own / n[:, None]
+            total += _widest_noise(own, draws, rng)
+            continue
         total += _widest(rates)
     return total / (counts.sum((1, 2)) > 0).sum()
+
+
+def _widest_noise(own: Array, draws: int, rng: np.random.Generator) -> Array:
+    r"""Draws of the largest distance between two groups in the noise of their rates.
+
+    k of n rows: the lower Clopper–Pearson limits are quantiles of Beta(k, n − k + 1), the upper
+    ones of Beta(k + 1, n − k). Both are ratios of the same gamma variables and of one more each.
+    With more than two predictions: Dirichlet(k + 1).
+    """
+    n = own.sum(1, keepdims=True)
+    rates = own / n
+    if own.shape[1] > 2:
+        drawn = rng.standard_gamma(own + 1.0, (draws, *own.shape))
+        return _widest(drawn / drawn.sum(-1, keepdims=True) - rates)
+    success, failure = np.moveaxis(rng.standard_gamma(own[:, ::-1], (draws, *own.shape)), -1, 0)
+    extra, other = rng.standard_exponential((2, *success.shape))
+    high = (success + extra) / (success + extra + failure) - rates[:, 1]
+    low = success / (success + other + failure) - rates[:, 1]
+    return high.max(1) - low.min(1)
+
+
+def unseen_cells(counts: Array, groups: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """Which cells (y, z) have no rows although their label and their group have some.
+
+    >>> unseen_cells(np.array([[[3.0, 1.0], [2.0, 2.0]], [[1.0, 1.0], [0.0, 0.0]]])).tolist()
+    [[False, False], [False, True]]
+    """
+    seen = counts.sum(2) > 0
+    return ~seen & seen.any(1, keepdims=True) & (seen.any(0) if groups is None else groups)
+
+
+def _with_unseen(distance: Array, rates: Array, unseen: NDArray[np.bool_]) -> Array:
+    """The largest distance that an unseen rate can have from each of the others: it is 0 or 1."""
+    if rates.shape[2] > 2:  # all its rows may get what the other group never does
+        return np.where(unseen[:, :, None] | unseen[:, None], 1.0, distance)
+    high = np.where(unseen, 1.0, rates[..., 1])
+    low = np.where(unseen, 0.0, rates[..., 1])
+    return high[:, :, None] - low[:, None]
 
 
 def _rates(counts: Array) -> Array:
@@ -225,6 +282,9 @@ def _normal_rates(
         covariance = _covariance(own.sum(0), moments.sum(0))[None].repeat(len(own), 0)
     else:
         covariance = np.stack([_covariance(*cell) for cell in zip(own, moments, strict=True)])
+        # one more row of variance 1/4: a single row does not show that the others are like it
+        k = own.shape[1]
+        covariance += (np.eye(k) - 1.0 / k) / (2.0 * effective[:, None, None])
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     normal = rng.normal(size=(draws, *mean.shape))

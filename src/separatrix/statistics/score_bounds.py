@@ -36,9 +36,9 @@ def gap_bound(table: ScoreTable, confidence: float = 0.95) -> float:
     which is :math:`\sqrt{r \sum_i 1/(8 n_i)}` at the best κ. With many cells (m alone decides) it
     is better to share the error instead: :math:`D_i \le ε_i` of `rate_radius` for all cells.
 
-    Rows are independent given label and group; weights are taken as fixed (`mean_radius`). Cells
-    without rows take no part. Where atoms are bins, thresholds inside a bin are covered too: the
-    rates there lie between those at its ends.
+    Rows are independent given label and group; weights are taken as fixed (`mean_radius`). A cell
+    without rows may have any rate, unless its group has no rows at all. Where atoms are bins,
+    thresholds inside a bin are covered too: the rates there lie between those at its ends.
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 20_000))
