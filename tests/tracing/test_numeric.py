@@ -80,6 +80,9 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert max(map(len, str(again).splitlines())) <= 100
     assert (tmp_path / "p.png").stat().st_size > 1000
     (tmp_path / "copy" / "numeric.json").write_text("{}")
+    with pytest.raises(DataError, match="checksum does not match"):
+        sx.load_frontier(tmp_path / "copy")
+    (tmp_path / "copy" / "checksums.json").unlink()
     with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):
         sx.load_frontier(tmp_path / "copy")
 
@@ -88,6 +91,7 @@ def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
     place = frontier.save(tmp_path / "half")
     manifest = json.loads((place / "numeric.json").read_text())
     (place / "numeric.json").write_text(json.dumps(manifest | {"points": []}))
+    (place / "checksums.json").unlink()  # it is written last
     with pytest.raises(DataError, match="its trace did not end"):
         print(sx.load_frontier(place))
 

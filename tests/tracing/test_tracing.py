@@ -277,3 +277,18 @@ def test_the_report_has_the_promise_and_the_audit_of_the_plain_model(frontier, t
     for name, label in (("accuracy", "accuracy"), ("eo_gap", "EO gap"), ("utility", "u")):
         assert shown[label]["value"] == f"{plain.promise[name][0]:.4f}"
     assert shown["test of v = 0"]["value"].startswith("p ")
+
+
+def test_a_changed_byte_in_a_finished_folder_is_refused(traced, traced_pay, tmp_path):
+    """Zeroed codes used to change numbers in silence, an edited answer used to be printed."""
+    for frontier, name, change in (
+        (traced, "rows.safetensors", lambda raw: raw[:-80] + bytes(80)),
+        (traced, "answers.json", lambda raw: raw.replace(b"0.", b"1.", 1)),
+        (traced_pay, "numeric.safetensors", lambda raw: raw[:-80] + bytes(80)),
+    ):
+        copy = frontier.save(tmp_path / name)
+        sx.load_frontier(copy)
+        changed = copy / name
+        changed.write_bytes(change(changed.read_bytes()))
+        with pytest.raises(DataError, match=f"{name} was changed .* checksum"):
+            sx.load_frontier(copy)

@@ -22,6 +22,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import NestedScores
 from separatrix.io import as_path, write_whole
 from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_members
+from separatrix.runs.checksums import check_sums
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.results import Results
@@ -174,6 +175,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
             "`separatrix trace`."
         )
+    check_sums(folder)
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
         version = manifest["format"]

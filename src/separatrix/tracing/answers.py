@@ -29,6 +29,7 @@ from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.limit import limit
 from separatrix.runs import answers as files
 from separatrix.runs.answers import BASE, Answer
+from separatrix.runs.checksums import remove_checksums, write_checksums
 from separatrix.runs.keys import RunKey, hash_of
 from separatrix.runs.store import Record, ReferenceCurve, Store
 from separatrix.runs.traced import Traced
@@ -73,7 +74,10 @@ def compare_criteria(frontier: Traced) -> None:
     """
     known = files.read_answers(frontier.folder)
     if known and all(answer.kind != "criterion" for answer in known):
-        files.write_answers(frontier.folder, [*known, *_criteria(frontier, known)])
+        added = _criteria(frontier, known)
+        remove_checksums(frontier.folder)
+        files.write_answers(frontier.folder, [*known, *added])
+        write_checksums(frontier.folder)
 
 
 def plain_audit(frontier: Traced) -> Audit | None:

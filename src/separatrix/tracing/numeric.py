@@ -37,6 +37,7 @@ from separatrix.io import Stages, as_folder, write_whole
 from separatrix.optimum.scores.align import SENSITIVE, outcome
 from separatrix.optimum.scores.aligned import attribute
 from separatrix.processes import in_processes
+from separatrix.runs.checksums import remove_checksums, write_checksums
 from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
 from separatrix.tracing.rows import features_of, one_column
 
@@ -92,6 +93,7 @@ def trace_numeric(
     if not 3 <= cv <= n:  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {n:,} rows, got {cv}.")
     folder = _folder(out)
+    remove_checksums(folder)
     stages = Stages(progress)
     try:
         fold = datasets.folds(np.zeros(n, dtype=np.intp), codes, cv, random_state)
@@ -122,6 +124,7 @@ def trace_numeric(
         with stages.stage("Measuring what could be shipped"):
             manifest["points"] = NumericFrontier(folder).measured()
         write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
+        write_checksums(folder)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -29,6 +29,7 @@ from separatrix.estimators.stored import model_from_bytes
 from separatrix.io import as_path, copy_folder
 from separatrix.optimum.scores.align import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.runs.checksums import check_sums
 from separatrix.show import numeric_page
 from separatrix.statistics.unseen import Estimate
 
@@ -101,6 +102,7 @@ class NumericFrontier:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
+        check_sums(self.folder)
         try:
             self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
             arrays = load((self.folder / ARRAYS).read_bytes())

@@ -23,6 +23,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.estimators.proxies import proxies
 from separatrix.io import Stages, as_folder
 from separatrix.runs.bases import JOINT
+from separatrix.runs.checksums import remove_checksums, write_checksums
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
 from separatrix.runs.store import Store
@@ -151,6 +152,7 @@ def trace_data(
     stages = Stages(execution.progress)
     try:
         check_same_rows(folder, data)
+        remove_checksums(folder)
         fold = datasets.folds(data.y, data.z, cv, random_state)
         with stages.stage("Choosing the base model"):
             base = base_of(data, estimator, raw, fold, random_state)
@@ -180,6 +182,7 @@ def trace_data(
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
+        write_checksums(folder)
     except BaseException:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
