@@ -116,16 +116,14 @@ def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, di
     """One repetition: for each of `WAYS` the bounds and the truths by share, and the choice."""
     frontier, models = traced(law.draw(n, np.random.default_rng(seed)), seed)
     (name,) = budgets
-    all_rows = [model for without, model in models.items() if len(without) == 1]
-    but_one = [m for without, m in models.items() if len(without) == 2 and CERTIFIED in without]
     out = {}
-    for way, guarantee, members in (
-        ("large", "large-sample", all_rows),
-        ("finite", "finite-sample", but_one),
+    for way, guarantee, model in (
+        ("large", "large-sample", models[()]),
+        ("finite", "finite-sample", models[(CERTIFIED,)]),
     ):
         question = Question("accuracy", budgets, confidence=0.95, guarantee=guarantee)
         candidates, rules = rules_of(frontier, question)
-        truth = truths(law, frontier, rules, members, name)
+        truth = truths(law, frontier, rules, model, name)
         tables = {one.trade_off: one.held_out for one in candidates}
         if way == "large":
             bound = {share: OF_ALL[name](held) for share, held in tables.items()}
@@ -147,13 +145,13 @@ def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, di
 
 
 def truths(
-    law: Law, frontier: Any, rules: dict[float, Any], members: list[Any], name: str
+    law: Law, frontier: Any, rules: dict[float, Any], model: Any, name: str
 ) -> dict[float, float]:
     """The v or EO gap of each rule in the population."""
     X, y, z = law.population
     shape = len(frontier.labels), len(frontier.groups)
     X = np.c_[X, np.eye(shape[1])[z]]
-    scores = np.stack([model.predict_proba(X) for model in members])
+    scores = model.predict_proba(X)
     return {
         share: float(TRUTH[name](soft_sums(one.procedure.law(one.rule, scores, z), y, z, shape)[0]))
         for share, one in rules.items()

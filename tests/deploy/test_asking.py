@@ -107,8 +107,8 @@ def test_what_ships_is_the_procedure_on_all_rows_and_folds_run_the_same(frontier
         np.testing.assert_array_equal(a, b)
     train, own = frontier.nested.training(2)
     rule = procedure.fit(own, frontier.rows["y"][train], frontier.rows["z"][train], frontier.groups)
-    test, members = frontier.nested.tested(2)
-    law = procedure.law(rule, members, frontier.rows["z"][test])
+    test, scores = frontier.nested.tested(2)
+    law = procedure.law(rule, scores, frontier.rows["z"][test])
     table = sx.soft_counts(
         frontier.rows["y"][test], law, sensitive_features=frontier.rows["z"][test]
     )
@@ -137,10 +137,10 @@ def test_what_hardly_decides_says_so(frontier):
 
 def test_a_certified_choice_ships_what_did_not_see_the_rows_that_certify_it(frontier):
     point = frontier.select(max_eo_gap=0.3, confidence=0.9)
-    assert len(point.predictor.bases) == 2  # of fold 0: each saw neither fold 0 nor another one
+    assert len(point.predictor.bases) == 1  # M(0), which did not see fold 0
     assert any("EO gap at most" in note for note in point.notes)
     loose = frontier.select(max_eo_gap=0.3, confidence=0.9, guarantee="large-sample")
-    assert len(loose.predictor.bases) == 3  # of all rows
+    assert len(loose.predictor.bases) == 1  # M(), of all rows
     assert any("as separated as on its folds" in note for note in loose.notes)
 
 

@@ -33,18 +33,17 @@ def _saw(pattern):
 def test_no_model_scores_a_row_that_it_saw(bases):
     found = _nested(bases)
     for k in found.folds:
-        test, members = found.tested(k)
+        test, tested = found.tested(k)
         train, scores = found.training(k)
         assert set(test) | set(train) == set(range(len(FOLD)))
         for row, pattern in zip(train, scores[:, 0], strict=True):
             own = set(np.flatnonzero((k == FOLD) | (FOLD[row] == FOLD)))
             assert _saw(pattern) == set(range(len(FOLD))) - own
-        assert members.shape == (len(found.folds) - 1, len(test), 1)
-        for pattern in members.ravel():
-            assert not _saw(pattern) & set(test)
+        for pattern in tested[:, 0]:  # M(k): one model, all rows but the fold
+            assert _saw(pattern) == set(range(len(FOLD))) - set(test)
 
 
-def test_what_ships_saw_all_rows_but_one_fold():
+def test_what_the_shipped_rule_is_fitted_to_saw_all_rows_but_one_fold():
     found = _nested(["a"] * 5)
     rows, scores = found.training(None)
     for row, pattern in zip(rows, scores[:, 0], strict=True):
@@ -53,4 +52,11 @@ def test_what_ships_saw_all_rows_but_one_fold():
 
 def test_a_base_of_one_fold_alone_is_fitted_for_that_fold_only():
     fits = plan_fits(["a", "b", "a", "a"])
-    assert {fit for fit in fits if fit.base == "b"} == {Fit("b", (0, 1)), Fit("b", (1, 2))}
+    own = {Fit("b", (0, 1)), Fit("b", (1,)), Fit("b", (1, 2))}
+    assert {fit for fit in fits if fit.base == "b"} == own
+
+
+def test_five_folds_take_sixteen_fits_and_one_of_them_saw_all_rows():
+    fits = plan_fits(["a"] * 6)
+    assert len(fits) == len(set(fits)) == 16
+    assert Fit("a", ()) in fits

@@ -129,7 +129,7 @@ def _shipped(frontier: Traced, question: Question, rule: Any = None) -> NDArray[
     y, z, procedure = frontier.rows["y"], frontier.rows["z"], _procedure(question)
     if rule is None:
         rule = procedure.fit(scores, y, z, frontier.groups)
-    law = procedure.law(rule, scores[None], z)
+    law = procedure.law(rule, scores, z)
     return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
 
 

@@ -126,14 +126,14 @@ def _soft(
 def procedure_predictor(
     frontier: Traced, point: OperatingPoint, found: Measured, k: int | None = None
 ) -> Predictor:
-    """The predictor of a rule around the base models: of all rows, or of the outer fold k."""
+    """The predictor of a rule around the base model: of all rows, or of the outer fold k."""
     blind = point.question.blind
-    members = frontier.members(k, blind=blind)
+    model = frontier.base_model(k, blind=blind)
     base = frontier.manifest["base"]
     rule = found.rule
     scores, rules = (WrappedScore, WrappedBlindScore), (Wrapped, WrappedBlind)
     kind: Any = (scores if found.is_score else rules)[blind]
-    fitted = kind(rule if found.is_score else rule.rule, len(members))
+    fitted = kind(rule if found.is_score else rule.rule, 1)
     level = next(iter(point.question.budgets.values()))
     policy = "deterministic" if blind and found.is_score else "randomized"
     component = Component("postprocessing", level, policy, fitted, uses_groups=not blind)
@@ -143,7 +143,7 @@ def procedure_predictor(
         components=(component,),
         preprocessing=frontier.preprocessing() if base["reads"] != "x" else None,
         grouping=None if blind else frontier.grouping,
-        bases=tuple(members),
+        bases=(model,),
         reads="joint" if blind else base["reads"],
         about=_about(frontier, point, k),
     )

@@ -123,8 +123,8 @@ def measured_fold(
     except InfeasibleError as error:
         run, eased = procedure.at_least(error.smallest), 1
         rule = run.fit(own, y[train], z[train], groups)
-    test, members = nested.tested(k)
-    law = run.law(rule, members, z[test])
+    test, scores = nested.tested(k)
+    law = run.law(rule, scores, z[test])
     table, moments = soft_sums(law, y[test], z[test], (len(labels), len(groups)))
     assert moments is not None
     found = Measured(procedure, rule, table[None], moments[None], groups, eased)

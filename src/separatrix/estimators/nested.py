@@ -1,20 +1,20 @@
 r"""Nested cross-fitting: honest scores for a procedure on every outer fold, and on all rows.
 
 A procedure is base model → rule. The rule is fitted to scores of rows that their model did not see,
-and the procedure is measured on rows that it did not see at all. Both come from one deal of the
-rows into F folds. With M(i, j) the model that saw neither fold i nor fold j,
+and the procedure is measured on rows that it did not see at all. Both come from one split of the
+rows into F folds. With M(i, j) the model that saw neither fold i nor fold j, M(i) the one that did
+not see fold i, and M() the one that saw all rows,
 
-- outer fold i: a training row of fold j is scored by M(i, j), a test row by each of the F − 1
-  models M(i, j), j ≠ i, whose mean is the prediction;
-- all rows, which is what ships: a row of fold j is scored by M(j), and a new row by each M(j).
+- outer fold i: a training row of fold j is scored by M(i, j), a test row by M(i);
+- all rows, which is what ships: a row of fold j is scored by M(j), a new row by M().
 
-M(i, j) serves outer fold i and outer fold j, so F (F − 1) / 2 + F fits are enough: 15 for five
-folds, where nested cross-validation that deals the rows anew in every outer fold takes 30.
+M(i, j) serves outer fold i and outer fold j, so F (F − 1) / 2 + F + 1 fits are enough: 16 for five
+folds, where nested cross-validation that splits the rows anew in every outer fold takes 31.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,26 +44,21 @@ class NestedScores:
     Args:
         fold: of each row, (n,).
         inner: (n, F, C). [r, i] is the score of r as a training row of outer fold i; [r, fold(r)]
-            is its score as a row of the procedure on all rows.
-        outer: (n, F, C). [r, j], j ≠ fold(r), is the score of r as a test row by the model that
-            saw neither its fold nor fold j; [r, fold(r)] is NaN.
+            is its score as a test row.
+        honest: (n, C), the scores of the procedure on all rows, by M(fold(r)). The same as those
+            of the test rows, unless the choice of base models differs between folds.
         bases: the name of the base model of each outer fold, and last of all rows.
     """
 
     fold: Folds
     inner: Array = field(repr=False)
-    outer: Array = field(repr=False)
+    honest: Array = field(repr=False)
     bases: tuple[str, ...]
 
     @property
     def folds(self) -> range:
         """The outer folds."""
         return range(self.inner.shape[1])
-
-    @property
-    def honest(self) -> Array:
-        """The score (n, C) of every row by the model that did not see its fold."""
-        return self.inner[np.arange(len(self.fold)), self.fold]
 
     def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
         """Rows and honest scores (m, C) that the rule of outer fold k is fitted to; None: all."""
@@ -73,10 +68,9 @@ class NestedScores:
         return rows, self.inner[rows, k]
 
     def tested(self, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Rows of outer fold k and their scores by each member, (F − 1, m, C)."""
+        """Rows of outer fold k and their scores (m, C) by the model that did not see them."""
         rows = np.flatnonzero(self.fold == k)
-        others = [j for j in self.folds if j != k]
-        return rows, np.moveaxis(self.outer[rows][:, others], 1, 0)
+        return rows, self.inner[rows, k]
 
 
 def plan_fits(bases: Sequence[str]) -> list[Fit]:
@@ -86,12 +80,13 @@ def plan_fits(bases: Sequence[str]) -> list[Fit]:
         bases: the base of each outer fold, and last of all rows.
 
     >>> len(plan_fits(["trees"] * 6)), len(plan_fits(["trees"] * 5 + ["logistic"]))
-    (15, 15)
+    (16, 21)
     """
     *of_fold, of_all = bases
     folds = range(len(of_fold))
-    pairs = [Fit(of_fold[i], tuple(sorted((i, j)))) for i in folds for j in folds if i != j]
-    return list(dict.fromkeys([*(Fit(of_all, (j,)) for j in folds), *pairs]))
+    whole = [Fit(of_all, ()), *(Fit(of_all, (j,)) for j in folds)]
+    outer = [Fit(of_fold[i], _without(i, j)) for i in folds for j in folds]
+    return list(dict.fromkeys([*whole, *outer]))
 
 
 def fit_piece(
@@ -113,28 +108,26 @@ def fit_piece(
     left_out = np.isin(fold, fit.without)
     seen, unseen = np.flatnonzero(~left_out), np.flatnonzero(left_out)
     model = train(_safe_indexing(X, seen), seen)
+    if not len(unseen):
+        return np.zeros((0, 0)), model
     return score(model, _safe_indexing(X, unseen)), model
 
 
 def assemble(fold: Folds, bases: Sequence[str], pieces: Mapping[Fit, Piece]) -> NestedScores:
     """The scores of all fits as one object."""
-    n, folds = len(fold), len(bases) - 1
-    width = next(iter(pieces.values()))[0].shape[1]
-    inner, outer = (np.full((n, folds, width), np.nan) for _ in range(2))
-    for j in range(folds):
-        inner[fold == j, j] = pieces[Fit(bases[-1], (j,))][0]
-    for i, j, pair in _pairs(fold, bases):
-        scores = pieces[pair][0]
-        place = fold[np.isin(fold, pair.without)]
-        inner[fold == j, i] = scores[place == j]
-        outer[fold == i, j] = scores[place == i]
-    return NestedScores(fold, inner, outer, tuple(bases))
+    *of_fold, of_all = bases
+    folds = range(len(of_fold))
+    width = max(scores.shape[1] for scores, _ in pieces.values())
+    inner, honest = np.full((len(fold), len(folds), width), np.nan), np.empty((len(fold), width))
+    for j in folds:
+        honest[fold == j] = pieces[Fit(of_all, (j,))][0]
+        for i in folds:
+            fit = Fit(of_fold[i], _without(i, j))
+            place = fold[np.isin(fold, fit.without)]
+            inner[fold == j, i] = pieces[fit][0][place == j]
+    return NestedScores(fold, inner, honest, tuple(bases))
 
 
-def _pairs(fold: Folds, bases: Sequence[str]) -> Iterator[tuple[int, int, Fit]]:
-    """Outer fold i, another fold j, and the fit that saw neither."""
-    folds = range(len(bases) - 1)
-    for i in folds:
-        for j in folds:
-            if i != j:
-                yield i, j, Fit(bases[i], tuple(sorted((i, j))))
+def _without(i: int, j: int) -> tuple[int, ...]:
+    """The folds that M(i, j) did not see; M(i, i) is M(i)."""
+    return tuple(sorted({i, j}))

@@ -32,14 +32,12 @@ class Plain:
         return np.unique(cuts), len(groups)
 
     def law(self, rule: tuple[Array, int], scores: Array, z: Codes) -> Array:
-        """The mean over the members of decisions or bins."""
+        """Decisions or bins, as zeros and ones."""
         cuts, groups = rule
-        scores = self._labels(scores, groups)
+        own = self._labels(scores, groups)
         if not self.score:
-            return np.asarray(np.mean([np.eye(s.shape[1])[s.argmax(1)] for s in scores], axis=0))
-        bins = np.eye(len(cuts) + 1)
-        each = [bins[np.searchsorted(cuts, s[:, 1], side="right")] for s in scores]
-        return np.asarray(np.mean(each, axis=0))
+            return np.eye(own.shape[1])[own.argmax(1)]
+        return np.eye(len(cuts) + 1)[np.searchsorted(cuts, own[:, 1], side="right")]
 
     def _labels(self, scores: Array, groups: int) -> Array:
         return _label_scores(scores, groups) if self.blind else scores
@@ -60,9 +58,8 @@ class Posterior:
         return len(groups)
 
     def law(self, rule: int, scores: Array, z: Codes) -> Array:
-        """The mean posterior of the members."""
-        q = scores.mean(0)
-        return _label_scores(q, rule) if self.blind else np.asarray(q)
+        """The posterior."""
+        return _label_scores(scores, rule) if self.blind else scores
 
     def at_least(self, smallest: Budgets) -> Posterior:
         return self

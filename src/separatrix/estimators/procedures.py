@@ -48,7 +48,7 @@ class Procedure(Protocol):
         ...
 
     def law(self, rule: Any, scores: Array, z: Codes) -> Array:
-        """P(U = u | row) of test rows, (m, u), from their scores by each member (members, m, C)."""
+        """P(U = u | row) of test rows, (m, u), from their scores (m, C)."""
         ...
 
     def at_least(self, smallest: Budgets) -> Procedure:
@@ -88,20 +88,18 @@ class Decisions:
         self, name: str, scores: Array, y: Codes, z: Codes, groups: Levels, rule: PromisedRule
     ) -> float:
         """What a rule is expected to use of another budget on unseen rows."""
-        law = self.law(rule, scores[None], z)
+        law = self.law(rule, scores, z)
         table, moments = soft_sums(law, y, z, (law.shape[1], len(groups)))
         assert moments is not None
         square = np.diagonal(moments, axis1=-2, axis2=-1)
         return unseen(table[None], square[None], {name: _of(name)})[name].value
 
     def law(self, rule: PromisedRule, scores: Array, z: Codes) -> Array:
-        """The mean over the members."""
+        """P(label | row)."""
         if isinstance(rule.rule, BlindRule):
-            shape = rule.rule.columns.shape[2:]
-            each = [rule.rule.predict_proba(one.reshape(len(one), *shape)) for one in scores]
-        else:
-            each = [rule.rule.predict_proba(one, sensitive_features=z) for one in scores]
-        return np.asarray(np.mean(each, axis=0))
+            joint = scores.reshape(len(scores), *rule.rule.columns.shape[2:])
+            return np.asarray(rule.rule.predict_proba(joint))
+        return np.asarray(rule.rule.predict_proba(scores, sensitive_features=z))
 
     def at_least(self, smallest: Budgets) -> Decisions:
         return replace(self, budgets=raised(self.budgets, smallest))

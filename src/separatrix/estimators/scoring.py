@@ -66,12 +66,11 @@ class Scoring:
         return path.at(low)[0]
 
     def law(self, rule: SeparatedScore | BlindScore, scores: Array, z: Codes) -> Array:
-        """The law of the levels, the mean over the members, in at most 100 steps."""
+        """P(level | row), in at most 100 steps."""
         if isinstance(rule, BlindScore):
             return _steps(blind_score(rule, scores))
-        each = [rule.level_proba(one, sensitive_features=z) for one in scores]
-        mass = rule.table.sum((0, 1))
-        law = ordered.merged(np.mean(each, axis=0), mass, 100)
+        levels = rule.level_proba(scores, sensitive_features=z)
+        law = ordered.merged(levels, rule.table.sum((0, 1)), 100)
         return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
 
     def at_least(self, smallest: Budgets) -> Scoring:
@@ -119,7 +118,7 @@ class _BlindPath(_Path):
         for k in (0, 1):
             test = half != k
             for i, one in enumerate(self._fitted(half == k)):
-                law = _steps(blind_score(one, scores[None, test]), ordered.BINS)
+                law = _steps(blind_score(one, scores[test]), ordered.BINS)
                 table = soft_sums(law, y[test], z[test], (2, groups))[0]
                 tables[i, ..., : table.shape[-1]] += table
         for i, score in enumerate(self._fitted(np.ones(len(y), dtype=bool))):
@@ -143,9 +142,8 @@ class _BlindPath(_Path):
 
 
 def blind_score(rule: BlindScore, scores: Array) -> Array:
-    """The mean over the members (members, m, labels × groups) of a blind score, (m,)."""
-    groups = len(rule.values)
-    return np.asarray(np.mean([rule.transform(s.reshape(len(s), 2, groups)) for s in scores], 0))
+    """A blind score (m,) from joint scores (m, labels × groups)."""
+    return np.asarray(rule.transform(scores.reshape(len(scores), 2, len(rule.values))))
 
 
 def _steps(score: Array, most: int = 100) -> Array:

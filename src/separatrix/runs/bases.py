@@ -39,11 +39,11 @@ __all__ = [
     "joint_posteriors",
     "posteriors",
     "read_bases",
-    "read_members",
+    "read_model",
 ]
 
 BASE = "base"
-KEPT = 0  # the outer fold whose models are kept too: its rows certify them
+KEPT = 0  # the outer fold whose model is kept too: its rows certify it
 LABELS, JOINT = "labels", "joint"  # what a model predicts: P(y | x, z), or P(y, z | x)
 Array = NDArray[np.float64]
 
@@ -147,30 +147,26 @@ def fit_bases(
 
 
 def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
-    """The nested scores from finished pieces; `read_members` reads the models."""
+    """The nested scores from finished pieces; `read_model` reads a model."""
     pieces: dict[Fit, Piece] = {
         fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)
     }
     return assemble(rows.fold, bases, pieces)
 
 
-def read_members(
+def read_model(
     folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None, trusted: Sequence[str] = ()
-) -> list[Any]:
-    """The fitted models of the procedure on all rows (k None), or of outer fold `KEPT`.
+) -> Any:
+    """The model fitted to all rows (k None), or the one that did not see the fold `KEPT`.
 
     Args:
         folder, rows, bases: as in `fit_bases`.
         k: which.
         trusted: further types, which the caller has checked.
     """
-    members = []
-    for fit in plan_fits(bases):
-        wanted = len(fit.without) == 1 if k is None else k in fit.without and len(fit.without) == 2
-        if wanted and fit.base == bases[-1 if k is None else k]:
-            path = _file(folder, rows, fit).with_suffix(".model")
-            members.append(model_from_bytes(_read(path), trusted, path))
-    return members
+    fit = Fit(bases[-1], ()) if k is None else Fit(bases[k], (k,))
+    path = _file(folder, rows, fit).with_suffix(".model")
+    return model_from_bytes(_read(path), trusted, path)
 
 
 def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
@@ -183,8 +179,8 @@ def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
 
 
 def _ships(fit: Fit) -> bool:
-    """Whether the model may ship: with all rows, or with the fold that certifies."""
-    return len(fit.without) == 1 or KEPT in fit.without
+    """Whether the model may ship: M() of all rows, or M(0), which the rows of fold 0 certify."""
+    return fit.without in ((), (KEPT,))
 
 
 def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:

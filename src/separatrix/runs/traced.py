@@ -21,7 +21,7 @@ from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import NestedScores
 from separatrix.io import as_path, write_whole
-from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_members
+from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_model
 from separatrix.runs.checksums import check_sums
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
@@ -32,7 +32,7 @@ from separatrix.runs.tidy import Columns
 
 __all__ = ["MANIFEST", "Traced", "check_same_rows", "read_manifest", "write_manifest"]
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
 
 
@@ -120,10 +120,10 @@ class Traced:
         """Whether decisions without the group were traced too."""
         return bool(self.manifest["blind"])
 
-    def members(self, k: int | None = None, *, blind: bool = False) -> list[Any]:
-        """The fitted base models that ship: of all rows, or of the outer fold that certifies."""
+    def base_model(self, k: int | None = None, *, blind: bool = False) -> Any:
+        """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
         rows, bases = self._base_rows(JOINT if blind else LABELS), self.manifest["base"]["bases"]
-        return read_members(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
+        return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
 
     def _base_rows(self, kind: str) -> BaseRows:
         shape, known = (len(self.labels), len(self.groups)), self.rows

@@ -1,10 +1,10 @@
 """`trace` of a numeric target: aligned predictions around a regressor, measured on outer folds.
 
-The rows are dealt once (`estimators.nested`): in every outer fold the regressor is cross-fitted on
+The rows are split once (`estimators.nested`): in every outer fold the regressor is cross-fitted on
 the other folds, maps are fitted to its predictions of rows that it did not see, and the outer fold
-is predicted by the mean of its members. What ships is the same procedure on all rows. The folder
-holds `numeric.json` (names, settings, points), `numeric.safetensors` (outcome, attribute, fold and
-predictions of every row) and the members that ship, `base0.model`, …
+is predicted by the regressor that did not see it. What ships is the same procedure on all rows. The
+folder holds `numeric.json` (names, settings, points), `numeric.safetensors` (outcome, attribute,
+fold and predictions of every row) and `base.model`, the regressor fitted to all rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,13 @@ from separatrix.optimum.scores.align import SENSITIVE, outcome
 from separatrix.optimum.scores.aligned import attribute
 from separatrix.processes import in_processes
 from separatrix.runs.checksums import remove_checksums, write_checksums
-from separatrix.tracing.numeric_frontier import ARRAYS, FORMAT, MANIFEST, NumericFrontier
+from separatrix.tracing.numeric_frontier import (
+    ARRAYS,
+    FORMAT,
+    MANIFEST,
+    MODEL,
+    NumericFrontier,
+)
 from separatrix.tracing.rows import features_of, one_column
 
 __all__ = ["trace_numeric"]
@@ -107,12 +113,10 @@ def trace_numeric(
                     done()
         scores = assemble(fold, [_BASE] * (cv + 1), pieces)
         arrays = {"y": numbers, "z": z, "fold": fold}
-        arrays |= {"inner": scores.inner[..., 0], "outer": scores.outer[..., 0]}
+        arrays |= {"inner": scores.inner[..., 0], "honest": scores.honest[:, 0]}
         ordered = {one: np.ascontiguousarray(a) for one, a in arrays.items()}
         write_whole(folder / ARRAYS, save(ordered))
-        for j in range(cv):
-            member = model_bytes(pieces[Fit(_BASE, (j,))][1])
-            write_whole(folder / f"base{j}.model", member)
+        write_whole(folder / MODEL, model_bytes(pieces[Fit(_BASE, ())][1]))
         manifest = {
             "format": FORMAT, "version": __version__, "name": name, "target": target, "rows": n,
             "folds": cv, "seed": random_state, "levels": levels, "sensitive": sensitive,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ARRAYS", "FORMAT", "MANIFEST", "NumericFrontier", "NumericPoint"]
 
-ARRAYS, MANIFEST, FORMAT = "numeric.safetensors", "numeric.json", 1
+ARRAYS, MANIFEST, MODEL, FORMAT = "numeric.safetensors", "numeric.json", "base.model", 2
 Array = NDArray[np.float64]
 METRICS = ("r2", "rmse", "violation")
 
@@ -110,8 +110,8 @@ class NumericFrontier:
                 raise ValueError(f"format {self.manifest['format']}")
             self.groups = tuple(map(from_plain, self.manifest["groups"]))
             self.data = Numeric(arrays["y"], arrays["y"], arrays["z"], self.groups)
-            inner, outer = arrays["inner"][..., None], arrays["outer"][..., None]
-            self.nested = NestedScores(arrays["fold"], inner, outer, ("",))
+            inner, honest = arrays["inner"][..., None], arrays["honest"][:, None]
+            self.nested = NestedScores(arrays["fold"], inner, honest, ("",))
         except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
             raise DataError(
                 f"{str(self.folder)!r} is not a whole frontier of a numeric target "
@@ -210,10 +210,10 @@ class NumericFrontier:
         return replace(self.data, s=self.nested.honest[:, 0])
 
     def _split(self, k: int) -> tuple[Numeric, Numeric, NDArray[Any]]:
-        """Training rows with honest predictions, and test rows with the mean of the members."""
+        """Training rows and test rows of an outer fold, each with honest predictions."""
         rows, scores = self.nested.training(k)
-        tested, each = self.nested.tested(k)
-        test = replace(self.data[tested], s=each.mean(0)[:, 0])
+        tested, own = self.nested.tested(k)
+        test = replace(self.data[tested], s=own[:, 0])
         return replace(self.data[rows], s=scores[:, 0]), test, self.codes[tested]
 
     def _solved(self, data: Numeric, asked: float | None) -> AlignedScore:
@@ -228,11 +228,11 @@ class NumericFrontier:
 
     def _predictor(self, shipped: AlignedScore, choice: dict[str, Any]) -> Predictor:
         m = self.manifest
-        paths = [self.folder / f"base{j}.model" for j in range(m["folds"])]
-        members = [model_from_bytes(path.read_bytes(), (), path) for path in paths]
+        path = self.folder / MODEL
+        model = model_from_bytes(path.read_bytes(), (), path)
         prepared = m["preprocessing"]
         return replace(
-            aligned_predictor(shipped, members),
+            aligned_predictor(shipped, [model]),
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             grouping=Grouping(tuple(m["columns"]), self.groups),
             about={"choice": choice, "card": {"name": m["name"], "rows": m["rows"]}},

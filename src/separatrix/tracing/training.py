@@ -20,6 +20,7 @@ from separatrix.core.criteria import criterion_named
 from separatrix.core.numbers import whole_number
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
+from separatrix.estimators.nested import plan_fits
 from separatrix.estimators.proxies import proxies
 from separatrix.io import Stages, as_folder
 from separatrix.runs.bases import JOINT
@@ -161,7 +162,7 @@ def trace_data(
             with stages.stage("Looking for columns that give the group away"):
                 notes = _blind_notes(data, raw, random_state)
         kinds = ["labels", *([JOINT] if blind else [])]
-        fits = cv * (cv - 1) // 2 + cv
+        fits = len(plan_fits(base.bases))
         for kind in kinds:
             what = "without the group" if kind == JOINT else "with the group"
             with stages.stage(f"Fitting the base model {what}", fits) as done:
