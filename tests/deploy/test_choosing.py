@@ -177,7 +177,7 @@ def test_the_strict_end_is_declared_in_the_file(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("budget", ["max_violation", "max_eo_gap"])
-@pytest.mark.parametrize("rule", ["sequence", "holm"])
+@pytest.mark.parametrize("rule", ["sequence", pytest.param("holm", marks=pytest.mark.nightly)])
 def test_the_guarantee_holds_over_the_choice_itself(budget, rule):
     """Budgets just below the truth of a candidate: the hardest case. At most 10 % of the choices
     may exceed them.

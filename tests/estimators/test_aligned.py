@@ -124,7 +124,7 @@ def test_bad_settings_are_one_sentence(change, sentence):
         AlignedRegressor(**{"estimator": Ridge(), **change}).fit(X, y, sensitive_features=z)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_unseen_groups_and_budgets_are_refused():
     X, y, z = people(8, 500)
     model = AlignedRegressor(Ridge(), penalty=0.0).fit(X, y, sensitive_features=z)

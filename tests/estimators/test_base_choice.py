@@ -91,7 +91,7 @@ def test_without_torch_the_network_is_not_tried(monkeypatch):
     assert set(choose_bases(X, y, z, fold).log_loss) == {"trees", "logistic"}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_network_is_tried_on_larger_tables():
     pytest.importorskip("torch")
     found = choose_bases(*people(3_000))

@@ -46,7 +46,7 @@ def test_unseen_rows_are_separated_and_the_raw_score_is_not():
     assert roc_auc_score(label, drawn) == pytest.approx(model.score_.auroc, abs=0.015)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_one_kernel_and_drawn_members_keep_separation_best():
     """Own kernels see a fifth of the rows; the mean of the members has another law."""
     found = []

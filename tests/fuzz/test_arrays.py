@@ -158,6 +158,7 @@ def test_align(seed):
     assert path is None or len(path) > 0
 
 
+@pytest.mark.nightly
 @given(seed=SEEDS)
 @cases(50)
 def test_comparisons(seed):

@@ -222,7 +222,7 @@ def test_the_penalty_lowers_its_violation_on_unseen_rows(level):
     assert v[2] < 0.4 * v[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_penalty_fades_so_the_violation_falls_along_the_path():
     """A normalised penalty that does not fade swings around v = 0 and v rises for large λ."""
     sample, unseen = people(5000, 2), people(30000, 3)

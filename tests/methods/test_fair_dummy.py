@@ -15,7 +15,7 @@ from laws import leaking, reach
 from separatrix.methods.fair_dummy import adversary_loss
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3)], ids=str)
 def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(sizes):
     reached = reach("fair_dummy", leaking(3000, *sizes), [0.0, 8.0**6])

@@ -18,7 +18,7 @@ def test_a_strong_rival_cuts_the_violation_by_four_fifths_and_keeps_utility(size
     assert reached.u[1] > 0.25 * reached.u[0]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_fresh_discriminator_falls_to_chance_on_posterior_and_label():
     sample = leaking()
     reached = reach("fr_train", sample, [0.0, 10.0])

@@ -35,7 +35,7 @@ def measure(name: str, trade_offs: list[float]):
     return conditional_mutual_information(table), mutual_information(table), auroc(q, fresh.y), q
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_it_gets_more_information_through_at_a_smaller_violation():
     v, u, _, _ = measure("mi_objective", [0.4, 0.6])
     v_cmi, u_cmi, _, _ = measure("cmi", [0.2])

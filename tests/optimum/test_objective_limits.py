@@ -130,7 +130,7 @@ def test_thirty_rows_in_three_groups_take_a_bounded_number_of_steps(monkeypatch)
     assert steps[0] < 2500
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_random_thresholds_beat_the_bound_for_six_groups():
     y, s, z = rows(5, n=6000, groups=6)
     best = sx.limit(y, s, sensitive_features=z, levels=[1e-3])

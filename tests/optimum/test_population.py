@@ -222,7 +222,7 @@ def test_large_binary_laws_go_to_the_certified_solver() -> None:
     assert (f.private.upper - f.private.utility).max() <= 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_private_coin_can_beat_every_revealed_mixture() -> None:
     """Why both curves are shown: without a coin only constants separate here."""
     p = np.zeros((2, 2, 2))

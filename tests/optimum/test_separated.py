@@ -323,7 +323,7 @@ def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
     assert a[-1] == pytest.approx(area(table_of(np.eye(levels.max() + 1)[levels], y, z)), abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_relaxed_scores_are_as_good_as_a_search_from_random_starts():
     """Independent oracle: BFGS on softmax kernels with three levels, from six random starts."""
     s, y, z, w = small_law(11, groups=2, atoms=3)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2, ncx2
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
@@ -66,21 +65,3 @@ def test_groups_that_are_alike_rarely_exceed_the_null_quantile():
     draws = rng.multinomial(2_000, np.full(12, 1 / 12), size=2_000).reshape(-1, 2, 3, 2)
     above = np.mean(conditional_mutual_information(draws) > null_quantile(table_of(draws[0])))
     assert above == pytest.approx(0.05, abs=0.016)
-
-
-@pytest.mark.parametrize("d", [1, 2, 4, 16])
-@pytest.mark.parametrize("asked", [0.0, 1.0, 5.0, 20.0])
-def test_in_the_linear_model_the_rule_on_all_rows_keeps_the_bound(d, asked):
-    """Fold k's rates err by ε_k and its rule by b minus the mean of the other folds' ε. The bound
-    is the noncentral limit of Σ|b − mean + ε_k|², but at least the χ² quantile of the fit itself.
-    """
-    rng = np.random.default_rng(0)
-    folds, draws = 5, 4_000
-    error = rng.normal(size=(draws, folds, d))
-    total = error.sum(1, keepdims=True)
-    b = np.zeros(d)
-    b[0] = np.sqrt(asked / folds)
-    seen = ((b - (total - error) / (folds - 1) + error) ** 2).sum((1, 2))
-    shipped = folds * ((b - total[:, 0] / folds) ** 2).sum(1)
-    missed = ncx2.cdf(seen, folds * d, shipped) < 0.05
-    assert (missed & (shipped > chi2.ppf(0.95, d))).mean() <= 0.06
