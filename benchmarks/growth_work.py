@@ -173,9 +173,8 @@ def limit_files(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) ->
     folder, path = _score_file(rows, cells[1])
     connection = duckdb.connect()
     asked = {"maximize": "accuracy", "budget": "eo_gap", "points": max(trade_offs, 2)}
-    return lambda keep=folder: sx.limit_frame(
-        connection.read_parquet(path), y="y", z="z", score="score", **asked
-    )
+    asked |= {"target": "y", "sensitive_features": "z", "score": "score"}
+    return lambda keep=folder: sx.limit(connection.read_parquet(path), **asked)
 
 
 def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:

@@ -47,7 +47,6 @@ NAMES = [
     "conditional_mutual_information",
     "from_estimator",
     "limit",
-    "limit_frame",
     "load",
     "load_frontier",
     "mutual_information",

@@ -36,7 +36,6 @@ from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier
 from .optimum import population as population
 from .optimum.limit import limit as limit
-from .optimum.limit import limit_frame as limit_frame
 from .optimum.objectives import Cost as Cost
 from .optimum.scores.align import align as align
 from .optimum.scores.align import alignment_path as alignment_path

@@ -67,8 +67,14 @@ def test_frames(seed):
     elif which == 3:
         bins = hostile.pick(rng, (64, 64, 0, -1, "x", 2.5))
         best = told(
-            lambda: sx.limit_frame(
-                frame, y=y, z=z, score=u, weight=weight, bins=bins, levels=[0.01]
+            lambda: sx.limit(
+                frame,
+                target=y,
+                sensitive_features=z,
+                score=u,
+                sample_weight=weight,
+                bins=bins,
+                levels=[0.01],
             )
         )
         assert best is None or finite(np.asarray(best.values))

@@ -11,12 +11,12 @@ from scipy.optimize import linprog, minimize
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.multiclass.blind_law import BlindAtoms
-from separatrix.optimum.multiclass.blind_rules import BlindRule, check_joint
-from separatrix.optimum.multiclass.column_generation import BlindColumns
+from separatrix.optimum.law import BlindLaw
+from separatrix.optimum.multiclass.column_generation import Columns
 from separatrix.optimum.objectives import BUDGETS, Cost, Value
 from separatrix.optimum.population import blind_limit, necessary_trade_off, u_x
 from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.rules import BlindRule, check_joint
 
 DIFFERENCES = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")
 
@@ -263,7 +263,7 @@ def test_missing_cells_take_no_part():
 def test_arrays_and_back_and_only_numbers():
     rows = draw(1_000, 9)
     rule = BlindPromises(*rows).rule(0.05, margin=0).rule
-    again = BlindRule.from_arrays(rule.arrays())
+    again = BlindRule.from_arrays((), rule.arrays())
     assert all(isinstance(one, np.ndarray) for one in rule.arrays().values())
     np.testing.assert_array_equal(again.predict_proba(rows[0]), rule.predict_proba(rows[0]))
 
@@ -284,7 +284,7 @@ def test_what_is_not_a_joint_law_is_an_error(q, message):
 def test_columns_serve_every_level_and_the_curve_rises():
     p = random_law(21, atoms=15)
     of_x = p.sum((1, 2))
-    columns = BlindColumns(BlindAtoms(p / of_x[:, None, None], of_x), BUDGETS["eo_gap"])
+    columns = Columns(BlindLaw(p / of_x[:, None, None], of_x), BUDGETS["eo_gap"])
     value = Value.of("accuracy", p.sum(0).T, range(p.shape[2]))
     curve = [columns.most(value, level).value for level in (0.0, 0.01, 0.05, 0.3)]
     assert (np.diff(curve) >= -1e-9).all()

@@ -12,8 +12,8 @@ from scipy.special import softmax
 import separatrix as sx
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
+from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import LabelDual, tangent
-from separatrix.optimum.multiclass.label_law import LabelLaw
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import solve
 from separatrix.optimum.roc.regions import roc_curve

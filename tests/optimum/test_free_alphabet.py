@@ -10,7 +10,7 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.errors import InputError
 from separatrix.optimum.experimental.codebooks import codebook
 from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
-from separatrix.optimum.multiclass.label_law import LabelLaw
+from separatrix.optimum.law import LabelLaw
 
 
 def random_law(seed: int, atoms: int, labels: int = 3):

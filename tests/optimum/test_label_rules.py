@@ -7,8 +7,8 @@ import pytest
 
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
+from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.cross_fitted import LabelRules, halved
-from separatrix.optimum.multiclass.label_law import LabelLaw
 
 
 def rows(n: int, groups: int = 3, seed: int = 0, labels: int = 3):

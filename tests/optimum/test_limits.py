@@ -60,12 +60,12 @@ def grid_search(regions: Regions, level: float, steps: int = 33) -> float:
 def test_no_pair_of_rules_on_a_grid_is_above_the_upper_bound(seed: int) -> None:
     best = limit_of(*rows(seed), points=2)
     for level in (1e-3, 1e-2):
-        solved = best.solve(level)
-        found = grid_search(best.regions, level)
+        solved = best.solver.curve(np.array([level]))
+        found = grid_search(best.solver.regions, level)
         assert found <= solved.upper[0] + 1e-9
         assert solved.upper[0] - solved.values[0] <= 1e-4
         assert solved.values[0] <= found + 0.01  # the grid is coarse, not blind
-        assert rates_violation(solved.rates[0], best.mass) <= level + 1e-12
+        assert rates_violation(solved.rates[0], best.solver.mass.T) <= level + 1e-12
 
 
 def adult_rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -84,7 +84,7 @@ def test_an_independent_global_search_finds_nothing_better(source: str, level: f
     bound.
     """
     best = limit_of(*(adult_rows() if source == "adult" else rows(5, groups=3)), points=2)
-    regions = best.regions
+    regions = best.solver.regions
     k = len(regions.chains)
 
     def loss(w: np.ndarray) -> float:
@@ -97,7 +97,7 @@ def test_an_independent_global_search_finds_nothing_better(source: str, level: f
     result = differential_evolution(
         loss, [(0, 1)] * (2 * k), seed=1, maxiter=80, tol=1e-10, popsize=16
     )
-    solved = best.solve(level)
+    solved = best.solver.curve(np.array([level]))
     assert (
         -result.fun <= solved.upper[0] + 1e-4
     )  # a penalty is not a constraint: it may trade a little v
@@ -112,9 +112,9 @@ def test_the_channel_has_the_violation_and_utility_of_the_curve(groups: int) -> 
     assert best.gap <= 1e-4
     for level in (0.0, 1e-4, 3e-3, float(best.violation[-1])):
         q = best.rule(level).predict_proba(s, sensitive_features=z)
-        solved = best.solve(level)
+        solved = best.solver.curve(np.array([level]))
         assert point(q, y, z) == pytest.approx(
-            (rates_violation(solved.rates[0], best.mass), solved.values[0]), abs=1e-9
+            (rates_violation(solved.rates[0], best.solver.mass.T), solved.values[0]), abs=1e-9
         )
         assert point(q, y, z)[0] <= level + 1e-9
 
@@ -170,7 +170,7 @@ def test_planes_hold_for_every_predictor() -> None:
     """The certificate: no rates, whatever they are, lie beyond any plane, tight or not."""
     rng = np.random.default_rng(0)
     s, y, z = rows(10)
-    regions = limit_of(s, y, z, points=2).regions
+    regions = limit_of(s, y, z, points=2).solver.regions
     kappa = rng.normal(size=(50, 2)) * 3
     sloppy = rng.uniform(0.01, 0.99, (50, 2, 2))
     normals, offsets = regions.planes(kappa, sloppy)
@@ -247,6 +247,6 @@ def test_wrong_input_is_refused(call) -> None:
 
 def test_levels_beyond_the_most_useful_rule_cost_nothing() -> None:
     best = limit_of(*rows(0), points=4)
-    curve = certified_curve(best.regions, np.array([0.0, 10.0]))
+    curve = certified_curve(best.solver.regions, np.array([0.0, 10.0]))
     assert curve.utility[1] == pytest.approx(best.utility[-1])
     assert curve.upper[1] == pytest.approx(curve.utility[1])

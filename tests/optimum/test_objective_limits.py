@@ -9,7 +9,6 @@ import pytest
 import separatrix as sx
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.errors import InputError
-from separatrix.optimum.limit import limit_frame
 from separatrix.optimum.objectives import BUDGETS, Cost
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import ThresholdChannel
@@ -49,7 +48,7 @@ def test_the_rule_for_a_level_spends_no_more_and_gains_what_the_curve_says(maxim
             "parity_gap": np.ptp([q[z == g, 1].mean() for g in np.unique(z)]),
         }[budget]  # fmt: skip
         assert used <= level + 1e-9
-        solved = best.solve(level)
+        solved = best.solver.curve(np.array([level]))
         if maximize == "accuracy":
             assert accuracy(table) == pytest.approx(solved.values[0], abs=1e-9)
         if isinstance(maximize, Cost):
@@ -98,7 +97,8 @@ def test_the_limit_of_a_table_is_that_of_the_score_rounded_down(budget):
     y, s, z = rows(4)
     table = pl.DataFrame({"y": y, "z": z, "s": s})
     options = {"maximize": "accuracy", "budget": budget, "levels": [0.0, 0.01, 0.1]}
-    found = limit_frame(table.lazy(), y="y", z="z", score="s", bins=64, **options)
+    named = {"target": "y", "sensitive_features": "z", "score": "s"}
+    found = sx.limit(table.lazy(), **named, bins=64, **options)
     expected = sx.limit(y, np.floor(s * 64) / 64, sensitive_features=z, **options)
     np.testing.assert_allclose(found.values, expected.values, atol=2e-6)
     q = found.rule(0.01).predict_proba(s, sensitive_features=z)  # thresholds are edges of bins
@@ -107,8 +107,10 @@ def test_the_limit_of_a_table_is_that_of_the_score_rounded_down(budget):
 
 def test_a_table_with_three_labels_is_refused():
     table = pl.DataFrame({"y": [0, 1, 2], "z": [0, 0, 1], "s": [0.1, 0.2, 0.3]})
-    with pytest.raises(InputError, match="3 labels"):
-        limit_frame(table, y="y", z="z", score="s")
+    named = {"target": "y", "sensitive_features": "z", "score": "s"}
+    for data in (table.lazy(), table):
+        with pytest.raises(InputError, match="label"):
+            sx.limit(data, **named)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,33 +125,14 @@ def limit_command(
     Example: separatrix limit scores.csv --y income --z sex --score p --maximize accuracy
     --budget eo_gap
     """
-    from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
-    from separatrix.columns.readers import find_files, is_large, read_table
-    from separatrix.optimum.limit import limit, limit_frame
+    from separatrix.optimum.limit import limit
     from separatrix.optimum.objectives import parse_cost
 
     objective = parse_cost(cost) if cost else maximize
     how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
     how["criterion"] = criterion
     with working(f"Computing the limit of {file}"), readable(file) as path:
-        files = find_files(path)
-        if len(score) == 1 and duckdb_is_here() and (is_parquet(files[0]) or is_large(files)):
-            found: Any = limit_frame(scan(files), y=y, z=z, score=score[0], **how)
-        else:
-            columns = read_table(path, [y, *z, *score])
-            groups = {name: columns[name] for name in z}
-            found = limit(columns[y], _scores(columns, score), sensitive_features=groups, **how)
-    values = {"maximize": str(objective), "budget": getattr(found, "budget", budget)}
-    values |= {"levels": found.levels, "criterion": criterion}
-    values |= {"values": found.values, "upper": getattr(found, "upper", None)}
+        found = limit(path, target=y, sensitive_features=z, score=score, **how)
+    values = {"maximize": str(objective), "budget": found.budget, "levels": found.levels}
+    values |= {"criterion": criterion, "values": found.values, "upper": found.upper}
     answer(str(found), values, json)
-
-
-def _scores(columns: Mapping[str, Any], score: Sequence[str]) -> Any:
-    """One score per row, or posteriors, as numbers."""
-    import numpy as np
-
-    from separatrix.columns.features import as_numbers
-
-    found = [as_numbers(columns[name], name) for name in score]
-    return found[0] if len(found) == 1 else np.column_stack(found)

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
-from separatrix.optimum.multiclass.blind_rules import BlindRule
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
+from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.scores.aligned import AlignedScore
 from separatrix.optimum.scores.blind_scores import BlindScore
 from separatrix.optimum.scores.separated import SeparatedScore
@@ -152,7 +151,7 @@ class WrappedBlind:
     @staticmethod
     def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedBlind:
         """The rule that `arrays` described."""
-        return WrappedBlind(BlindRule.from_arrays(arrays), int(arrays["bases"]))
+        return WrappedBlind(BlindRule.from_arrays((), arrays), int(arrays["bases"]))
 
 
 @dataclass(frozen=True, eq=False)

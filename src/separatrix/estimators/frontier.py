@@ -34,12 +34,11 @@ from separatrix.estimators.crossfit import (
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.label_limit import LabelLimit
 from separatrix.optimum.limit import limit
-from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.optimum.promised import Promises
-from separatrix.optimum.roc.decision_limit import DecisionLimit
+from separatrix.optimum.result import Limit
+from separatrix.optimum.rules import BlindRule
 
 __all__ = ["FrontierClassifier"]
 
@@ -245,7 +244,7 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         return float(np.average((q * right).sum(1), weights=weight))
 
     @property
-    def limit_(self) -> DecisionLimit | LabelLimit:
+    def limit_(self) -> Limit:
         """The best of the objective at every level of the budget, on these rows: `limit`."""
         check_is_fitted(self, "best_")
         if isinstance(self.best_, BlindPromises):

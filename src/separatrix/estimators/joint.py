@@ -29,7 +29,7 @@ from separatrix.estimators.crossfit import (
     fit_one,
     some_posteriors_of,
 )
-from separatrix.optimum.multiclass.blind_rules import check_joint
+from separatrix.optimum.rules import check_joint
 
 __all__ = ["JointFit", "JointModel", "cross_fit_joint"]
 

@@ -25,9 +25,9 @@ from separatrix.columns.values import Levels
 from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import PromisedRule, Promises
+from separatrix.optimum.rules import BlindRule
 from separatrix.statistics.unseen import unseen
 
 __all__ = ["Array", "Budgets", "Codes", "Decisions", "Procedure", "raised", "too_few"]

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.optimum.blind_margin import BudgetKeeper, drawn_mass
+from separatrix.optimum.law import BlindRows
 from separatrix.optimum.margin import RATES_ONLY
-from separatrix.optimum.multiclass.blind_law import BlindRows
-from separatrix.optimum.multiclass.blind_rules import BlindRule, check_joint
-from separatrix.optimum.multiclass.column_generation import BlindColumns, BlindPoint, best_blind
+from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.promised import PromisedRule, check_question
+from separatrix.optimum.rules import BlindRule, check_joint
 
 __all__ = ["BlindPromises", "best_blind"]
 
@@ -69,7 +69,7 @@ class BlindPromises:
         self.y, self.z, self.weight = y, z, np.asarray(weight, dtype=np.float64)
         self.groups, self.maximize, self.budget = groups, maximize, budget
         self._law = BlindRows(self.q, self.weight, y, z)
-        self._columns = BlindColumns(self._law, budget_named(budget))
+        self._columns = Columns(self._law, budget_named(budget))
         self._rules: dict[bytes, BlindRule] = {}
 
     def rule(
@@ -98,7 +98,7 @@ class BlindPromises:
         rule = self._rules[kept.rates.tobytes()]
         return PromisedRule(rule, kept.level, kept.expected, kept.smallest, nothing)
 
-    def point(self, level: float) -> BlindPoint:
+    def point(self, level: float) -> ColumnPoint:
         """The best mixture within a level on the rows; it has no bound, see `certificate`."""
         found = best_blind(self._columns, self.maximize, level, self.groups)
         return found._replace(upper=float("nan"))
@@ -126,7 +126,7 @@ class BlindPromises:
     def _used(self, rates: Array) -> Array:
         """What drawn rates (draws, labels, groups, U) use of the budget."""
         law = self._law
-        if law.labels == 2:
+        if len(law.mass) == 2:
             x = np.swapaxes(rates[..., 1], -1, -2)
             kind, mass = budget_named(self.budget), law.mass.T
             if kind.criterion not in RATES_ONLY:
@@ -137,7 +137,7 @@ class BlindPromises:
             return conditional_mutual_information(tables)
         if self.budget == "eo_gap":
             return eo_gap(tables)
-        each = [eo_gap(tables[..., y : y + 1, :, :]) for y in range(law.labels)]
+        each = [eo_gap(tables[..., y : y + 1, :, :]) for y in range(len(law.mass))]
         return np.max(each, axis=0)
 
     def _errors(self, rates: Array) -> Array:

@@ -1,11 +1,12 @@
-r"""The limit: the best that any binary decision from a score can do within a budget, and its rule.
+r"""The limit: the best that any decision from a score can do within a budget, and its rule.
 
-Two labels: exact, certified, any number of groups, any objective and budget (`decisions`). A rule
-is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
+Two labels: exact, certified, any number of groups, any objective and budget (`roc.decisions`). A
+rule is a randomised threshold per group; where the score is the true posterior P(Y=1|X,Z), no other
 binary decision from (X,Z) does better. A prediction with more values than two can say more.
 
-More labels: a convex dual on the law of the posteriors (`dual`), certified for accuracy, balanced
-accuracy and matrices of gains; for the utility the best rule found.
+More labels, on the law of the posteriors: a convex dual under a violation (`multiclass.dual`),
+column generation under an EO budget (`multiclass.column_generation`); certified for accuracy,
+balanced accuracy and matrices of gains; for the utility the best rule found.
 
 The limit is that of the law of the given rows. Scores fitted on the same rows flatter it: pass
 held-out scores.
@@ -13,41 +14,46 @@ held-out scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import as_frame, named_columns, names_of
 from separatrix.columns.groups import as_groups
-from separatrix.columns.histograms import ScoreHistogram, score_histogram
+from separatrix.columns.histograms import score_histogram
+from separatrix.columns.readers import find_files, is_large, read_table
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
-from separatrix.columns.values import Levels, as_levels, check_lengths, listed
-from separatrix.core.numbers import as_floats
+from separatrix.columns.values import as_levels, check_lengths, listed
+from separatrix.core.numbers import as_floats, one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.optimum.experimental.free_alphabet import MOST_LABELS, FreeAlphabet
-from separatrix.optimum.label_limit import LabelLimit, Solver, label_limit
+from separatrix.optimum.law import LabelLaw, gains_of
 from separatrix.optimum.multiclass.dual import LabelDual
-from separatrix.optimum.multiclass.label_columns import EoColumns
-from separatrix.optimum.multiclass.label_law import LabelLaw, gains_of
-from separatrix.optimum.objectives import Cost, budget_for, budget_named, objective_of
-from separatrix.optimum.roc.decision_limit import DecisionLimit, checked_level
-from separatrix.optimum.roc.decisions import group_curves, least_level, solve
-from separatrix.optimum.roc.regions import RocCurve, roc_curve
+from separatrix.optimum.objectives import Budget, Cost, budget_for, objective_of
+from separatrix.optimum.result import Limit, checked_level
+from separatrix.optimum.roc.decisions import group_curves, histogram_curves
+from separatrix.optimum.solvers import ColumnSolver, DualSolver, RocSolver, Solver
 
-__all__ = ["limit", "limit_frame"]
+__all__ = ["limit"]
 
 Array = NDArray[np.float64]
-_SLOW = 11  # points of a curve where each takes a third of a second
-_FEWEST = 1e-12  # a budget that the free optimum does not use is no budget
+_POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows
 
 
 def limit(
     y_true: Any,
-    scores: Any,
+    scores: Any = None,
     *,
     sensitive_features: Any,
-    sample_weight: ArrayLike | None = None,
+    target: str | None = None,
+    score: str | list[str] | None = None,
+    sample_weight: Any = None,
     maximize: str | Cost | ArrayLike = "utility",
     budget: str | None = None,
     criterion: str = "separation",
@@ -55,15 +61,20 @@ def limit(
     points: int = 41,
     tolerance: float | None = None,
     alphabet: str = "labels",
-) -> DecisionLimit | LabelLimit:
+    bins: int = 4096,
+    span: tuple[float, float] | None = (0.0, 1.0),
+) -> Limit:
     """The best decisions from a score, for every level of a budget.
 
     Args:
-        y_true: labels.
+        y_true: labels; or a frame (pandas, polars, pyarrow, DuckDB, Dask, PySpark, …), a mapping of
+            columns, or the path or pattern of CSV or Parquet files, with `target` and `score`.
         scores: held-out scores: one per row (n,) or posteriors (n, 2) for two labels, posteriors
             (n, K) for K labels, columns in the order of the sorted labels.
-        sensitive_features: groups; several columns make their intersection.
-        sample_weight: weights of the rows.
+        sensitive_features: groups; several columns make their intersection. Names of columns where
+            `target` is one.
+        target, score: names of the columns of labels and of scores: one, or K posteriors.
+        sample_weight: weights of the rows, or their column.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
         budget: what is kept small; None for the first of its criterion below. All but "violation",
@@ -76,11 +87,12 @@ def limit(
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
         alphabet: "labels": decisions, one of the labels. "free": predictions with any values, for
             "utility" under "violation", posteriors and at most three labels; certified.
+        bins, span: lazy frames and large files are counted by their engine, by bins of one score:
+            the limit is that of the score rounded down. `span=None` for scores outside 0 to 1.
 
     Returns:
-        `DecisionLimit` for two labels, `LabelLimit` for more and for a free alphabet. Both have
-        `levels`, `values`, `upper`, `gap` and `rule(level)`; `upper` and `gap` are NaN for u of
-        decisions among more than two labels.
+        The levels, and for each the best value, an upper bound and a rule. `upper` and `gap` are
+        NaN for u of decisions among more than two labels.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
@@ -91,163 +103,130 @@ def limit(
     >>> best.rule(0.01).predict_proba([9.0, -9.0], sensitive_features=[0, 0])[:, 1]
     array([1., 0.])
     """
-    (y_codes, labels), (z_codes, groups) = (
-        as_levels(y_true, "y_true"),
-        as_groups(sensitive_features),
-    )
-    if len(labels) < 2:
-        found = f"a single label, {labels[0]!r}" if labels else "no rows"
-        raise InputError(f"`y_true` holds {found}: nothing to predict.")
     kind = budget_for(criterion, budget)
-    budget = kind.name
-    if points < 2:
-        raise InputError(f"`points` must be at least 2, got {points}.")
-    wanted = None if levels is None else _levels(levels, budget)
+    points = whole_number(points, "points", least=2)
+    wanted = None if levels is None else _levels(levels, kind.name)
+    if tolerance is not None and not (tolerance := one_number(tolerance, "tolerance")) > 0.0:
+        raise InputError(f"`tolerance` must be above 0, got {tolerance}; None for the default.")
     if alphabet not in ("labels", "free"):
         raise InputError(f"`alphabet` must be 'labels' or 'free', got {alphabet!r}.")
     free = alphabet == "free"
-    informative = isinstance(maximize, str) and maximize == "utility" and budget == "violation"
+    informative = isinstance(maximize, str) and maximize == "utility" and kind.name == "violation"
     if free and not informative:
         raise InputError("`alphabet='free'` is for maximize='utility' and budget='violation'.")
+    if target is not None or score is not None:
+        if scores is not None or target is None or score is None:
+            raise InputError(
+                "Pass arrays (`y_true`, `scores`), or a table with both `target=` and `score=`."
+            )
+        names = [names_of(target, "target"), names_of(sensitive_features, "sensitive_features")]
+        names += [names_of(score, "score")]
+        names += [[] if sample_weight is None else names_of(sample_weight, "sample_weight")]
+        counted = None if free else _counted(y_true, names[2])
+        if counted is not None:
+            histogram = score_histogram(
+                counted, y=names[0][0], z=names[1], score=names[2][0], bins=bins, span=span,
+                weight=names[3][0] if names[3] else None,
+            )  # fmt: skip
+            if len(histogram.labels) != 2:
+                raise InputError(
+                    f"Column {target!r} holds {len(histogram.labels)} labels "
+                    f"({listed(histogram.labels)}); a score needs two. For more, pass the columns "
+                    "of their posteriors."
+                )
+            curves, mass = histogram_curves(histogram)
+            binary = RocSolver(
+                curves, mass, _named(maximize), kind.name, histogram.groups, tolerance
+            )
+            return Limit.of(binary, wanted, points, histogram.labels)
+        y_true, scores, sensitive_features, sample_weight = _columns(y_true, *names)
+    elif scores is None:
+        raise InputError(
+            "`scores` is missing: pass one score per row, or a table with `target=` and `score=`."
+        )
+    y_codes, labels = as_levels(y_true, "y_true")
+    z_codes, groups = as_groups(sensitive_features)
+    if len(labels) < 2:
+        found = f"a single label, {labels[0]!r}" if labels else "no rows"
+        raise InputError(f"`y_true` holds {found}: nothing to predict.")
     if free and len(labels) > MOST_LABELS:
         raise InputError(
             f"There is no bound on u for {len(labels)} labels: `alphabet='free'` takes at most "
             f"{MOST_LABELS}."
         )
-    if len(labels) == 2 and not free:
-        s = binary_score(scores)
-        n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
-        w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-        curves, mass = group_curves(s, y_codes, z_codes, w, len(groups))
-        _check_labels(mass)
-        return decision_limit(
-            curves, mass, labels, groups, _named(maximize), budget, wanted, points, tolerance
-        )
-    if budget not in ("violation", "eo_gap", "eo_max"):
+    binary_decision = len(labels) == 2 and not free
+    s = binary_score(scores) if binary_decision else check_posteriors(scores, "scores")
+    n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
+    weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
+    if binary_decision:
+        curves, mass = group_curves(s, y_codes, z_codes, weight, len(groups))
+        solver: Solver = RocSolver(curves, mass, _named(maximize), kind.name, groups, tolerance)
+        return Limit.of(solver, wanted, points, labels)
+    if s.shape[1] != len(labels):
         raise InputError(
-            f"`budget={budget!r}` needs two labels; for {len(labels)} use 'violation', 'eo_gap' or "
-            "'eo_max'."
-        )
-    p = check_posteriors(scores, "scores")
-    n = check_lengths({"scores": p, "y_true": y_codes, "sensitive_features": z_codes})
-    if p.shape[1] != len(labels):
-        raise InputError(
-            f"`scores` has {p.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
+            f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
             "pass one per label."
         )
-    weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    if budget == "violation":
-        law = LabelLaw(p, z_codes, weight, len(groups))
-        gains = gains_of(maximize, law.prior)
-        dual: Solver = FreeAlphabet(law) if free else LabelDual(law, gains)
-    else:
-        gains = gains_of(maximize, weight @ p / weight.sum())
-        if gains is None:
-            raise InputError(
-                f"For {len(labels)} labels 'utility' goes with 'violation'; under {budget!r} "
-                "maximise 'accuracy', 'balanced_accuracy' or a matrix of gains."
-            )
-        dual = EoColumns(p, z_codes, weight, len(groups), gains, budget == "eo_max")
-    return label_limit(dual, wanted, min(points, 9), labels, groups, budget)
+    solver = _of_many_labels(s, z_codes, weight, groups, maximize, kind, free)
+    return Limit.of(solver, wanted, min(points, _POINTS_OF_MANY), labels)
 
 
-def limit_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: str | Sequence[str],
-    score: str,
-    weight: str | None = None,
-    maximize: str | Cost = "utility",
-    budget: str | None = None,
-    criterion: str = "separation",
-    levels: ArrayLike | None = None,
-    points: int = 41,
-    tolerance: float | None = None,
-    bins: int = 4096,
-    span: tuple[float, float] | None = (0.0, 1.0),
-) -> DecisionLimit:
-    """`limit` for two labels on a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
-
-    The engine counts labels, groups and bins of the score in one group-by (`score_histogram`); the
-    limit is that of the score rounded down to its bin, and the rules' thresholds are edges of bins.
-
-    Args:
-        frame: anything narwhals takes; lazy and distributed frames stay where they are.
-        y, z, score, weight: names of columns; several for z make the intersection of groups.
-        bins, span: of the score; `span=None` for scores that are not between 0 and 1.
-
-    The other arguments are those of `limit`.
-
-    >>> import polars as pl
-    >>> s = [0.1, 0.6, 0.5, 0.9] * 2
-    >>> t = pl.DataFrame({"y": [0, 0, 1, 1] * 2, "z": ["a"] * 4 + ["b"] * 4, "s": s})
-    >>> best = limit_frame(t, y="y", z="z", score="s", maximize="accuracy", budget="eo_gap")
-    >>> best.values.tolist()
-    [0.75]
-    """
-    histogram = score_histogram(frame, y=y, z=z, score=score, bins=bins, weight=weight, span=span)
-    if len(histogram.labels) != 2:
+def _of_many_labels(
+    p: Array,
+    z: NDArray[np.intp],
+    weight: Array,
+    groups: Any,
+    maximize: Any,
+    budget: Budget,
+    free: bool,
+) -> Solver:
+    k = p.shape[1]
+    if budget.name not in ("violation", "eo_gap", "eo_max"):
         raise InputError(
-            f"Column {y!r} holds {len(histogram.labels)} labels ({listed(histogram.labels)}); a "
-            "score needs two. For more, pass posteriors to `limit`."
+            f"`budget={budget.name!r}` needs two labels; for {k} use 'violation', 'eo_gap' or "
+            "'eo_max'."
         )
-    curves, mass = histogram_curves(histogram)
-    budget = budget_for(criterion, budget).name
-    wanted = None if levels is None else _levels(levels, budget)
-    return decision_limit(
-        curves, mass, histogram.labels, histogram.groups, _named(maximize), budget, wanted, points,
-        tolerance,
-    )  # fmt: skip
-
-
-def histogram_curves(histogram: ScoreHistogram) -> tuple[tuple[RocCurve, ...], Array]:
-    """The groups' ROC curves of a score histogram, and P(Y=y, Z=z) (groups, 2)."""
-    negative, positive = histogram.counts
-    lower = histogram.edges[:-1]
-    curves = []
-    for z in range(len(histogram.groups)):
-        seen = (positive[z] + negative[z]) > 0
-        curves.append(roc_curve(lower[seen], positive[z, seen], negative[z, seen]))
-    mass = histogram.counts.sum(-1).T
-    _check_labels(mass)
-    return tuple(curves), mass / mass.sum()
-
-
-def decision_limit(
-    curves: tuple[RocCurve, ...],
-    mass: Array,
-    labels: Levels,
-    groups: Levels,
-    maximize: str | Cost = "utility",
-    budget: str = "violation",
-    levels: Array | None = None,
-    points: int = 41,
-    tolerance: float | None = None,
-) -> DecisionLimit:
-    """The limit of given ROC curves; the arguments are those of `limit`."""
-    if levels is None:
-        free = solve(
-            curves, mass, maximize=maximize, budget=budget, levels=np.ones(1), groups=groups,
-            tolerance=tolerance,
-        )  # fmt: skip
-        # no rate differs by more than one, and v of two labels and decisions is at most log 2
-        top = float(budget_named(budget).measure(free.rates[0], mass))
-        least = least_level(curves, mass, budget)
-        if maximize == "utility" and budget in ("independence", "predictive_gap"):
-            points = min(points, _SLOW)
-        wide = max(top - least, 0.0)
-        levels = least + (
-            wide * np.linspace(0.0, 1.0, points) ** 2 if wide > _FEWEST else np.zeros(1)
+    gains = gains_of(maximize, weight @ p / weight.sum())
+    if budget.name == "violation":
+        law = LabelLaw(p, z, weight, len(groups))
+        return DualSolver(FreeAlphabet(law) if free else LabelDual(law, gains), groups, maximize)
+    if gains is None:
+        raise InputError(
+            f"For {k} labels 'utility' goes with 'violation'; under {budget.name!r} maximise "
+            "'accuracy', 'balanced_accuracy' or a matrix of gains."
         )
-    found = solve(
-        curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
-        tolerance=tolerance,
-    )  # fmt: skip
-    return DecisionLimit(
-        found.levels, found.values, found.upper, maximize, budget, labels, groups, found.rates,
-        curves, mass, tolerance,
-    )  # fmt: skip
+    law = LabelLaw(p, z, weight, len(groups), exact=True)
+    return ColumnSolver(law, groups, maximize, budget.name)
+
+
+def _counted(data: Any, score: list[str]) -> Any:
+    """What an engine should count by bins of the score: a lazy frame, large files; else None."""
+    if len(score) > 1:
+        return None
+    if isinstance(data, str | Path):
+        files = find_files(data)
+        here = duckdb_is_here() and (is_parquet(files[0]) or is_large(files))
+        return scan(files) if here else None
+    lazy = not isinstance(data, Mapping) and isinstance(as_frame(data, "data"), nw.LazyFrame)
+    return data if lazy else None
+
+
+def _columns(
+    data: Any, target: list[str], groups: list[str], score: list[str], weight: list[str]
+) -> tuple[Any, Any, Any, Any]:
+    """Labels, scores, groups and weights of a table in memory, or of small files."""
+    names = [*target, *groups, *score, *weight]
+    if isinstance(data, str | Path):
+        columns: Mapping[str, Any] = read_table(data, names)
+    else:
+        columns = named_columns(data, names, "data")
+    found = [as_numbers(columns[name], name) for name in score]
+    return (
+        columns[target[0]],
+        found[0] if len(found) == 1 else np.column_stack(found),
+        {name: columns[name] for name in groups},
+        as_numbers(columns[weight[0]], weight[0]) if weight else None,
+    )
 
 
 def _named(maximize: Any) -> str | Cost:
@@ -268,8 +247,3 @@ def _levels(levels: ArrayLike, budget: str) -> Array:
     for level in wanted:
         checked_level(level, budget)
     return wanted
-
-
-def _check_labels(mass: Array) -> None:
-    if mass.sum(0).min() <= 0:
-        raise InputError("One of the two labels has no weight: there is nothing to predict.")

@@ -18,11 +18,13 @@ from separatrix.core.envelope import Envelope, concave_envelope, pareto, stairca
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
-from separatrix.optimum.multiclass.blind_limit import BlindLimit, blind_curve
+from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.result import Limit
 from separatrix.optimum.roc.certified import CertifiedCurve, certified_curve, most_useful
 from separatrix.optimum.roc.regions import Regions, roc_curve
+from separatrix.optimum.solvers import BlindSolver
 
 __all__ = [
     "Budgets",
@@ -211,7 +213,7 @@ def blind_limit(
     maximize: str | Cost = "utility",
     budget: str = "violation",
     levels: ArrayLike | None = None,
-) -> BlindLimit:
+) -> Limit:
     """The best that decisions of X alone can do on a law, within each level of a budget; certified.
 
     Args:
@@ -233,10 +235,13 @@ def blind_limit(
         top = 0.01 if budget_named(budget).widths is None else 0.1
         wanted = top * np.linspace(0.0, 1.0, 21) ** 2
     else:
-        wanted = np.sort(np.atleast_1d(np.asarray(levels, dtype=np.float64)))
-    if not (wanted >= 0).all():
-        raise InputError(f"A budget is a number of at least 0, got {wanted.min()}.")
-    return blind_curve(p, wanted, maximize, budget)
+        wanted = np.unique(np.atleast_1d(as_floats(levels, "levels")))
+    if (p.sum((0, 2)) <= 0).any():
+        raise InputError("One of the labels has probability zero: leave it out of `p_xyz`.")
+    of_x = p.sum((1, 2))
+    law = BlindLaw((p / np.where(of_x > 0, of_x, 1.0)[:, None, None])[of_x > 0], of_x[of_x > 0])
+    solver = BlindSolver(law, tuple(range(p.shape[2])), maximize, budget)
+    return Limit.of(solver, wanted, len(wanted), tuple(range(p.shape[1])))
 
 
 class TradeOff(NamedTuple):
@@ -304,7 +309,7 @@ def _u_blind(p: Array, n_outputs: int | None) -> float:
     """The best utility of X alone at v = 0; NaN for more than two labels or outputs."""
     if p.shape[1] != 2 or n_outputs not in (None, 2) or (p.sum((0, 2)) <= 0).any():
         return float("nan")
-    return float(blind_curve(p, np.zeros(1), "utility", "violation").values[0])
+    return float(blind_limit(p, "utility", "violation", np.zeros(1)).values[0])
 
 
 def _u_xz(p: Array, n_outputs: int | None) -> float:

@@ -26,12 +26,11 @@ from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.margin import Margin
-from separatrix.optimum.multiclass.blind_rules import BlindRule
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost, budget_named
 from separatrix.optimum.roc.decisions import DecisionCurve, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
-from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
+from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 
 __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 

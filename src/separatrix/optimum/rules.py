@@ -1,16 +1,24 @@
-"""Channels: what turns a score and a group into a random prediction. Plain arrays, so they are
-saved without pickle.
+r"""Rules: from a score and a group to a random prediction. Plain arrays, saved without pickle.
+pickle.
 
 `ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel`
 (any number of labels): softmax(W_z p + b_z) C_z of the posterior p, or of what p says beside the
-law of the labels, C_z a stochastic matrix. Both need the group when they predict.
+law of the labels, C_z a stochastic matrix. `HardMixture`: a coin between decisions argmax_u W_z p.
+These need the group when they predict. `BlindRule` does not: it is a coin between linear functions
+of q(y, z | x),
+
+.. math:: P(U = u \mid x) = \sum_m c_m \, 1\bigl\{ u = \arg\max_{u'} \langle W_{m u'}, q(x)
+          \rangle \bigr\}, \qquad q(x)[y, z] = P(Y = y, Z = z \mid x)
+
+For two labels that is a mixture of half-spaces 1{w·q(x) > 0}, w = W_1 − W_0.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,9 +29,38 @@ from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
 
-__all__ = ["HardMixture", "SoftmaxChannel", "ThresholdChannel", "balanced"]
+__all__ = [
+    "BlindRule",
+    "HardMixture",
+    "Rule",
+    "SoftmaxChannel",
+    "ThresholdChannel",
+    "balanced",
+    "check_joint",
+]
 
 Array = NDArray[np.float64]
+
+
+class Rule(ABC):
+    """From scores, and groups where it needs them, to the law of a prediction U."""
+
+    @abstractmethod
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """P(U | score, group) of each row, array (n, U)."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Array]:
+        """Its numbers, for `from_arrays`."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
+        """The inverse of `arrays`."""
+
+    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any = None) -> Array:
+        """`law` by the name that scikit-learn has for it."""
+        return self.law(scores, sensitive_features)
 
 
 def balanced(p: Array, prior: Array) -> Array:
@@ -38,7 +75,7 @@ def balanced(p: Array, prior: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class ThresholdChannel:
+class ThresholdChannel(Rule):
     """P(U=1 | score, z) = levels[z][i] for the first i with score ≥ thresholds[z][i], and 0 below
     all of them.
 
@@ -52,7 +89,7 @@ class ThresholdChannel:
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
 
-    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, 2).
 
         >>> thresholds = np.array([0.7]), np.array([0.8, 0.5])
@@ -61,7 +98,7 @@ class ThresholdChannel:
         array([1.  , 0.  , 0.25])
         """
         s = binary_score(scores)
-        codes = group_codes(sensitive_features, self.groups, len(s), "sensitive_features")
+        codes = group_codes(groups, self.groups, len(s), "sensitive_features")
         q = np.zeros(len(s))
         for k, (thresholds, levels) in enumerate(zip(self.thresholds, self.levels, strict=True)):
             rows = codes == k
@@ -82,13 +119,13 @@ class ThresholdChannel:
         return {"thresholds": thresholds, "levels": levels}
 
     @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> ThresholdChannel:
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
         """The inverse of `arrays`."""
         return cls(groups, tuple(arrays["thresholds"]), tuple(arrays["levels"]))
 
 
 @dataclass(frozen=True, eq=False)
-class SoftmaxChannel:
+class SoftmaxChannel(Rule):
     """P(U | p, z) = softmax(W_z p + b_z) C_z.
 
     Args:
@@ -106,7 +143,7 @@ class SoftmaxChannel:
     mix: Array
     prior: Array | None = None
 
-    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, K).
 
         >>> bias = np.log([[0.5, 0.25, 0.25]])
@@ -114,7 +151,7 @@ class SoftmaxChannel:
         >>> c.predict_proba([[1.0, 0.0, 0.0]], sensitive_features=["a"])
         array([[0.5 , 0.25, 0.25]])
         """
-        p, codes = _rows(scores, sensitive_features, self.groups, self.weight.shape[2])
+        p, codes = _rows(scores, groups, self.groups, self.weight.shape[2])
         if self.prior is not None:
             p = balanced(p, self.prior[codes])
         q = np.empty((len(p), self.weight.shape[1]))
@@ -129,14 +166,14 @@ class SoftmaxChannel:
         return named if self.prior is None else named | {"prior": self.prior}
 
     @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> SoftmaxChannel:
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
         """The inverse of `arrays`."""
         names = ("weight", "bias", "mix", *(("prior",) if "prior" in arrays else ()))
         return cls(groups, *(np.asarray(arrays[name]) for name in names))
 
 
 @dataclass(frozen=True, eq=False)
-class HardMixture:
+class HardMixture(Rule):
     """One of several decisions argmax_u (W_z p)_u, drawn with the given weights.
 
     Args:
@@ -149,7 +186,7 @@ class HardMixture:
     weights: Array
     columns: Array
 
-    def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, K).
 
         >>> decisions = np.array([np.eye(3), -np.eye(3)])[:, None]
@@ -157,7 +194,7 @@ class HardMixture:
         >>> rule.predict_proba([[0.6, 0.3, 0.1]], sensitive_features=["a"])
         array([[0.75, 0.  , 0.25]])
         """
-        p, codes = _rows(scores, sensitive_features, self.groups, self.columns.shape[3])
+        p, codes = _rows(scores, groups, self.groups, self.columns.shape[3])
         q = np.zeros((len(p), self.columns.shape[2]))
         for k in range(len(self.groups)):
             rows = np.flatnonzero(codes == k)
@@ -170,9 +207,72 @@ class HardMixture:
         return {"weights": self.weights, "columns": self.columns}
 
     @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> HardMixture:
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
         """The inverse of `arrays`."""
         return cls(groups, np.asarray(arrays["weights"]), np.asarray(arrays["columns"]))
+
+
+@dataclass(frozen=True, eq=False)
+class BlindRule(Rule):
+    """One of several decisions argmax_u ⟨W_u, q(x)⟩, drawn with the given weights.
+
+    Args:
+        weights: how often each decision is drawn, array (m,).
+        columns: W of each, array (m, U, labels, groups).
+    """
+
+    weights: Array
+    columns: Array
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """P(U = u | x), array (n, U), from q(y, z | x) alone, array (n, labels, groups).
+
+        >>> first = np.array([[[1.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 1.0]]])    # P(y | x)
+        >>> rule = BlindRule(np.array([0.75, 0.25]), np.stack([first, -first]))
+        >>> rule.predict_proba([[[0.2, 0.1], [0.3, 0.4]]])
+        array([[0.25, 0.75]])
+        """
+        joint = check_joint(scores, self.columns.shape[2:])
+        flat = joint.reshape(len(joint), -1)
+        law = np.zeros((len(flat), self.columns.shape[1]))
+        rows = np.arange(len(flat))
+        for share, own in zip(self.weights, self.columns, strict=True):
+            law[rows, (flat @ own.reshape(len(own), -1).T).argmax(1)] += share
+        return law / law.sum(1, keepdims=True)
+
+    def arrays(self) -> dict[str, Array]:
+        """Its numbers, for `from_arrays`."""
+        return {"weights": self.weights, "columns": self.columns}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
+        """The inverse of `arrays`; the groups have no names here."""
+        return cls(
+            np.asarray(arrays["weights"], dtype=np.float64),
+            np.asarray(arrays["columns"], dtype=np.float64),
+        )
+
+    def __repr__(self) -> str:
+        m, u, y, z = self.columns.shape
+        return f"<BlindRule: {u} decisions from q of {y} labels × {z} groups, a coin between {m}>"
+
+
+def check_joint(q: ArrayLike, shape: tuple[int, ...] | None = None) -> Array:
+    """q(y, z | x) as an array (n, labels, groups): not negative, each row summing to one."""
+    try:
+        joint = np.asarray(q, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`q` must be probabilities (rows, labels, groups): {error}.") from error
+    if joint.ndim != 3 or (shape is not None and joint.shape[1:] != tuple(shape)):
+        wanted = "(rows, labels, groups)" if shape is None else f"(rows, {shape[0]}, {shape[1]})"
+        raise InputError(f"`q` must have the shape {wanted}, got {joint.shape}.")
+    total = joint.sum((1, 2))
+    if not np.isfinite(total).all() or (joint < 0).any() or (np.abs(total - 1.0) > 1e-4).any():
+        raise InputError(
+            "Each row of `q` must be a law over labels and groups: no missing values, none "
+            "negative, the sum 1."
+        )
+    return joint
 
 
 def _rows(

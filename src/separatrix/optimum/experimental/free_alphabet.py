@@ -21,11 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from separatrix.columns.values import Levels
 from separatrix.optimum.experimental.codebooks import codebook
-from separatrix.optimum.multiclass.dual import DualPoint, LabelDual
-from separatrix.optimum.multiclass.label_law import LabelLaw
-from separatrix.optimum.rules import SoftmaxChannel
+from separatrix.optimum.law import LabelLaw
+from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 
 __all__ = ["MOST_LABELS", "FreeAlphabet"]
 
@@ -58,8 +56,11 @@ class FreeAlphabet:
         self.laws, self.delta = codebook(p, _FINE)
         self.start = codebook(p, _COARSE)[0]
 
-    def solve(self, level: float) -> DualPoint:
-        """The best prediction found with v ≤ level, and the bound of all predictions."""
+    def solve(self, level: float, start: DualState | None = None) -> DualPoint:
+        """The best prediction found with v ≤ level, and the bound of all predictions.
+
+        `start` is not used: each level finds its own values.
+        """
         values, upper, best = self.start, np.inf, None
         for _ in range(_ROUNDS):
             dual = LabelDual(self.law, self._gains(values))
@@ -69,7 +70,7 @@ class FreeAlphabet:
             if np.isinf(level):
                 upper = point.upper + self.delta
                 break
-            prices, ratio, beta = dual.tightest(level)
+            prices, ratio, beta = dual.bound_prices(point)
             bound, excess = self._bound(prices, ratio, beta, values)
             upper = min(upper, bound + beta * level + self.delta)
             if upper - best.utility <= self.delta + _CLOSE or not (excess > 0).any():
@@ -79,10 +80,6 @@ class FreeAlphabet:
             values = np.vstack([values[used], self.laws[worth[excess[worth] > 0]]])
         assert best is not None
         return best._replace(value=best.utility, upper=max(upper, best.utility))
-
-    def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
-        """The prediction behind a level: a law over its values for each row."""
-        return self.solve(level).rule(groups)
 
     def _gains(self, laws: Array) -> Array:
         return np.log(laws.T / np.maximum(self.law.prior, 1e-12)[:, None])

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.multiclass.dual import DualPoint, LabelDual
-from separatrix.optimum.multiclass.label_law import LabelLaw, gains_of
+from separatrix.optimum.law import LabelLaw, gains_of
+from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 
 __all__ = ["LabelRules", "halved"]
 
@@ -86,6 +86,7 @@ class LabelRules:
             [self.rows.of(quarter == part) for part in parts] for parts in ((2, 3), (0, 1))
         ]
         self._duals: dict[tuple[int, float], LabelDual] = {}
+        self._starts: dict[tuple[int, float], DualState] = {}  # each price starts from the last
         self._chosen: tuple[float, float] | None = None
 
     def point(self, price: float, choice: tuple[float, float] | None = None) -> DualPoint:
@@ -137,7 +138,9 @@ class LabelRules:
         dual = self._duals[half, borrowed]
         share = np.maximum(dual.law.mass.sum(0), 1.0 / rows.size)
         tau = factor * price * rows.p.shape[1] / (rows.size * share)
-        return dual.priced(price, tau)
+        point = dual.priced(price, tau, self._starts.get((half, borrowed)))
+        self._starts[half, borrowed] = point.start
+        return point
 
 
 def halved(quarters: Array) -> Array:

@@ -1,6 +1,6 @@
 r"""The best rules for any number of labels under a violation: one convex dual and a certificate.
 
-A rule has the table N[y,z,u] (`label_law`). The violation is a maximum of linear functions of it,
+A rule has the table N[y,z,u] (`law`). The violation is a maximum of linear functions of it,
 :math:`v(N) = H(Z|Y) + \max_t \langle \log t, N \rangle` over laws t(z|y,u). With
 :math:`t \propto P(z|y) e^{ν/β}` every rule with v ≤ ε therefore gains at most
 
@@ -29,10 +29,10 @@ from scipy.optimize import Bounds, minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.optimum.multiclass.label_law import LabelLaw
+from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
-__all__ = ["DualPoint", "LabelDual", "tangent"]
+__all__ = ["DualPoint", "DualState", "LabelDual", "tangent"]
 
 Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
@@ -46,32 +46,7 @@ _FEW, _RANDOM = 500, 5  # numbers of a law that is small, and its random starts
 _RAREST = 1e-9  # mass of a cell, for the scale of its variable, and of a value, for its logarithm
 
 
-class DualPoint(NamedTuple):
-    """A rule π(u) exp(p · weight_z), then `mix`; and its numbers on the law.
-
-    Args:
-        weight: (groups, U, labels).
-        log_base: log π (U,).
-        mix: (U, U), what each value is replaced by.
-        value, violation, utility: of the rule.
-        upper: bound of every rule within the level; NaN where nothing is proven.
-    """
-
-    weight: Array
-    log_base: Array
-    mix: Array
-    value: float
-    violation: float
-    utility: float
-    upper: float
-
-    def rule(self, groups: Levels) -> SoftmaxChannel:
-        """It as a channel."""
-        bias, mix = np.tile(self.log_base, (len(groups), 1)), np.tile(self.mix, (len(groups), 1, 1))
-        return SoftmaxChannel(groups, self.weight, bias, mix)
-
-
-class _State(NamedTuple):
+class DualState(NamedTuple):
     """Where a search is: (ν √P(y,z), log β), the gains and log π."""
 
     x: Array
@@ -79,8 +54,39 @@ class _State(NamedTuple):
     log_base: Array
 
 
+class DualPoint(NamedTuple):
+    """A rule π(u) exp(p · weight_z), then `mix`; and its numbers on the law.
+
+    Args:
+        weight: (groups, U, labels).
+        log_base: log π (U,).
+        mix: (U, U), what each value is replaced by.
+        table: N[y, z, u] of the rule.
+        value, violation, utility: of the rule.
+        upper: bound of every rule within the level; NaN where nothing is proven.
+        start: where a search for a near level, or price, may start.
+        tightest: the state behind the bound.
+    """
+
+    weight: Array
+    log_base: Array
+    mix: Array
+    table: Array
+    value: float
+    violation: float
+    utility: float
+    upper: float
+    start: DualState
+    tightest: DualState
+
+    def rule(self, groups: Levels) -> SoftmaxChannel:
+        """It as a channel."""
+        bias, mix = np.tile(self.log_base, (len(groups), 1)), np.tile(self.mix, (len(groups), 1, 1))
+        return SoftmaxChannel(groups, self.weight, bias, mix)
+
+
 class LabelDual:
-    """The dual for a law and an objective; searches start where the last one ended.
+    """The dual for a law and an objective. A point says where the next search may start.
 
     Args:
         law: of posteriors and groups.
@@ -100,46 +106,53 @@ class LabelDual:
         within = law.mass / np.maximum(law.mass.sum(0), 1e-300)  # P(y | z)
         lift = np.clip(1.0 - law.prior[:, None] / np.maximum(within, 1e-6), -10.0, 10.0)
         self._first, *self._others = (
-            _State(
+            DualState(
                 np.r_[(own[:, None] * lift[..., None] * self._metric).ravel(), 0.0],
                 own,
                 np.zeros(own.shape[1]),
             )
             for own in (scaled, *others)
         )
-        self._last: dict[float, _State] = {}
-        self.evaluations = 0
 
-    def solve(self, level: float) -> DualPoint:
+    def solve(self, level: float, start: DualState | None = None) -> DualPoint:
         """The best rule with v ≤ level > 0 on the law, and the upper bound of every such rule.
 
         The temperature is lowered until value and bound meet.
+
+        Args:
+            level: the budget.
+            start: that of a point of a near level; None for the gains themselves.
         """
         if np.isinf(level):  # the rule of the largest gain
             best = self._free(level)
             return self._measured(best, best.value)
-        start = self._last.get(_TEMPERATURES[0], self._first)
-        best, upper = self._cooled(start, level)
-        for other in self._others:
+        best, upper = self._cooled(start or self._first, level)
+        for other in self._others:  # the utility has many local optima
             best = max(best, self._cooled(other, level)[0], key=lambda point: point.value)
         return self._measured(best, max(upper, best.value))
 
-    def _cooled(self, state: _State, level: float) -> tuple[DualPoint, float]:
+    def _cooled(self, state: DualState, level: float) -> tuple[DualPoint, float]:
         """The best rule of a search at falling temperatures, and the best bound on its way."""
         best, upper = self._free(level), np.inf
+        start = tightest = state
         if not self.utility:
             upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
+        bound = np.inf
         for tau in _TEMPERATURES:
             if upper - best.value <= _CLOSE:
                 break
             state = state._replace(x=np.r_[state.x[:-1], max(state.x[-1], _STUCK)])
             state, weight = self._search(state, level, np.full(self._shape[1], tau), _LOG_PRICE)
-            self._last[tau] = state
+            if tau == _TEMPERATURES[0]:
+                start = state
             if not self.utility:
-                upper = min(upper, self._bound(state, level))
+                reached = self._bound(state, level)
+                if reached < bound:
+                    bound, tightest = reached, state
+                upper = min(upper, reached)
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
-        return best, upper
+        return best._replace(start=start, tightest=tightest), upper
 
     def _measured(self, point: DualPoint, upper: float) -> DualPoint:
         """The point in the units of the gains; nothing is proven for the utility."""
@@ -148,43 +161,36 @@ class LabelDual:
             value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper
         )
 
-    def tightest(self, level: float) -> tuple[Array, Array, float]:
-        """W, ν/β and β behind the best bound of the last `solve(level)`, in units of the gains."""
-        state = min(self._last.values(), key=lambda own: self._bound(own, level))
-        prices, _, _, beta = self._prices(state)
-        ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
+    def bound_prices(self, point: DualPoint) -> tuple[Array, Array, float]:
+        """W, ν/β and β behind a point's bound, in units of the gains."""
+        prices, _, _, beta = self._prices(point.tightest)
+        ratio = point.tightest.x[:-1].reshape(self._shape) / self._metric / beta
         return self.offset + self.scale * prices, ratio, self.scale * beta
 
-    def rule(self, level: float, groups: Levels) -> SoftmaxChannel:
-        """The rule behind a level."""
-        return self.solve(level).rule(groups)
-
-    def priced(self, price: float, tau: Array) -> DualPoint:
+    def priced(self, price: float, tau: Array, start: DualState | None = None) -> DualPoint:
         r"""The rule that maximises gain − β v − Σ_z τ_z P(z) KL(q ‖ π), π(u) = P(u).
 
         Args:
             price: β > 0 in the units of the gains.
             tau: temperature of each group, in the units of the gains.
+            start: that of the point of a near price.
         """
         beta = float(np.log(price / self.scale))
-        state = self._last.get(0.0)
-        if state is None:
-            table = self._table_of(self._first)
-            state = self._first._replace(log_base=_log(table.sum((0, 1))))
-        state = state._replace(x=np.r_[state.x[:-1], beta])
+        if start is None:
+            start = self._first._replace(log_base=_log(self._table_of(self._first).sum((0, 1))))
+        state = start._replace(x=np.r_[start.x[:-1], beta])
         state, weight = self._search(state, 0.0, tau / self.scale, (beta, beta), follow=True)
-        self._last[0.0] = state
         point = self._within(weight, state, np.inf)
         return point._replace(value=self.offset + self.scale * point.value)
 
     def _search(
         self,
-        state: _State,
+        state: DualState,
         level: float,
         tau: Array,
         log_price: tuple[float, float],
         follow: bool = False,
-    ) -> tuple[_State, Array]:
+    ) -> tuple[DualState, Array]:
         """The best ν and β; tangent by tangent where the gains, or π (`follow`), are the rule's."""
         repeated, reached = self.utility or follow, np.nan
         for _ in range(_ROUNDS if repeated else 1):
@@ -218,9 +224,8 @@ class LabelDual:
             state = kept if repeated else state
         return state, weight
 
-    def _dual(self, x: Array, state: _State, level: float, tau: Array) -> tuple[float, Array]:
+    def _dual(self, x: Array, state: DualState, level: float, tau: Array) -> tuple[float, Array]:
         """D_τ + βε and its gradient in (ν √P(y,z), log β)."""
-        self.evaluations += 1
         state = state._replace(x=x)
         prices, t, divergence, beta = self._prices(state)
         total, table = self.law.sweep(prices, tau, state.log_base)
@@ -228,12 +233,12 @@ class LabelDual:
         slope = beta * (level - float((pooled[:, 0] * divergence).sum()))
         return total + beta * level, np.r_[((t * pooled - table) / self._metric).ravel(), slope]
 
-    def _bound(self, state: _State, level: float) -> float:
+    def _bound(self, state: DualState, level: float) -> float:
         """D_0 + βε."""
         prices, _, _, beta = self._prices(state)
         return self.law.most(prices) + beta * level
 
-    def _prices(self, state: _State) -> tuple[Array, Array, Array, float]:
+    def _prices(self, state: DualState) -> tuple[Array, Array, Array, float]:
         """W, t(z|y,u), KL(t ‖ P(z|y)) for each (y, u), and β."""
         beta, share = float(np.exp(state.x[-1])), self.law.share[..., None]
         ratio = state.x[:-1].reshape(self._shape) / self._metric / beta
@@ -244,17 +249,17 @@ class LabelDual:
         t /= total
         return state.gains[:, None] - beta * likelihood, t, (t * likelihood).sum(1), beta
 
-    def _table_of(self, state: _State) -> Array:
+    def _table_of(self, state: DualState) -> Array:
         """The table of the rule of the largest gain, without a price of the violation."""
         return self.law.table(self._sharp(state))
 
-    def _sharp(self, state: _State) -> Array:
+    def _sharp(self, state: DualState) -> Array:
         return np.broadcast_to(state.gains[:, None], self._shape) * (100.0 / _TEMPERATURES[-1])
 
     def _free(self, level: float) -> DualPoint:
         return self._within(self._sharp(self._first), self._first, level)
 
-    def _within(self, weight: Array, state: _State, level: float) -> DualPoint:
+    def _within(self, weight: Array, state: DualState, level: float) -> DualPoint:
         """The rule, thinned towards the best constant until v ≤ level."""
         table = self.law.table(weight, state.log_base)
         constant = int((self.law.prior @ state.gains).argmax())
@@ -275,10 +280,13 @@ class LabelDual:
             np.moveaxis(weight, 0, -1),
             state.log_base,
             mix,
+            mixed,
             u if self.utility else float((mixed.sum(1) * state.gains).sum()),
             float(conditional_mutual_information(mixed)),
             u,
             np.nan,
+            state,
+            state,
         )
 
 

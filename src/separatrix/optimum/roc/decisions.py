@@ -20,7 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.histograms import ScoreHistogram
 from separatrix.columns.values import Levels
+from separatrix.core.envelope import rising
+from separatrix.errors import InputError
 from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
 from separatrix.optimum.roc.certified import certified_curve, separated_corners
 from separatrix.optimum.roc.lagrangian import best_linear
@@ -31,7 +34,14 @@ from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 
-__all__ = ["DecisionCurve", "group_curves", "least_level", "rule_of", "solve"]
+__all__ = [
+    "DecisionCurve",
+    "group_curves",
+    "histogram_curves",
+    "least_level",
+    "rule_of",
+    "solve",
+]
 
 Array = NDArray[np.float64]
 _CLOSE = 1e-6
@@ -91,11 +101,8 @@ def solve(
     else:
         rates, upper = _under_violation(regions, value, levels, tolerance)
     values = value(rates)
-    for j in range(1, len(levels)):  # a stricter rule serves every laxer level
-        if values[j - 1] > values[j]:
-            values[j], rates[j] = values[j - 1], rates[j - 1]
-    upper = np.minimum.accumulate(upper[::-1])[::-1]  # and a laxer bound every stricter one
-    return DecisionCurve(levels, rates, values, np.maximum(upper, values))
+    order, upper = rising(values, upper)
+    return DecisionCurve(levels, rates[order], values[order], upper)
 
 
 def _under_violation(
@@ -198,7 +205,25 @@ def group_curves(
         positive, negative = w[rows] * (y[rows] == 1), w[rows] * (y[rows] == 0)
         curves.append(roc_curve(s[rows], positive, negative))
         mass[g] = negative.sum(), positive.sum()
-    return tuple(curves), mass / mass.sum()
+    return tuple(curves), _shares(mass)
+
+
+def histogram_curves(histogram: ScoreHistogram) -> tuple[tuple[RocCurve, ...], Array]:
+    """The groups' ROC curves of a score histogram, and P(Y=y, Z=z) (groups, 2)."""
+    negative, positive = histogram.counts
+    lower = histogram.edges[:-1]
+    curves = []
+    for z in range(len(histogram.groups)):
+        seen = (positive[z] + negative[z]) > 0
+        curves.append(roc_curve(lower[seen], positive[z, seen], negative[z, seen]))
+    return tuple(curves), _shares(histogram.counts.sum(-1).T)
+
+
+def _shares(mass: Array) -> Array:
+    """P(Y=y, Z=z) of counts (groups, 2)."""
+    if mass.sum(0).min() <= 0:
+        raise InputError("One of the two labels has no weight: there is nothing to predict.")
+    return mass / mass.sum()
 
 
 def rule_of(

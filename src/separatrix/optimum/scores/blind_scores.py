@@ -23,7 +23,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
 from separatrix.errors import InputError
-from separatrix.optimum.multiclass.blind_rules import check_joint
+from separatrix.optimum.rules import check_joint
 
 __all__ = ["BlindScore", "blind_scores"]
 
