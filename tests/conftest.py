@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable
@@ -49,6 +48,8 @@ def data_folder() -> Path:
 
 def _once(tmp_path_factory, name: str, make: Callable[[Path], object]) -> Path:
     """A copy of the folder that `make` fills: one worker fills it, the others wait for it."""
+    import fcntl  # not on Windows, where the core's tests run without this
+
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent

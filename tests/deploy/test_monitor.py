@@ -368,3 +368,10 @@ def test_errors(call, message):
     with pytest.raises(InputError, match=message):
         call(monitor)
     assert monitor.rows == 0
+
+
+def test_no_test_of_a_stream_spends_the_whole_error():
+    """Many windows are tested: each needs more evidence than one test alone would."""
+    monitor = Monitor(reference(), 0.01, confidence=0.9)
+    feed(monitor, stream(np.random.default_rng(3), 3_000, 0.02))
+    assert monitor.report().needed > np.log(1 / 0.1) + 0.1

@@ -275,3 +275,14 @@ def test_a_label_whose_prediction_never_varies_costs_next_to_nothing():
     assert log_e_process(with_silent, 0.01, bets) >= alone - 5.0
     ceiling = float(evidence_ceiling(with_silent[None], 0.01, bets)[0])
     assert log_e_process(with_silent, 0.01, bets) >= ceiling - 2.0
+
+
+def test_intervals_that_hold_in_all_cells_at_once_are_wider_than_those_of_one_cell():
+    one = np.array([[[300.0, 700.0]]])
+    low, high = rate_sequences(one)
+    for labels, groups in ((1, 2), (2, 2), (3, 5)):
+        many = np.broadcast_to(one, (labels, groups, 2))
+        lower, higher = rate_sequences(many)
+        assert (lower < low).all()
+        assert (higher > high).all()
+        low, high = lower[:1, :1], higher[:1, :1]

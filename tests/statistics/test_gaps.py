@@ -141,3 +141,14 @@ def test_bounds_hold_where_a_cell_often_has_no_rows():
 def test_the_lower_end_knows_that_a_cell_of_few_rows_is_noisy():
     """A group of 1 %: the interval excluded the truth in 43 %."""
     assert _failures(0.3, 0.01, np.array([[0.3, 0.2], [0.6, 0.6]]), 100)[2] <= 0.05
+
+
+@pytest.mark.parametrize("guarantee", ["finite-sample", "large-sample"])
+def test_the_bound_does_not_depend_on_which_prediction_is_called_positive(guarantee):
+    """The farther group's rate errs upwards and the nearer one's downwards: each tail has its own
+    variance, and exchanging the predictions exchanges the tails.
+    """
+    table = binary([[200, 150], [80, 60]], [[4, 30], [70, 58]])
+    exchanged = binary([[200, 150], [80, 60]], [[196, 120], [10, 2]])
+    bound = eo_gap_bound(table, guarantee=guarantee)
+    assert bound == pytest.approx(eo_gap_bound(exchanged, guarantee=guarantee), rel=1e-9)
