@@ -21,7 +21,10 @@ PAGES = [p for p in PAGES if not {"_build", "gallery"} & set(p.parts) and p.name
 FENCE = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```$", re.M | re.S)
 SHOWN = {"text", "diff", "sh", "yaml", "json", "csv"}
 DEAR = {"audit", "continuous_control", "deploy", "limit", "monitor", "trace"}  # run every night
-NEEDS = {"boosting": "lightgbm", "training": "torch", "fairlearn": "fairlearn"}
+NEEDS = {
+    "boosting": "lightgbm", "training": "torch", "language_models": "torch", "paper": "torch",
+    "fairlearn": "fairlearn",
+}  # fmt: skip
 
 
 def blocks(page: Path) -> list[tuple[str, str, int]]:

@@ -7,6 +7,7 @@ import pytest
 
 from separatrix import methods
 from separatrix.core.information import conditional_mutual_information
+from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.evaluation import tables
 
@@ -53,3 +54,15 @@ def test_the_gradient_is_that_of_the_plain_sum():
 
     train(sample, [Lane(0.3)], methods.Options(Recipe(epochs=1, min_steps=0)), recording)
     torch.testing.assert_close(seen["ours"][0], seen["plain"], rtol=1e-5, atol=1e-8)
+
+
+def test_another_scale_of_the_penalty_is_another_trade_off():
+    """With c the two gradients have the ratio λ c / (1 − λ); so they have at c = 1 and λ'."""
+    from separatrix.methods.raw_cmi import trade_off_at
+
+    for trade_off, scale in ((0.3, 0.1), (0.3, 50.0), (0.98, 2.0)):
+        at = trade_off_at(trade_off, scale)
+        assert at / (1 - at) == pytest.approx(scale * trade_off / (1 - trade_off))
+    assert [trade_off_at(end, 7.0) for end in (0.0, 1.0)] == [0.0, 1.0]
+    with pytest.raises(InputError, match=r"`scale` is c, greater than 0, got 0"):
+        trade_off_at(0.5, 0.0)

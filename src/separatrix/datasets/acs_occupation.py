@@ -1,6 +1,8 @@
-"""ACS occupation, small: twenty occupations, nine race groups, 2,576 complete rows.
+"""ACS occupation, small: twenty occupations, nine race groups, 2,576 rows.
 
-The paper's complete cases: few rows for 180 (label, group) cells.
+As many rows as the paper's complete cases have, but other rows: the paper does not list the columns
+whose complete cases it takes, so this is a draw of the same size. Few rows for 180 (label, group)
+cells.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """ProPublica COMPAS: recidivism in Broward County, African-American and Caucasian defendants.
 
+The paper calls its target "recidivism within 2 years". Its constant predictors (EO gap 0 ± 0) have
+an accuracy of 0.500. That fits `is_recid`, which 50.2 % of these rows have, and not
+`two_year_recid`, with 47.0 %. So `is_recid` is the default.
+
 The file names people. Only the columns listed here are ever decoded: no name, date of birth, case
 number or date of jail or custody leaves this reader, whether it is given ProPublica's 53 columns or
 a copy without them.
@@ -58,7 +62,7 @@ def load(
     Args:
         features: "paper": age category, charge degree and priors in three bands, 8 dummies. "full":
             also sex, age, juvenile counts, priors as a number and the 30 most frequent charges.
-        target: any recidivism on file, as in the paper, or within two years.
+        target: any recidivism on file, which fits the paper's figures, or within two years.
     """
     if features not in ("paper", "full"):
         raise InputError(f"`features` of compas must be 'paper' or 'full', got {features!r}.")
