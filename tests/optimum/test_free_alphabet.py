@@ -8,8 +8,7 @@ import pytest
 import separatrix as sx
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.errors import InputError
-from separatrix.optimum.experimental.codebooks import codebook
-from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
+from separatrix.optimum.experimental.free_alphabet import FreeAlphabet, codebook
 from separatrix.optimum.law import LabelLaw
 
 

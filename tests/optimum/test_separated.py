@@ -9,16 +9,14 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.errors import DataError, InputError
+from separatrix.errors import InputError
 from separatrix.optimum.limit import limit
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.lower_envelope import arc_kernel, lower_curve
 from separatrix.optimum.roc.regions import roc_curve
 from separatrix.optimum.scores.garbling import rising_kernel
-from separatrix.optimum.scores.score_files import load_score, save_score
-from separatrix.optimum.scores.score_levels import best_cuts
 from separatrix.optimum.scores.separate import separate, separation_path
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 
 
 def small_law(seed, groups=2, atoms=4):
@@ -263,22 +261,6 @@ def test_arrays_restore_the_score():
         again.level_proba(s, sensitive_features=z), score.level_proba(s, sensitive_features=z)
     )
     assert again.auroc == score.auroc
-
-
-def test_a_saved_score_is_the_same_and_a_damaged_file_is_refused(tmp_path):
-    s, y, z = rows(2)
-    score = separate(y, s, sensitive_features=np.array(["a", "b", "c"])[z])
-    path = save_score(score, tmp_path / "score.safetensors")
-    again = load_score(path)
-    assert again.groups == ("a", "b", "c")
-    for name, array in score.arrays().items():
-        np.testing.assert_array_equal(again.arrays()[name], array)
-    path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(DataError, match="whole"):
-        load_score(path)
-    path.write_bytes(b"cos\nsystem\n(S'true'\ntR.")
-    with pytest.raises(DataError, match="whole"):
-        load_score(path)
 
 
 def test_a_group_without_a_label_is_left_out_and_still_separated():

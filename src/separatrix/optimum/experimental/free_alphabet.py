@@ -4,7 +4,7 @@ A value of a prediction is a posterior r(y, z) = P(y, z | U), and
 
 .. math:: u - βv = E φ(r), \quad φ(r) = KL(r_Y \| P_Y) - β \sum r \log \frac{r(z|y)}{P(z|y)}.
 
-Fix a codebook of laws c_j of the labels (`codebooks`). For every j, φ(r) is
+Fix a codebook of laws c_j of the labels (`codebook`). For every j, φ(r) is
 :math:`\langle g_j, r_Y \rangle + KL(r_Y \| c_j) - βv(r)` with the gains g_j(y) = log c_j(y)/P(y).
 For the j nearest to r_Y the divergence is at most δ. So every prediction with v ≤ ε has
 
@@ -13,19 +13,24 @@ For the j nearest to r_Y the divergence is at most δ. So every prediction with 
 with D_0 of `dual` for these gains, whatever its values. Few of the c_j are used: the dual is
 solved for those, and prices ν_j of the others are looked for one by one such that c_j is worth
 using on no row. Where there are none, c_j joins the values and the dual is solved again.
+
+*The codebook.* With r in the hull of the posteriors, :math:`δ = \max_r \min_j KL(r \| c_j)` is
+exact: min_j KL(r‖c_j) + H(r) is a lower envelope of planes, and KL is convex in r on each cell, so
+that the largest value is at a vertex. The codebook grows at these vertices. For three labels it has
+about 1/δ laws; for more labels far too many.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+from scipy.spatial import ConvexHull, HalfspaceIntersection, QhullError
+from scipy.special import logsumexp, xlogy
 
-from separatrix.optimum.experimental.codebooks import codebook
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 
-__all__ = ["MOST_LABELS", "FreeAlphabet"]
+__all__ = ["MOST_LABELS", "FreeAlphabet", "codebook"]
 
 Array = NDArray[np.float64]
 MOST_LABELS = 3
@@ -35,6 +40,8 @@ _ROUNDS, _JOIN = 8, 12  # at most so many solutions, and laws that join between 
 _ROWS = 150  # rows that prices of unused laws are fitted to; the bound is that of all rows
 _COOLING, _STEPS = (0.03, 0.01, 0.003, 0.001), 10  # of the prices of unused laws
 _USED = 1e-4  # share of the rows from which a law is used
+_LEAST = 1e-6  # probability in a law of the codebook
+_WIDER = 1e-7  # of the hull, so that posteriors on a line have an inside
 
 
 class FreeAlphabet:
@@ -156,3 +163,58 @@ def _prices(nu: Array, gains: Array, beta: float, share: Array) -> tuple[Array, 
 
 def _wide(values: Array) -> Array:
     return values[:, None, None]
+
+
+def codebook(p: Array, wanted: float) -> tuple[Array, float]:
+    """Laws (m, K) and their δ ≤ `wanted`, for two or three labels.
+
+    >>> laws, delta = codebook(np.random.default_rng(0).dirichlet(np.ones(3), 50), 0.01)
+    >>> bool(delta <= 0.01), len(laws) < 200
+    (True, True)
+    """
+    edges, corners = _hull(p)
+    laws = _inside(np.vstack([corners, corners.mean(0)]))
+    while True:
+        places, gaps = _vertices(laws, edges, corners.mean(0))
+        delta = float(gaps.max())
+        if delta <= wanted:
+            return laws, delta
+        fresh: list[Array] = []
+        for place in _inside(places[np.argsort(-gaps)[: int((gaps > wanted).sum())]]):
+            if all(float((xlogy(place, place / law)).sum()) > wanted / 2 for law in fresh):
+                fresh.append(place)
+        laws = np.vstack([laws, *fresh])
+
+
+def _inside(laws: Array) -> Array:
+    kept = np.maximum(laws, _LEAST)
+    return np.asarray(kept / kept.sum(1, keepdims=True))
+
+
+def _hull(p: Array) -> tuple[Array, Array]:
+    """Half-spaces a·r + b ≤ 0 of the hull in the first K − 1 coordinates, and its corners."""
+    points = p[:, :-1]
+    if points.shape[1] == 1:
+        corners = np.array([points.min(0), points.max(0)])
+        edges = np.array([[-1.0, corners[0, 0]], [1.0, -corners[1, 0]]])
+    else:
+        try:
+            hull = ConvexHull(points)
+            edges, corners = hull.equations, points[hull.vertices]
+        except QhullError:  # all on a line: the whole simplex holds them too
+            corners = np.eye(p.shape[1])[:, :-1]
+            edges = ConvexHull(corners).equations
+    edges = edges - np.r_[np.zeros(points.shape[1]), _WIDER]
+    return edges, np.column_stack([corners, 1.0 - corners.sum(1)])
+
+
+def _vertices(laws: Array, edges: Array, inside: Array) -> tuple[Array, Array]:
+    """Vertices of the envelope over the hull, laws (m, K), and min_j KL(r ‖ c_j) there."""
+    log = np.log(laws)
+    planes = np.column_stack([log[:, :-1] - log[:, -1:], -np.ones(len(log)), log[:, -1]])
+    walls = np.column_stack([edges[:, :-1], np.zeros(len(edges)), edges[:, -1]])
+    roof = np.r_[np.zeros(laws.shape[1] - 1), 1.0, -1.0]
+    within = HalfspaceIntersection(np.vstack([planes, walls, roof]), np.r_[inside[:-1], 0.5])
+    r = within.intersections[:, :-1]
+    r = np.clip(np.column_stack([r, 1.0 - r.sum(1)]), 0.0, 1.0)
+    return r, xlogy(r, r).sum(1) - (r @ log.T).max(1)

@@ -25,6 +25,7 @@ from scipy.optimize import isotonic_regression, minimize
 from separatrix.core.binned_cmi import Value, centres, spread_out
 from separatrix.core.conditional_cmi import ConditionalCMI, attribute_bins, rank_violation
 from separatrix.core.levels import Levels
+from separatrix.core.partition import best_partition
 from separatrix.optimum.scores.aligned import AlignedScore, hats
 
 __all__ = ["RisingMaps"]
@@ -154,12 +155,4 @@ def _cells(u: Array, weight: Array, levels: int) -> Array:
     mass = w[None] - w[:, None]  # [i, j]: of the cells i … j − 1
     some = np.triu(mass > 0, 1)
     gain = np.where(some, (m[None] - m[:, None]) ** 2 / np.where(some, mass, 1.0), -np.inf)
-    value, back = gain[0], []
-    for _ in range(min(levels, k) - 1):
-        through = value[:, None] + gain
-        back.append(through.argmax(0))
-        value = through.max(0)
-    cuts = [k]
-    for before in reversed(back):
-        cuts.append(int(before[cuts[-1]]))
-    return np.asarray(edges[np.array(cuts[:0:-1], dtype=np.intp) - 1])
+    return np.asarray(edges[best_partition(gain, min(levels, k))[1:-1] - 1])

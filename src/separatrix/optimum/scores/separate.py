@@ -28,8 +28,7 @@ from separatrix.optimum.roc.decisions import group_curves
 from separatrix.optimum.roc.lower_envelope import lower_curve
 from separatrix.optimum.roc.regions import RocCurve
 from separatrix.optimum.scores.garbling import rising_kernel
-from separatrix.optimum.scores.score_levels import best_cuts
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 from separatrix.optimum.scores.trade_off import relaxed_score
 
 __all__ = ["separate", "separation_path"]

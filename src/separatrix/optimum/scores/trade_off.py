@@ -28,8 +28,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.scores.score_levels import best_cuts
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 
 __all__ = ["relaxed_score"]
 
