@@ -35,9 +35,9 @@ from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.deploy import choosing
 from separatrix.deploy.certifying import rules_of
 from separatrix.deploy.frontiers import CERTIFIED
-from separatrix.deploy.questions import Question
 from separatrix.errors import InfeasibleError
 from separatrix.estimators.nested import assemble, fit_piece, plan_fits
+from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
@@ -121,7 +121,7 @@ def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, di
         ("large", "large-sample", models[()]),
         ("finite", "finite-sample", models[(CERTIFIED,)]),
     ):
-        question = Question("accuracy", budgets, confidence=0.95, guarantee=guarantee)
+        question = Request("accuracy", budgets, confidence=0.95, guarantee=guarantee)
         candidates, rules = rules_of(frontier, question)
         truth = truths(law, frontier, rules, model, name)
         tables = {one.trade_off: one.held_out for one in candidates}

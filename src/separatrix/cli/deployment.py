@@ -51,6 +51,9 @@ def select(
         None, help="Only this kind of trained point: deterministic, single or mixture."
     ),
     rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
+    use_whole_budget: bool = typer.Option(
+        False, "--use-whole-budget", help="Maximise within the budget; else the simplest is enough."
+    ),
     allow_constant: bool = typer.Option(
         False, "--allow-constant", help="Also ship a decision that is the same for everybody."
     ),
@@ -73,7 +76,8 @@ def select(
             budgets = max_eo_gap, max_gap, confidence, cost, option
             words = criterion, maximize, guarantee, rule
             usual = "separation", "accuracy", "finite-sample", "sequence"
-            if budgets != (None,) * 5 or words != usual or blind or method or allow_constant:
+            flags = blind or method or allow_constant or use_whole_budget
+            if budgets != (None,) * 5 or words != usual or flags:
                 raise InputError(
                     f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
                     "--max-violation, and it has the best R² within it."
@@ -85,7 +89,7 @@ def select(
                 criterion=criterion, confidence=confidence,
                 blind=blind, maximize=maximize if cost is None else parse_cost(cost),
                 method=method or None, option=option, rule=rule, allow_constant=allow_constant,
-                guarantee=guarantee,
+                guarantee=guarantee, use_whole_budget=use_whole_budget,
             )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)
     next_ = f"Next: separatrix predict {out} FILE --out predictions.csv"

@@ -32,6 +32,9 @@ def trace(
         None,
         help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them.",
     ),
+    max_eo_gap: float = typer.Option(
+        0.05, help="Gap that the first sentence is about; the curve has all budgets."
+    ),
     blind: bool = typer.Option(
         False, "--blind", help="Also what is possible without the group at decision time."
     ),
@@ -40,8 +43,7 @@ def trace(
     ),
     method: list[str] = typer.Option(
         [],
-        help="Trained path beside the base model; repeat it, or none. By default the paper's "
-        "penalty.",
+        help="Trained path beside the base model, such as cmi; repeat it. By default none.",
     ),
     drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
     keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
@@ -99,8 +101,8 @@ def trace(
         say(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, estimator=estimator, blind=blind, criterion=criterion,
-        method=_paths(method), cv=folds,
+        rows, name=name, estimator=estimator, max_eo_gap=max_eo_gap, blind=blind,
+        criterion=criterion, method=method, cv=folds,
         random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
     )  # fmt: skip
     lines = list(write_tables(frontier))
@@ -131,11 +133,6 @@ def _numbers(
             name=Path(data).name, estimator=estimator, levels=levels, cv=folds, random_state=seed,
             n_jobs=jobs, out=out, progress=True,
         )  # fmt: skip
-
-
-def _paths(method: list[str]) -> list[str] | None:
-    """The trained paths that were named; `none` is none of them, nothing is the default."""
-    return [] if method == ["none"] else method or None
 
 
 def _open(

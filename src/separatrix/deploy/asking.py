@@ -1,8 +1,9 @@
-"""Ask a frontier for a point: the rule is solved for exactly what was asked.
+"""Ask a frontier for a point: the simplest candidate that is not worse than the others.
 
-For decisions and scores around the base model the procedure is run on all rows for the asked budget
-and objective, and its promise comes from running it on every outer fold. Trained points are chosen
-along their paths, for separation; one of them is taken where it is better than the solved rule by
+Candidates go from doing nothing upward: the base model as it is, the same model without the group's
+columns, a rule around its scores (`procedure.choice` has the choice). Each is run on every outer
+fold, which gives its promise, and on all rows, which is what ships. Trained points are chosen along
+their paths, for separation; one of them is taken where it is better than the chosen candidate by
 more than the error of the comparison. What the folds say about the best of many trained points
 flatters it: each fold reports the point that the other folds would have chosen, and the difference
 is taken off.
@@ -10,7 +11,7 @@ is taken off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +23,23 @@ from separatrix.deploy.certifying import certified
 from separatrix.deploy.constants import is_constant, with_warnings
 from separatrix.deploy.frontiers import held_out_audit, procedure_predictor
 from separatrix.deploy.operating import OperatingPoint
-from separatrix.deploy.questions import Question
 from separatrix.deploy.trained import trained_point
 from separatrix.deploy.words import budget_text, constant_text, majority
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured
+from separatrix.estimators.nested import NestedScores
+from separatrix.estimators.plain import Plain
 from separatrix.estimators.procedures import Decisions, Procedure
 from separatrix.estimators.scoring import Scoring
+from separatrix.optimum.objectives import Cost
+from separatrix.procedure.candidates import Candidate, coin_share, contributions
+from separatrix.procedure.choice import choose
+from separatrix.procedure.promise import PromiseTable
+from separatrix.procedure.request import Request
+from separatrix.runs.bases import JOINT, LABELS, WITHOUT
 from separatrix.runs.traced import Traced
 
-__all__ = ["POSTPROCESSING", "ask", "solved"]
+__all__ = ["POSTPROCESSING", "ask", "candidates_for", "group_column", "solved"]
 
 POSTPROCESSING = "postprocessing"
 Array = NDArray[np.float64]
@@ -39,7 +47,7 @@ Array = NDArray[np.float64]
 
 def ask(
     frontier: Traced,
-    question: Question,
+    question: Request,
     *,
     method: str | Sequence[str] | None = None,
     option: str | None = None,
@@ -67,7 +75,7 @@ def ask(
     points = []
     if question.solvable and option is None and (wanted is None or POSTPROCESSING in wanted):
         try:
-            points.append(_solved_point(frontier, question))
+            points.append(_solved_point(frontier, question, wanted is not None, allow_constant))
         except InfeasibleError as error:
             refusals.append(error)
     others = None if wanted is None else [name for name in wanted if name != POSTPROCESSING]
@@ -86,67 +94,153 @@ def ask(
     return _checked(frontier, _best(points, question), allow_constant)
 
 
-def solved(frontier: Traced, procedure: Procedure, blind: bool = False) -> Measured:
-    """A procedure around the base model, run on every outer fold and on all rows."""
-    nested = frontier.joint if blind else frontier.nested
-    y, z = frontier.rows["y"], frontier.rows["z"]
-    return measured(procedure, nested, y, z, frontier.labels, frontier.groups)
+def solved(frontier: Traced, procedure: Procedure, kind: str = LABELS) -> Measured:
+    """A procedure around the base model, run on every outer fold and on all rows.
+
+    Args:
+        frontier: what was traced.
+        procedure: what to run.
+        kind: whose scores it reads, of `runs.bases`.
+    """
+    asked = f"{kind} {procedure}"
+    if asked not in frontier.measurements:
+        y, z = frontier.rows["y"], frontier.rows["z"]
+        names = frontier.labels, frontier.groups
+        frontier.measurements[asked] = measured(procedure, _nested(frontier, kind), y, z, *names)
+    found: Measured = frontier.measurements[asked]
+    return found
 
 
-def _procedure(question: Question) -> Procedure:
+def candidates_for(
+    frontier: Traced, request: Request, *, rules_only: bool = False
+) -> list[Candidate]:
+    """What could ship for a request of decisions, each with its promise, simplest first."""
+    found = []
+    plain = Plain(maximize=request.maximize)  # type: ignore[arg-type]
+    if not rules_only and (not request.blind or not frontier.sees_groups):
+        found.append(_candidate(frontier, request, "plain", plain, LABELS))
+    if not rules_only and frontier.sees_groups:
+        found.append(_candidate(frontier, request, "without the group", plain, WITHOUT))
+    name, kind = ("blind rule", JOINT) if request.blind else ("group rule", LABELS)
+
+    def solve(budgets: Mapping[str, float]) -> Candidate:
+        own = replace(request, budgets=budgets)
+        return replace(_candidate(frontier, own, name, _procedure(own), kind), solve=solve)
+
+    try:
+        found.append(solve(request.budgets))
+    except InfeasibleError as error:
+        found.append(Candidate.impossible(name, error))
+    return found
+
+
+def group_column(frontier: Traced) -> str:
+    """The name of the sensitive column, where the groups came from columns."""
+    named = () if frontier.grouping is None else frontier.grouping.columns
+    return "" if named == ("sensitive_features",) else " and ".join(named)
+
+
+def _candidate(
+    frontier: Traced, request: Request, name: str, procedure: Procedure, kind: str
+) -> Candidate:
+    found = solved(frontier, procedure, kind)
+    assert found.laws is not None
+    y, z, aim = frontier.rows["y"], frontier.rows["z"], request.maximize
+    assert isinstance(aim, str | Cost)
+    return Candidate(
+        name,
+        PromiseTable.from_estimates(found.promise),
+        contributions(found.laws, y, z, aim, frontier.groups),
+        coin=coin_share(found.laws),
+        payload=(found, kind),
+    )
+
+
+def _nested(frontier: Traced, kind: str) -> NestedScores:
+    if kind == JOINT:
+        return frontier.joint
+    return frontier.without if kind == WITHOUT else frontier.nested
+
+
+def _procedure(question: Request) -> Procedure:
     aim: Any = question.maximize
     if aim == "auroc":
         return Scoring(question.budgets, blind=question.blind)
     return Decisions(aim, question.budgets, blind=question.blind)
 
 
-def _solved_point(frontier: Traced, question: Question) -> OperatingPoint:
-    aim = question.maximize
-    found = solved(frontier, _procedure(question), question.blind)
+def _solved_point(
+    frontier: Traced, question: Request, rules_only: bool, allow_constant: bool
+) -> OperatingPoint:
+    """The score that was asked for, or the candidate that the choice takes."""
+    base = frontier.manifest["base"]["bases"][-1]
+    kind = JOINT if question.blind else LABELS
+    if question.maximize == "auroc":
+        found = solved(frontier, _procedure(question), kind)
+        name, sentence = f"a separated score of the base model ({base})", ""
+    else:
+        candidates = candidates_for(frontier, question, rules_only=rules_only)
+        deciding = [one for one in candidates if not one.possible or not _is_constant(one)]
+        if not allow_constant and any(one.possible for one in deciding):
+            candidates = deciding  # the same for everybody keeps every budget, and decides nothing
+        choice = choose(candidates, question, group_column(frontier))
+        found, kind = choice.candidate.payload
+        name, sentence = f"{choice.candidate.name} ({base})", choice.sentence
     notes = []
     if found.eased:
         notes.append(
             f"In {found.eased} of the {len(found.tables)} outer folds, which have fewer rows, "
             f"{budget_text(question.budgets)} could not be promised and the smallest budget that "
-            "could was taken: the promise is of somewhat looser rules."
+            "could was taken: the promise describes slightly looser rules."
         )
-    audit = None if aim == "auroc" else held_out_audit(frontier, found.tables, found.squares)
-    base = frontier.manifest["base"]["bases"][-1]
-    what = "a separated score" if aim == "auroc" else "decisions"
-    name = f"{what} of the base model ({base})"
+    audit = None if found.is_score else held_out_audit(frontier, found.tables, found.squares)
     point = OperatingPoint(
         question, name, found.promise, found.tables, frontier.labels, frontier.groups,
-        lambda: procedure_predictor(frontier, point, found), tuple(notes), audit=audit,
-        shipped=None if aim == "auroc" else _shipped(frontier, question, found.rule),
-        squares=found.squares,
+        lambda: procedure_predictor(frontier, point, found, kind), tuple(notes), audit=audit,
+        shipped=None if found.is_score else _shipped(frontier, found.procedure, kind, found.rule),
+        squares=found.squares, sentence=sentence,
+        coin=0.0 if found.laws is None else coin_share(found.laws),
     )  # fmt: skip
     return point
 
 
-def _shipped(frontier: Traced, question: Question, rule: Any = None) -> NDArray[np.float64]:
+def _is_constant(candidate: Candidate) -> bool:
+    found, _ = candidate.payload
+    return is_constant(found.tables) is not None
+
+
+def _shipped(
+    frontier: Traced, procedure: Procedure, kind: str, rule: Any = None
+) -> NDArray[np.float64]:
     """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    scores = (frontier.joint if question.blind else frontier.nested).honest
-    y, z, procedure = frontier.rows["y"], frontier.rows["z"], _procedure(question)
+    scores = _nested(frontier, kind).honest
+    y, z = frontier.rows["y"], frontier.rows["z"]
     if rule is None:
         rule = procedure.fit(scores, y, z, frontier.groups)
     law = procedure.law(rule, scores, z)
     return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
 
 
-def _best(points: Sequence[OperatingPoint], question: Question) -> OperatingPoint:
-    """The solved rule, unless a trained point is better by more than the error of both."""
+def _best(points: Sequence[OperatingPoint], question: Request) -> OperatingPoint:
+    """The first, unless a trained point is no worse in any budget and better by more than the
+    error of both.
+    """
     first, *rest = points
     for other in rest:
         name = question.aim
         if name not in first.promise or name not in other.promise:
             continue
         a, b = other.promise[name], first.promise[name]
+        used = {n: most if question.use_whole_budget else min(most, first.promise[n].value)
+                for n, most in question.budgets.items()}  # fmt: skip
+        if any(other.promise[n].value > most + 1e-12 for n, most in used.items()):
+            continue
         if question.better(a.value, b.value) > np.hypot(a.error, b.error):
             first = other
     return first
 
 
-def _ratio(error: InfeasibleError, question: Question) -> float:
+def _ratio(error: InfeasibleError, question: Request) -> float:
     """How far the smallest budgets are from what was asked."""
     return max(
         (error.smallest.get(f"max_{n}", error.smallest.get(n, np.inf)) / max(most, 1e-12))
@@ -173,7 +267,7 @@ def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> O
     )
 
 
-def _smallest_that_decides(frontier: Traced, question: Question) -> dict[str, float]:
+def _smallest_that_decides(frontier: Traced, question: Request) -> dict[str, float]:
     """Budgets, in the proportion asked for, at which a decision is no longer the same for all."""
     if not question.solvable:
         return {}
@@ -191,10 +285,11 @@ def _smallest_that_decides(frontier: Traced, question: Question) -> dict[str, fl
     return {name: most * high for name, most in question.budgets.items()}
 
 
-def _constant_at(frontier: Traced, question: Question, factor: float) -> bool:
+def _constant_at(frontier: Traced, question: Request, factor: float) -> bool:
     budgets = {name: most * factor for name, most in question.budgets.items()}
     try:
-        decided = _shipped(frontier, replace(question, budgets=budgets))
+        run = _procedure(replace(question, budgets=budgets))
+        decided = _shipped(frontier, run, JOINT if question.blind else LABELS)
     except InfeasibleError:
         return True
     return is_constant(decided) is not None

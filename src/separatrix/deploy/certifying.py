@@ -29,11 +29,12 @@ from separatrix.deploy.frontiers import (
 )
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
-from separatrix.deploy.questions import Question
 from separatrix.deploy.words import LABELS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.measuring import Measured, measured, measured_fold
 from separatrix.estimators.procedures import Decisions
+from separatrix.procedure.request import Request
+from separatrix.runs import bases
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.traced import Traced
 from separatrix.statistics.certificates import promise as promise_text
@@ -48,7 +49,7 @@ _PATH = "postprocessing"
 
 def certified(
     frontier: Traced,
-    question: Question,
+    question: Request,
     wanted: Sequence[str] | None,
     option: str | None,
     rule: str,
@@ -87,7 +88,7 @@ def certified(
     return _point(frontier, question, selection, rules)
 
 
-def rules_of(frontier: Traced, question: Question) -> tuple[list[Candidate], dict[float, Measured]]:
+def rules_of(frontier: Traced, question: Request) -> tuple[list[Candidate], dict[float, Measured]]:
     """Rules at shares of the budget, with the counts of the rows that certify them."""
     nested = frontier.joint if question.blind else frontier.nested
     names = frontier.rows["y"], frontier.rows["z"], frontier.labels, frontier.groups
@@ -112,7 +113,7 @@ def rules_of(frontier: Traced, question: Question) -> tuple[list[Candidate], dic
 
 
 def _point(
-    frontier: Traced, question: Question, selection: Selection, rules: dict[float, Measured]
+    frontier: Traced, question: Request, selection: Selection, rules: dict[float, Measured]
 ) -> OperatingPoint:
     option = selection.chosen
     tables = np.asarray(
@@ -140,11 +141,13 @@ def _point(
     def build() -> Any:
         k = CERTIFIED if question.one_fold else None
         if rules:
-            return procedure_predictor(frontier, point, found, k)
+            return procedure_predictor(
+                frontier, point, found, bases.JOINT if question.blind else bases.LABELS, k
+            )
         return trained_predictor(frontier, point, selection, ALL_ROWS if k is None else k)
 
     point = OperatingPoint(
-        question, name, promise, tables, frontier.labels, frontier.groups, build, (note,),
+        question, name, promise, tables, frontier.labels, frontier.groups, build, (note,), coin=1.0,
         selection=None if rules else replace(selection, confidence=question.confidence),
     )  # fmt: skip
     return point

@@ -23,10 +23,17 @@ from separatrix.deploy.component import Component
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Selection
 from separatrix.deploy.predictor import Predictor
-from separatrix.deploy.wrapped import Wrapped, WrappedBlind, WrappedBlindScore, WrappedScore
+from separatrix.deploy.wrapped import (
+    Wrapped,
+    WrappedBlind,
+    WrappedBlindScore,
+    WrappedPlain,
+    WrappedScore,
+)
 from separatrix.errors import InputError
 from separatrix.estimators.measuring import Measured
-from separatrix.runs.bases import KEPT
+from separatrix.procedure.plain import PlainRule
+from separatrix.runs.bases import JOINT, KEPT, LABELS, WITHOUT
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.tidy import select
 from separatrix.runs.traced import Traced
@@ -124,27 +131,31 @@ def _soft(
 
 
 def procedure_predictor(
-    frontier: Traced, point: OperatingPoint, found: Measured, k: int | None = None
+    frontier: Traced, point: OperatingPoint, found: Measured, kind: str, k: int | None = None
 ) -> Predictor:
     """The predictor of a rule around the base model: of all rows, or of the outer fold k."""
-    blind = point.question.blind
-    model = frontier.base_model(k, blind=blind)
-    base = frontier.manifest["base"]
+    blind = kind == JOINT
+    reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[kind]
     rule = found.rule
     scores, rules = (WrappedScore, WrappedBlindScore), (Wrapped, WrappedBlind)
-    kind: Any = (scores if found.is_score else rules)[blind]
-    fitted = kind(rule if found.is_score else rule.rule, 1)
-    level = next(iter(point.question.budgets.values()))
-    policy = "deterministic" if blind and found.is_score else "randomized"
-    component = Component("postprocessing", level, policy, fitted, uses_groups=not blind)
+    wrap: Any = (scores if found.is_score else rules)[blind]
+    if isinstance(rule, PlainRule):
+        fitted: Any = WrappedPlain(rule)
+        policy, uses_groups = "deterministic", reads == "xz"
+    else:
+        fitted = wrap(rule if found.is_score else rule.rule, 1)
+        certain = (blind and found.is_score) or (not found.is_score and point.coin == 0.0)
+        policy, uses_groups = "deterministic" if certain else "randomized", not blind
+    level = next(iter(point.question.budgets.values()), 0.0)
+    component = Component("postprocessing", level, policy, fitted, uses_groups=uses_groups)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
         components=(component,),
-        preprocessing=frontier.preprocessing() if base["reads"] != "x" else None,
-        grouping=None if blind else frontier.grouping,
-        bases=(model,),
-        reads="joint" if blind else base["reads"],
+        preprocessing=frontier.preprocessing() if frontier.sees_groups else None,
+        grouping=frontier.grouping if uses_groups else None,
+        bases=(frontier.base_model(kind, k),),
+        reads=reads,
         about=_about(frontier, point, k),
     )
 

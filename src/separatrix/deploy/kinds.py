@@ -19,6 +19,7 @@ from separatrix.deploy.wrapped import (
     WrappedAligned,
     WrappedBlind,
     WrappedBlindScore,
+    WrappedPlain,
     WrappedScore,
 )
 from separatrix.methods import Fitted, get
@@ -95,10 +96,20 @@ def _check_maps(fitted: WrappedAligned) -> None:
         raise ValueError("its released values or cuts do not rise")
 
 
+def _check_worth(fitted: WrappedPlain) -> None:
+    """One positive number per label."""
+    worth = fitted.rule.worth
+    if worth.ndim != 1 or len(worth) < 2 or (worth <= 0).any():
+        raise ValueError(f"the worth of its labels is {worth}")
+
+
 COMPONENTS: dict[str, ComponentKind] = {
     # networks need numpy only, where importing their method would need torch
     Networks.kind: ComponentKind(
         lambda _, arrays: Networks.restore(arrays), width=_network_width, check=_check_layers
+    ),
+    WrappedPlain.kind: ComponentKind(
+        lambda _, arrays: WrappedPlain.restore(arrays), check=_check_worth
     ),
     Wrapped.kind: ComponentKind(lambda _, arrays: Wrapped.restore(arrays)),
     WrappedBlind.kind: ComponentKind(

@@ -16,10 +16,10 @@ from separatrix.columns.values import Levels
 from separatrix.core.criteria import CRITERIA
 from separatrix.deploy.points import Selection
 from separatrix.deploy.predictor import Predictor
-from separatrix.deploy.questions import Question
 from separatrix.deploy.words import LABELS, estimate_text, majority, recognised
 from separatrix.display import wrapped
 from separatrix.errors import InputError
+from separatrix.procedure.request import Request
 from separatrix.statistics.unseen import Estimate
 
 __all__ = ["OperatingPoint"]
@@ -45,9 +45,11 @@ class OperatingPoint:
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
         shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
         squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
+        sentence: why this one, in the user's terms.
+        coin: share of people whose decision a coin makes.
     """
 
-    question: Question
+    question: Request
     name: str
     promise: Mapping[str, Estimate]
     tables: Array = field(repr=False)
@@ -59,6 +61,8 @@ class OperatingPoint:
     audit: Audit | None = field(default=None, repr=False)
     shipped: Array | None = field(default=None, repr=False)
     squares: Array | None = field(default=None, repr=False)
+    sentence: str = ""
+    coin: float = 0.0
 
     def __post_init__(self) -> None:
         """Promise nothing about criteria that were not asked for: of their gaps six of twenty were
@@ -108,6 +112,7 @@ class OperatingPoint:
         out: dict[str, Any] = {
             "asked": str(self.question),
             "model": self.name,
+            "why": self.sentence,
             "promise": {name: list(found) for name, found in self.promise.items()},
             "majority": {"label": always, "share": share},
             "notes": list(self.notes),
@@ -117,12 +122,15 @@ class OperatingPoint:
         return out
 
     def __str__(self) -> str:
-        lines = wrapped(f"{self.question}: {self.name}.")
+        lines = wrapped(self.sentence) if self.sentence else []
+        lines += wrapped(f"{self.question}: {self.name}.")
         for note in self.notes:
             lines += wrapped(f"! {note}")
         if not self.is_score:
             said = recognised(self.tables.sum(0), self.labels, self.groups)
             lines += wrapped(f"Recognised: {said}.")
+            if self.coin > 0:
+                lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
         lines.append("On unseen rows (estimate ± standard error over outer folds):")
         told = self._told()
         for name, value, more in told:

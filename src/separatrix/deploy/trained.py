@@ -18,8 +18,8 @@ from separatrix.deploy import choosing
 from separatrix.deploy.frontiers import candidates_of, held_out_audit, trained_predictor
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.points import Candidate, Option, Selection
-from separatrix.deploy.questions import Question
 from separatrix.errors import InfeasibleError
+from separatrix.procedure.request import Request
 from separatrix.runs.traced import Traced
 from separatrix.statistics.unseen import Estimate, unseen
 
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 
 def trained_point(
-    frontier: Traced, question: Question, wanted: Sequence[str] | None, option: str | None
+    frontier: Traced, question: Request, wanted: Sequence[str] | None, option: str | None
 ) -> list[OperatingPoint]:
     """The best of the trained points, if there are any."""
     candidates = candidates_of(frontier, wanted, blind=question.blind)
@@ -50,7 +50,7 @@ def trained_point(
     return [point]
 
 
-def _chosen(candidates: Sequence[Candidate], question: Question, option: str | None) -> Selection:
+def _chosen(candidates: Sequence[Candidate], question: Request, option: str | None) -> Selection:
     budgets = question.budgets
     return choosing.select(
         candidates, max_eo_gap=budgets.get("eo_gap"), max_violation=budgets.get("violation"),
@@ -58,7 +58,7 @@ def _chosen(candidates: Sequence[Candidate], question: Question, option: str | N
     )  # fmt: skip
 
 
-def _aim_name(question: Question) -> str:
+def _aim_name(question: Request) -> str:
     return question.maximize if isinstance(question.maximize, str) else ""
 
 
@@ -76,7 +76,7 @@ def _promise(option: Option) -> dict[str, Estimate]:
 
 
 def _flattery(
-    candidates: Sequence[Candidate], selection: Selection, question: Question, option: str | None
+    candidates: Sequence[Candidate], selection: Selection, question: Request, option: str | None
 ) -> float:
     """By how much the best of many looks better than what the other folds would have chosen."""
     name, folds = _aim_name(question), len(candidates[0].tables)

@@ -21,10 +21,43 @@ from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 from separatrix.optimum.scores.aligned import AlignedScore
 from separatrix.optimum.scores.blind_scores import BlindScore
 from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.procedure.plain import PlainRule
 
-__all__ = ["Wrapped", "WrappedAligned", "WrappedBlind", "WrappedBlindScore", "WrappedScore"]
+__all__ = [
+    "Wrapped", "WrappedAligned", "WrappedBlind", "WrappedBlindScore", "WrappedPlain",
+    "WrappedScore",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class WrappedPlain:
+    """The base model as it is, as a fitted method.
+
+    Args:
+        rule: the label with the largest expected gain.
+    """
+
+    rule: PlainRule
+    kind: ClassVar[str] = "plain"
+
+    @property
+    def status(self) -> tuple[str, ...]:
+        return ("ok",)
+
+    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
+        """Zeros and ones, array (1, n, K); the group is not looked at."""
+        return self.rule.predict_proba(np.asarray(X, dtype=np.float64))[None]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is needed to make it again with `restore`."""
+        return dict(self.rule.arrays())
+
+    @staticmethod
+    def restore(arrays: Mapping[str, NDArray[Any]]) -> WrappedPlain:
+        """The rule that `arrays` described."""
+        return WrappedPlain(PlainRule.from_arrays(arrays))
 
 
 @dataclass(frozen=True, eq=False)

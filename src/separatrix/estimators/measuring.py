@@ -38,6 +38,7 @@ class Measured:
         groups: their names.
         eased: outer folds, of four fifths of the rows, in which the budget could not be promised
             and the smallest that could was taken instead.
+        laws: of decisions, P(U = u | row) of the unseen rows, (n, K), in the order of the rows.
     """
 
     procedure: Procedure
@@ -46,6 +47,7 @@ class Measured:
     squares: Array = field(repr=False)
     groups: Levels
     eased: int = 0
+    laws: Array | None = field(default=None, repr=False)
 
     @property
     def is_score(self) -> bool:
@@ -100,7 +102,12 @@ def measured(
     axes = folds[0].squares.ndim - 3  # of levels: one, or two of a score
     squares = np.concatenate([_padded(one.squares, width, axes) for one in folds])
     eased = sum(one.eased for one in folds)
-    return Measured(procedure, rule, tables, squares, groups, eased)
+    laws = None
+    if not folds[0].is_score:
+        laws = np.empty((len(y), len(labels)))
+        for k, one in enumerate(folds):
+            laws[nested.tested(k)[0]] = one.laws
+    return Measured(procedure, rule, tables, squares, groups, eased, laws)
 
 
 def measured_fold(
@@ -130,7 +137,7 @@ def measured_fold(
     found = Measured(procedure, rule, table[None], moments[None], groups, eased)
     if found.is_score:
         return found
-    return replace(found, squares=np.diagonal(moments, axis1=-2, axis2=-1)[None])
+    return replace(found, squares=np.diagonal(moments, axis1=-2, axis2=-1)[None], laws=law)
 
 
 def mean_cost(costs: Array, tables: Array) -> Array:

@@ -21,6 +21,7 @@ __all__ = ["ANSWERS", "BASE", "KINDS", "Answer", "read_answers", "write_answers"
 ANSWERS = "answers.json"
 BASE = "base model"  # the recipe of its records
 KINDS = {
+    "choice": "what ships for the budget of the trace",
     "plain": "the base model as it is",
     "drawn": "the base model's posterior, drawn from",
     "decisions": "the best decisions around the base model within a budget",

@@ -34,6 +34,7 @@ __all__ = [
     "JOINT",
     "KEPT",
     "LABELS",
+    "WITHOUT",
     "BaseRows",
     "fit_bases",
     "joint_posteriors",
@@ -44,7 +45,8 @@ __all__ = [
 
 BASE = "base"
 KEPT = 0  # the outer fold whose model is kept too: its rows certify it
-LABELS, JOINT = "labels", "joint"  # what a model predicts: P(y | x, z), or P(y, z | x)
+# what a model predicts: P(y | x, z), P(y | x) from x alone, or P(y, z | x)
+LABELS, WITHOUT, JOINT = "labels", "without", "joint"
 Array = NDArray[np.float64]
 
 
@@ -58,8 +60,8 @@ class BaseRows:
         shape: how many labels and groups.
         fold: of each row.
         key: hash of rows and folds.
-        kind: "labels" for P(y | x), "joint" for P(y, z | x), which knows the groups in training
-            only.
+        kind: "labels" for P(y | x, z), "without" for P(y | x) from rows without the
+            group's columns, "joint" for P(y, z | x), which knows the groups in training only.
     """
 
     X: Any

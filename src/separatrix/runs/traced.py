@@ -21,7 +21,7 @@ from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import NestedScores
 from separatrix.io import as_path, write_whole
-from separatrix.runs.bases import JOINT, LABELS, BaseRows, read_bases, read_model
+from separatrix.runs.bases import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
 from separatrix.runs.checksums import check_sums
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import ALL_ROWS
@@ -30,7 +30,14 @@ from separatrix.runs.saved import SavedRun
 from separatrix.runs.store import ReferenceCurve
 from separatrix.runs.tidy import Columns
 
-__all__ = ["MANIFEST", "Traced", "check_same_rows", "read_manifest", "write_manifest"]
+__all__ = [
+    "MANIFEST",
+    "Traced",
+    "check_same_base",
+    "check_same_rows",
+    "read_manifest",
+    "write_manifest",
+]
 
 FORMAT = 4
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
@@ -101,6 +108,26 @@ class Traced:
         return read_bases(self.folder, self._base_rows(LABELS), self.manifest["base"]["bases"])
 
     @cached_property
+    def without(self) -> NestedScores:
+        """The same of P(y | x), from models that never saw the group's columns.
+
+        A base model of the caller's sees the caller's rows as they are: then the same models.
+        """
+        if not self.sees_groups:
+            return self.nested
+        return read_bases(self.folder, self._base_rows(WITHOUT), self.manifest["base"]["bases"])
+
+    @cached_property
+    def measurements(self) -> dict[str, Any]:
+        """What was measured so far: solving twice takes twice the time."""
+        return {}
+
+    @property
+    def sees_groups(self) -> bool:
+        """Whether the base model was given the group beside the features."""
+        return bool(self.manifest["base"]["reads"] == "xz")
+
+    @cached_property
     def joint(self) -> NestedScores:
         """The same of P(y, z | x), from models that see no group when they predict."""
         if not self.blind:
@@ -120,9 +147,9 @@ class Traced:
         """Whether decisions without the group were traced too."""
         return bool(self.manifest["blind"])
 
-    def base_model(self, k: int | None = None, *, blind: bool = False) -> Any:
+    def base_model(self, kind: str = LABELS, k: int | None = None) -> Any:
         """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
-        rows, bases = self._base_rows(JOINT if blind else LABELS), self.manifest["base"]["bases"]
+        rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
         return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
 
     def _base_rows(self, kind: str) -> BaseRows:
@@ -198,6 +225,7 @@ def write_manifest(
     base: Mapping[str, Any],
     blind: bool,
     criterion: str = "separation",
+    max_eo_gap: float = 0.05,
     notes: Sequence[str] = (),
 ) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
@@ -209,6 +237,7 @@ def write_manifest(
             they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
         blind: whether decisions without the group were traced.
         criterion: whose gap the usual questions are about.
+        max_eo_gap: the gap that the first sentence is about.
         notes: what the user was told.
     """
     from safetensors.numpy import save
@@ -236,6 +265,7 @@ def write_manifest(
         "base": dict(base),
         "blind": blind,
         "criterion": criterion,
+        "max_eo_gap": max_eo_gap,
         "notes": list(notes),
     }
     codes = {"y": data.y, "z": data.z, "fold": fold}
@@ -251,4 +281,15 @@ def check_same_rows(folder: Path, data: Data) -> None:
             raise InputError(
                 f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, "
                 f"{known['rows']:,} rows). Pass another folder, or remove that one."
+            )
+
+
+def check_same_base(folder: Path, key: str, note: str) -> None:
+    """A folder belongs to one base model and its folds: points of two would be averaged."""
+    if (folder / MANIFEST).is_file():
+        known = read_manifest(folder)["base"]
+        if known["key"] != key:
+            raise InputError(
+                f"{str(folder)!r} holds a frontier of another base model, other folds or another "
+                f"seed ({known['note']} Asked now: {note}) Pass another folder, or remove that one."
             )

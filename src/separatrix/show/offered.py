@@ -40,7 +40,7 @@ def offered(shippable: Shippable, results: Results, audit: Audit | None) -> dict
     curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
     hull = None if curve is None else concave_envelope(curve.violation, curve.utility)
     # the criteria have a table of their own
-    offered = [a for a in shippable.answers if a.kind != "criterion"]
+    offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice")]
     return {
         "sentence": shippable.sentence(),
         "price": shippable.price_of_blindness(),

@@ -70,7 +70,7 @@ class Shippable:
     @property
     def blind(self) -> bool:
         """Whether it was also asked what is possible without the group."""
-        return any(a.blind for a in self.answers)
+        return any(a.blind and a.kind == "decisions" for a in self.answers)
 
     @property
     def gap(self) -> str:
@@ -107,7 +107,12 @@ class Shippable:
         return max(good, key=lambda a: a.budgets[gap], default=None)
 
     def sentence(self) -> str:
-        """The answer in words: what the plain model does, and what the usual budget costs."""
+        """The answer in words: what ships for the budget of the trace, and what it changes."""
+        chosen = [a.note for a in self.answers if a.kind == "choice"]
+        return " ".join([*chosen, self._rates_sentence()])
+
+    def _rates_sentence(self) -> str:
+        """What the plain model does in rates of each group, and what the usual budget costs."""
         plain, constant, best = self.first("plain"), self.first("constant"), self.usual()
         always = f"({constant.name} has {_three(constant, 'accuracy')})"
         accuracy = _three(plain, "accuracy")
@@ -152,7 +157,9 @@ class Shippable:
         """At most ten answers for a short table, in the order in which they are read."""
         constant = self.first("constant")
         if not self.blind:
-            return [*_cut(self._page(False), _ROWS - 1), constant]
+            without = self._all("plain", blind=True)
+            first, *rest = _cut(self._page(False), _ROWS - 1 - len(without))
+            return [first, *without, *rest, constant]
         unaware = _cut(self._page(True), 4)
         return [*_cut(self._page(False), _ROWS - 1 - len(unaware)), *unaware, constant]
 
@@ -251,7 +258,7 @@ class Shippable:
         metrics = list(dict.fromkeys([*_METRICS, *(m for a in self.answers for m in a.promise)]))
         errors = [x for m in metrics for x in (m, f"{m} error")]
         rows = []
-        for a in self.answers:
+        for a in (a for a in self.answers if a.kind != "choice"):
             (budget, level), *_ = a.budgets.items() or [("", None)]
             told = [x for m in metrics for x in a.promise.get(m, (None, None))]
             own = [a.rates[y][z] if a.rates else None for y, z in pairs]
@@ -289,7 +296,8 @@ class Shippable:
 
     def short(self, answer: Answer) -> str:
         """Its name, with what must not be overlooked."""
-        name = f"blind: {_budget(answer)}" if answer.blind else answer.name
+        rule = answer.blind and answer.kind != "plain"
+        name = f"blind: {_budget(answer)}" if rule else answer.name
         if answer.always is not None and answer.kind != "constant":
             return f"{name}: always {answer.always!r}"
         if answer.kind == "decisions" and answer.maximize != self.aim:

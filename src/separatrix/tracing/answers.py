@@ -18,7 +18,7 @@ from separatrix import __version__
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
 from separatrix.core.criteria import CRITERIA
-from separatrix.deploy.asking import POSTPROCESSING, solved
+from separatrix.deploy.asking import POSTPROCESSING, candidates_for, group_column, solved
 from separatrix.deploy.frontiers import held_out_audit
 from separatrix.deploy.words import budget_text, majority
 from separatrix.errors import InfeasibleError
@@ -27,8 +27,11 @@ from separatrix.estimators.plain import Plain, Posterior
 from separatrix.estimators.procedures import Decisions
 from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.limit import limit
+from separatrix.procedure.choice import choose
+from separatrix.procedure.request import Request
 from separatrix.runs import answers as files
 from separatrix.runs.answers import BASE, Answer
+from separatrix.runs.bases import JOINT, LABELS, WITHOUT
 from separatrix.runs.checksums import remove_checksums, write_checksums
 from separatrix.runs.keys import RunKey, hash_of
 from separatrix.runs.store import Record, ReferenceCurve, Store
@@ -36,7 +39,7 @@ from separatrix.runs.traced import Traced
 from separatrix.statistics.unseen import noise_floor
 from separatrix.tracing.trained import Asked, of_tables, trained_answers
 
-__all__ = ["compare_criteria", "plain_audit", "write_answers"]
+__all__ = ["compare_criteria", "first_request", "plain_audit", "write_answers"]
 
 GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 _COMPARED = 0.05  # the gap at which the criteria are compared
@@ -49,17 +52,20 @@ def write_answers(frontier: Traced) -> None:
     answers: list[Answer] = []
     asked: Asked | None = None
     with Store(frontier.folder) as store:
-        for blind in (False, True) if frontier.blind else (False,):
+        for blind in (False, True) if frontier.sees_groups or frontier.blind else (False,):
             plain = _plain(frontier, blind)
             asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
             (decided, hard), (drawn, soft) = plain
             answers += [decided, drawn]
             store.add(_records(frontier, decided, soft, hard))
+            if blind and not frontier.blind:
+                continue
             own = _few(asked, len(frontier.labels)) if blind else asked
             for answer, tables in _solved(frontier, own, blind):
                 answers.append(answer)
                 store.add(_records(frontier, answer, tables))
         _write_limits(frontier, store)
+    answers.append(_choice(frontier))
     frontier = type(frontier)(frontier.folder)  # with the records that are new
     if frontier.criterion == "separation":
         for blind in (False, True) if frontier.blind else (False,):
@@ -89,19 +95,39 @@ def plain_audit(frontier: Traced) -> Audit | None:
 def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
     """The base model, decided and drawn."""
     known = " without the group" if blind else ""
-    found = solved(frontier, Plain(blind=blind), blind)
+    kind = WITHOUT if blind else LABELS
+    found = solved(frontier, Plain(), kind)
     more: dict[str, Any] = {}
     if len(frontier.labels) == 2:
-        score = solved(frontier, Plain(score=True, blind=blind), blind)
+        score = solved(frontier, Plain(score=True), kind)
         more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
-    drawn = solved(frontier, Posterior(blind), blind)
+    drawn = solved(frontier, Posterior(), kind)
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
     hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
     name = f"plain model{known}"
-    plain = _answer(frontier, "plain", name, found, point=hard, **more)
-    random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft)
+    plain = _answer(frontier, "plain", name, found, point=hard, blind=blind, **more)
+    random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft, blind=blind)
     return [(plain, found.tables), (random, drawn.tables)]
+
+
+def first_request(frontier: Traced) -> Request:
+    """What the first sentence of a trace is about."""
+    name = CRITERIA[frontier.criterion].gap_name
+    return Request("accuracy", {name: float(frontier.manifest["max_eo_gap"])})
+
+
+def _choice(frontier: Traced) -> Answer:
+    """What ships for the budget of the trace, and the first sentence that a user reads."""
+    request = first_request(frontier)
+    (name, most), *_ = request.budgets.items()
+    try:
+        choice = choose(candidates_for(frontier, request), request, group_column(frontier))
+    except InfeasibleError as error:
+        return Answer("choice", "none", "accuracy", {name: most}, note=str(error))
+    promise = {n: (one.value, one.error) for n, one in choice.candidate.promise.items()}
+    named = choice.candidate.name
+    return Answer("choice", named, "accuracy", {name: most}, promise=promise, note=choice.sentence)
 
 
 def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
@@ -110,7 +136,8 @@ def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
     gap, v = promise[name][0], promise["violation"][0]
     asked: list[tuple[str, str, float]] = []
     if len(frontier.labels) == 2:
-        levels = [x for x in GAPS if x < gap] or [min(x for x in (*GAPS, 1.0) if x >= gap)]
+        usual = sorted({*GAPS, float(frontier.manifest["max_eo_gap"])}, reverse=True)
+        levels = [x for x in usual if x < gap] or [min(x for x in (*usual, 1.0) if x >= gap)]
         asked += [("accuracy", name, level) for level in levels]
     if frontier.criterion != "separation":
         return asked
@@ -155,7 +182,9 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
 def _decisions(
     frontier: Traced, aim: str, budget: str, level: float, blind: bool
 ) -> tuple[Answer, Array]:
-    found = solved(frontier, Decisions(aim, {budget: level}, blind=blind), blind)
+    found = solved(
+        frontier, Decisions(aim, {budget: level}, blind=blind), JOINT if blind else LABELS
+    )
     inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
     point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level}
     point |= {"policy": "randomized"}
@@ -205,7 +234,7 @@ def _answer(
     promise = {name: (float(x[0]), float(x[1])) for name, x in both.items()}
     folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
     note = f"{folds} could not promise it" if found.eased else ""
-    more |= {"blind": bool(getattr(found.procedure, "blind", False)), "note": note}
+    more = {"blind": bool(getattr(found.procedure, "blind", False)), "note": note, **more}
     if found.is_score:
         more["floor"] = noise_floor(found.tables, found.squares)
     else:

@@ -16,11 +16,11 @@ from separatrix.estimators.base_choice import choose_bases
 from separatrix.estimators.base_models import base_model_named
 from separatrix.estimators.joint import JointModel
 from separatrix.estimators.nested import Fit, Piece
-from separatrix.runs.bases import JOINT, LABELS, BaseRows, fit_bases
+from separatrix.runs.bases import JOINT, LABELS, WITHOUT, BaseRows, fit_bases
 from separatrix.runs.jobs import fingerprint
 from separatrix.runs.keys import hash_of
 
-__all__ = ["Base", "base_of", "fit_base"]
+__all__ = ["Base", "base_key", "base_of", "fit_base"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +85,12 @@ def with_groups(data: Data) -> NDArray[np.float32]:
     return np.hstack([np.eye(len(data.groups), dtype=np.float32)[data.z], data.X])
 
 
+def base_key(data: Data, base: Base, fold: NDArray[np.intp]) -> str:
+    """Hash of the rows, the folds and the models: of all that decides the scores."""
+    described = {name: repr(model) for name, model in base.models.items()}
+    return hash_of([fingerprint(data), fold.tolist(), described, base.reads])
+
+
 def fit_base(
     folder: Path,
     data: Data,
@@ -96,13 +102,12 @@ def fit_base(
     done: Callable[[], None] = lambda: None,
 ) -> str:
     """Fit all that the nested scores need; gives the key of the rows that they belong to."""
-    described = {name: repr(model) for name, model in base.models.items()}
-    key = hash_of([fingerprint(data), fold.tolist(), described, base.reads])
+    key = base_key(data, base, fold)
     X, models, pieces = base.X, base.models, base.pieces
+    if kind in (WITHOUT, JOINT):
+        X, pieces = data.X if base.reads == "xz" else base.X, {}
     if kind == JOINT:
-        X = data.X if base.reads == "xz" else base.X
         models = {name: JointModel(model) for name, model in models.items()}
-        pieces = {}
     shape = (len(data.labels), len(data.groups))
     rows = BaseRows(X, data.y, data.z, shape, fold, key, kind)
     fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)

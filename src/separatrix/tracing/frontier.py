@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 
 from separatrix.columns.frames import tidy
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.deploy.asking import ask
+from separatrix.deploy.asking import ask, candidates_for
 from separatrix.deploy.frontiers import model_of
 from separatrix.deploy.operating import OperatingPoint
 from separatrix.deploy.predictor import Predictor
-from separatrix.deploy.questions import Question
 from separatrix.display import WIDTH, wrapped
 from separatrix.errors import DataError, InputError
 from separatrix.io import as_path, copy_folder
-from separatrix.optimum.objectives import Cost
+from separatrix.optimum.objectives import Cost, budgets_of
+from separatrix.procedure.candidates import CandidateTable
+from separatrix.procedure.request import Request
 from separatrix.runs.answers import Answer
 from separatrix.runs.keys import ALL_ROWS
 from separatrix.runs.store import POLICIES
@@ -30,7 +31,7 @@ from separatrix.runs.traced import Traced
 from separatrix.show import report, tables, trade_off
 from separatrix.show.shippable import Shippable
 from separatrix.show.table import Table
-from separatrix.tracing.answers import compare_criteria, plain_audit
+from separatrix.tracing.answers import compare_criteria, first_request, plain_audit
 from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.tracing.numeric_frontier import NumericFrontier
 
@@ -109,6 +110,7 @@ class Frontier(Traced):
         method: str | Sequence[str] | None = None,
         option: str | None = None,
         rule: str = "sequence",
+        use_whole_budget: bool = False,
         allow_constant: bool = False,
     ) -> OperatingPoint:
         """One operating point within the budgets.
@@ -134,14 +136,35 @@ class Frontier(Traced):
                 base model only.
             option: only this kind of trained point: "deterministic", "single" or "mixture".
             rule: "sequence" or "holm", with a confidence.
+            use_whole_budget: maximise within the budgets, instead of the simplest candidate that
+                keeps them and is not worse.
             allow_constant: also ship a decision that is the same for everybody.
         """
-        question = Question.of(
-            maximize, max_eo_gap, max_violation, blind, confidence, guarantee, criterion, max_gap
-        )
+        budgets = budgets_of(criterion, max_gap, max_violation, max_eo_gap)
+        if not budgets:
+            raise InputError(
+                "Pass a budget: `max_eo_gap`, `max_violation` (nats), or both; `max_gap` for "
+                "another criterion than separation."
+            )
+        question = Request(maximize, budgets, blind, confidence, guarantee, use_whole_budget)
+        other = criterion != "separation"
+        if other and (confidence is not None or maximize == "auroc" or not question.solvable):
+            raise InputError(
+                f"criterion={criterion!r} is for decisions that are solved and expected to keep "
+                "the budget: leave `confidence` out, and maximise 'accuracy', "
+                "'balanced_accuracy', 'utility' or a Cost(...)."
+            )
         return ask(
             self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
         )
+
+    @property
+    def candidates(self) -> CandidateTable:
+        """What could ship for the budget of the trace, simplest first, each with its promise."""
+        request = first_request(self)
+        found = candidates_for(self, request)
+        chosen = next((a.name for a in self.answers if a.kind == "choice"), "")
+        return CandidateTable(found, (request.aim, *request.budgets), chosen)
 
     @property
     def answers(self) -> list[Answer]:

@@ -15,10 +15,10 @@ from separatrix.core.metrics import METRICS
 from separatrix.deploy.constants import is_constant
 from separatrix.deploy.frontiers import candidates_of, path_of
 from separatrix.deploy.points import Candidate
-from separatrix.deploy.questions import Question
 from separatrix.deploy.trained import trained_point
 from separatrix.deploy.words import budget_text
 from separatrix.errors import InfeasibleError
+from separatrix.procedure.request import Request
 from separatrix.runs.answers import BASE, Answer
 from separatrix.runs.traced import Traced
 from separatrix.statistics.unseen import noise_floor, unseen
@@ -85,7 +85,7 @@ def _chosen(
     aim, budget, level = min(
         [one for one in levels if one[2] >= _USUAL] or levels, key=lambda one: one[2]
     )
-    question = Question(aim, {budget: level}, blind)
+    question = Request(aim, {budget: level}, blind)
     names = sorted({path_of(c)[0] for c in candidates})
     try:
         (found,) = trained_point(frontier, question, names, None)

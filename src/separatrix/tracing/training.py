@@ -6,7 +6,6 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,17 @@ from separatrix.errors import DataError, InputError
 from separatrix.estimators.nested import plan_fits
 from separatrix.estimators.proxies import proxies
 from separatrix.io import Stages, as_folder
-from separatrix.runs.bases import JOINT
+from separatrix.runs.bases import JOINT, LABELS, WITHOUT
 from separatrix.runs.checksums import remove_checksums, write_checksums
 from separatrix.runs.jobs import Job, Source, grid
 from separatrix.runs.runner import HERE, Execution, describe, run
 from separatrix.runs.store import Store
-from separatrix.runs.traced import check_same_rows, write_manifest
+from separatrix.runs.traced import check_same_base, check_same_rows, write_manifest
 from separatrix.tracing.answers import write_answers
-from separatrix.tracing.bases import base_of, fit_base
+from separatrix.tracing.bases import base_key, base_of, fit_base
 from separatrix.tracing.frontier import Frontier
 from separatrix.tracing.numeric import trace_numeric
+from separatrix.tracing.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.tracing.numeric_frontier import NumericFrontier
 from separatrix.tracing.rows import as_data
 
@@ -45,6 +45,7 @@ def trace(
     *,
     sensitive_features: Any,
     estimator: Any = None,
+    max_eo_gap: float = 0.05,
     blind: bool = False,
     criterion: str = "separation",
     method: str | Sequence[str] | None = None,
@@ -61,8 +62,7 @@ def trace(
     """What is possible on these rows: the best decisions and scores for every budget.
 
     The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
-    rows and measured on rows that no part of it saw. Beside it the paper's penalty is trained along
-    its trade-off.
+    rows and measured on rows that no part of it saw.
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
@@ -73,13 +73,14 @@ def trace(
         estimator: the base model. None for the best of boosted trees, logistic regression and,
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
+        max_eo_gap: the gap that the first sentence is about; the curve has all budgets. With
+            another criterion, its own gap.
         blind: also what is possible without the group at decision time.
         criterion: whose gap the usual questions are about: "separation", or for two labels
             "independence", "sufficiency" (not blind) or "equal_opportunity". `select` answers all
             of them on any frontier.
         method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
-            recipe, as "cmi:score". None for the paper's penalty, in boosted trees where LightGBM
-            is installed, in networks where only torch is; an empty list for none.
+            recipe, as "cmi:score". By default none: they take most of the time of a trace.
         trade_offs: λ of the trained paths; by default each method's own grid.
         cv: folds, stratified on (label, group).
         random_state: seed of folds and models.
@@ -116,6 +117,7 @@ def trace(
     rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(
         as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
+        max_eo_gap=max_eo_gap,
         criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
         random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
     )  # fmt: skip
@@ -127,6 +129,7 @@ def trace_data(
     name: str,
     estimator: Any = None,
     raw: Any = None,
+    max_eo_gap: float = 0.05,
     blind: bool = False,
     criterion: str = "separation",
     method: str | Sequence[str] | None = None,
@@ -152,20 +155,26 @@ def trace_data(
     folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
     try:
+        if (folder / NUMERIC).is_file():
+            raise InputError(
+                f"{str(folder)!r} holds the frontier of a numeric target. Pass another folder for "
+                "labels, or remove that one."
+            )
         check_same_rows(folder, data)
         remove_checksums(folder)
         fold = datasets.folds(data.y, data.z, cv, random_state)
         with stages.stage("Choosing the base model"):
             base = base_of(data, estimator, raw, fold, random_state)
+        check_same_base(folder, base_key(data, base, fold), base.note)
         notes = []
         if blind:
             with stages.stage("Looking for columns that give the group away"):
                 notes = _blind_notes(data, raw, random_state)
-        kinds = ["labels", *([JOINT] if blind else [])]
+        kinds = [LABELS, *([WITHOUT] if base.reads == "xz" else []), *([JOINT] if blind else [])]
         fits = len(plan_fits(base.bases))
         for kind in kinds:
-            what = "without the group" if kind == JOINT else "with the group"
-            with stages.stage(f"Fitting the base model {what}", fits) as done:
+            what = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}[kind]
+            with stages.stage(f"Fitting the base model{what}", fits) as done:
                 key = fit_base(
                     folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
                 )
@@ -179,7 +188,7 @@ def trace_data(
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
         about["trusted"] = []
         write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
-                       criterion=criterion, notes=notes)  # fmt: skip
+                       criterion=criterion, max_eo_gap=max_eo_gap, notes=notes)  # fmt: skip
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
@@ -219,12 +228,9 @@ def _check_sizes(data: Data, cv: int) -> None:
 
 
 def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
-    """The trained paths that were asked for, or the paper's penalty where it can be trained."""
-    if method is not None:
-        return list(dict.fromkeys([method] if isinstance(method, str) else method))
-    if find_spec("lightgbm"):
-        return ["cmi_boosting"]
-    return ["cmi"] if find_spec("torch") else []
+    """The trained paths that were asked for."""
+    asked = [] if method is None else [method] if isinstance(method, str) else method
+    return list(dict.fromkeys(asked))
 
 
 def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
