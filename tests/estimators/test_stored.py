@@ -169,7 +169,7 @@ def test_a_bomb_is_refused_by_its_declared_sizes():
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("cases", [60, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("cases", [60, pytest.param(2_000, marks=pytest.mark.nightly)])
 def test_forged_files_never_end_the_process(cases):
     code, last = forging.run(20_000, cases)
     assert code == 0, f"exit code {code} at case {last}: `forging.forged({last})` repeats it"

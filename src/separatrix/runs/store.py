@@ -128,7 +128,7 @@ class Store:
                     f"{self.path} has format {version}; this separatrix reads {_VERSION}. Run the "
                     "same command again with another folder."
                 )
-            if create:
+            if version == 0 and create:  # opening a finished file must not change a byte of it
                 with self._transaction():
                     for statement in _SCHEMA.split(";"):
                         self._db.execute(statement)
