@@ -194,7 +194,7 @@ def test_a_killed_trace_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(bases, "_piece", lambda *a: (fitted.append(a[1]), whole(*a))[1])
     first = sx.trace(X, y, out=tmp_path / "f", **options)
     assert not set(fitted[len(done) :]) & set(done)
-    assert len(fitted) == 6  # three folds, and each pair of them
+    assert len(fitted) == 7  # three folds, each pair of them, and the model that ships
     again = sx.trace(X, y, **options)
     np.testing.assert_array_equal(first.nested.inner, again.nested.inner)
 

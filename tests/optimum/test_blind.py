@@ -147,7 +147,7 @@ def test_three_labels_the_same_prices_bound_every_rule(budget):
     used = {"eo_gap": eo_gap, "violation": conditional_mutual_information}.get(budget, eo_gap)
     assert (used(tables) <= found.levels + 1e-7).all()
     q = p / p.sum((1, 2), keepdims=True)
-    decided = np.einsum("x,xu->xu", p.sum((1, 2)), found.rules[1].predict_proba(q))
+    decided = np.einsum("x,xu->xu", p.sum((1, 2)), found.rule(0.01).predict_proba(q))
     assert np.einsum("xu,xyz->yzu", decided, q) == pytest.approx(tables[1], abs=1e-9)
     assert accuracy(tables[1]) == pytest.approx(found.values[1], abs=1e-7)
 

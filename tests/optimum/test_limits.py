@@ -128,7 +128,7 @@ def test_exact_separation_is_exact_and_curves_are_in_order() -> None:
     assert u == pytest.approx(best.utility[0])
     assert (np.diff(best.utility) >= 0).all()
     assert (best.upper >= best.utility).all()
-    assert (best.envelope().at(best.violation) >= best.utility - 1e-12).all()
+    assert (best.envelope().at(best.levels) >= best.values - 1e-12).all()
 
 
 def test_a_revealed_mixture_is_the_average_of_its_parts() -> None:

@@ -8,6 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
+from separatrix.runs.checksums import write_checksums
 from separatrix.runs.store import Store
 
 pytestmark = pytest.mark.browser
@@ -113,6 +114,7 @@ def test_names_of_a_trace_are_never_markup(traced, open_page, tmp_path):
     with Store(folder) as store:
         old = store.datasets()[traced.name]
         store.describe(traced.name, old | {"groups": [NASTY, "b"], "labels": ["a", NASTY]})
+    write_checksums(folder)
     page = open_page(type(traced)(folder).report(tmp_path / "report.html"))
     assert page.script("return window.hacked") is None
     assert page.script("return document.querySelectorAll('img').length") == 0

@@ -24,7 +24,6 @@ measures what is kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +45,8 @@ Array = NDArray[np.float64]
 RATES_ONLY = ("separation", "equal_opportunity")
 _RESAMPLES, _FEWER = 20, 8
 _MANY_ROWS = 200_000  # from here on the margin is small, and fewer resamples tell it
+_SLOW = ("violation", "independence", "predictive_gap")  # budgets that no linear programme solves
+_ALL = -1  # in place of the number of a resample
 _OUTSIDE = 0.632  # weight of the rows outside of the resample
 _STEPS = np.array([1 / 3, 2 / 3, 1.0])  # levels to try, as shares of what was asked
 _DRAWS = 1000
@@ -120,6 +121,7 @@ class Margin:
         self.kind = budget_named(budget)
         self._ends = np.searchsorted(self.z, np.arange(len(groups) + 1))
         self._measured: dict[float, _Judged] = {}
+        self._least: dict[int, float] = {}  # by resample; _ALL for all rows
 
     def keep(self, asked: float, confidence: float | None = None) -> Kept:
         """The largest level whose rule is expected to keep what was asked.
@@ -143,7 +145,12 @@ class Margin:
         shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
         level = asked if shown[-1] <= asked else float(np.interp(asked, shown, levels))
         expected = float(np.interp(level, levels, shown))
-        return Kept(level, min(expected, asked), smallest, self._fit(self.known, level))
+        return Kept(
+            level,
+            min(expected, asked),
+            smallest,
+            self._fits(self.known, np.array([level]), _ALL)[0],
+        )
 
     def _shown(self, level: float, confidence: float | None) -> float:
         """What the population is expected to show of the budget, or a quantile of that."""
@@ -163,12 +170,12 @@ class Margin:
         if not len(new):
             return
         everything = self._counts(self.weight)
-        whole_rules = self._fits(self.known, new)
+        whole_rules = self._fits(self.known, new, _ALL)
         all_rows: list[list[Array]] = []
         within: list[list[Array]] = []
         outside: list[list[Array]] = []
         judges = []
-        for repeats in self._resamples():
+        for k, repeats in enumerate(self._resamples()):
             curves = group_curves_borrowing(
                 self.scores,
                 self.y,
@@ -180,7 +187,7 @@ class Margin:
             chosen, others = (
                 self._counts(self.weight * w) for w in (repeats, (repeats == 0).astype(np.float64))
             )
-            rules = self._fits(curves, new)
+            rules = self._fits(curves, new, k)
             all_rows.append([self._passed(r, everything) for r in rules])
             for sums, counts in ((within, chosen), (outside, others)):
                 # rule of the resample less rule of all rows: the same draw, the same noise
@@ -212,7 +219,8 @@ class Margin:
         the first order.
         """
         rng = np.random.default_rng(0)
-        number = _FEWER if len(self.y) > _MANY_ROWS else _RESAMPLES
+        few = len(self.y) > _MANY_ROWS or self.kind.name in _SLOW
+        number = _FEWER if few else _RESAMPLES
         stratum = 2 * self.z + self.y if self.kind.criterion in RATES_ONLY else self.z
         members = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
         drawn = [
@@ -227,30 +235,21 @@ class Margin:
                 repeats[rows] = np.bincount(places[k], minlength=len(rows))
             yield repeats
 
-    def _fits(self, known: GroupCurves, levels: Array) -> list[ThresholdChannel]:
-        """The best rule of each level on the curves."""
-        least = self._least if known is self.known else self._least_level(known)
+    def _fits(self, known: GroupCurves, levels: Array, sample: int) -> list[ThresholdChannel]:
+        """The best rule of each level on the curves of a resample."""
+        if sample not in self._least:
+            self._least[sample] = least_level(known.curves, known.mass, self.kind.name)
         found = solve(
             known.curves,
             known.mass,
             maximize=self.maximize,
             budget=self.kind.name,
-            levels=np.maximum(levels, least),
+            levels=np.maximum(levels, self._least[sample]),
             groups=self.groups,
             tolerance=_TOLERANCE if self.kind.nats else None,
         )
         regions = Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
         return [rule_of(x, known.curves, regions, self.groups) for x in found.rates]
-
-    def _fit(self, known: GroupCurves, level: float) -> ThresholdChannel:
-        return self._fits(known, np.array([level]))[0]
-
-    def _least_level(self, known: GroupCurves) -> float:
-        return least_level(known.curves, known.mass, self.kind.name)
-
-    @cached_property
-    def _least(self) -> float:
-        return self._least_level(self.known)
 
     def _counts(self, weight: Array) -> list[Array]:
         """Of each group, the weight of the rows before each place, by label: (rows + 1, 2)."""
