@@ -50,7 +50,7 @@ _ALL = -1  # in place of the number of a resample
 _OUTSIDE = 0.632  # weight of the rows outside of the resample
 _STEPS = np.array([1 / 3, 2 / 3, 1.0])  # levels to try, as shares of what was asked
 _DRAWS = 1000
-_TOLERANCE = 2e-4  # of the objective under an information: far below what the rows can tell
+_TOLERANCE = 1e-3  # of the objective, in a resample: far below what the rows can tell
 
 
 class Kept(NamedTuple):
@@ -246,7 +246,7 @@ class Margin:
             budget=self.kind.name,
             levels=np.maximum(levels, self._least[sample]),
             groups=self.groups,
-            tolerance=_TOLERANCE if self.kind.nats else None,
+            tolerance=None if sample == _ALL else _TOLERANCE,
         )
         regions = Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
         return [rule_of(x, known.curves, regions, self.groups) for x in found.rates]
