@@ -57,7 +57,9 @@ def false_alarms(
     found = dict.fromkeys(("95 all", "95 later", "50 all", "50 later", "repeated"), 0)
     for _ in range(repetitions):
         p = law(shape, BUDGET, rng)
-        monitors = {c: Monitor(reference(p), BUDGET, c / 100) for c in (95, 50)}
+        monitors = {
+            c: Monitor(reference(p), max_violation=BUDGET, confidence=c / 100) for c in (95, 50)
+        }
         total, naive = np.zeros(shape), False
         for _ in range(ROWS // BATCH):
             rows = batch(p, BATCH, rng)
@@ -81,7 +83,7 @@ def from_the_start(
     found = []
     for _ in range(repetitions):
         p = law(shape, times * BUDGET, rng)
-        monitor = Monitor(reference(p), BUDGET)
+        monitor = Monitor(reference(p), max_violation=BUDGET)
         while monitor.alarm is None and monitor.rows < 200_000:
             monitor.update_counts(batch(p, LOOKS[times], rng))
         found.append(monitor.rows if monitor.alarm else np.inf)
@@ -95,8 +97,8 @@ def after_a_change(
     found: tuple[list[float], list[float]] = ([], [])
     for _ in range(repetitions):
         before, after = law(shape, 0.1 * BUDGET, rng), law(shape, times * BUDGET, rng)
-        one = Monitor(reference(before), BUDGET)
-        workers = [Monitor(reference(before), BUDGET) for _ in range(WORKERS)]
+        one = Monitor(reference(before), max_violation=BUDGET)
+        workers = [Monitor(reference(before), max_violation=BUDGET) for _ in range(WORKERS)]
         merged, rows = None, 0
         while (one.alarm is None or merged is None) and rows < CHANGE + 300_000:
             for worker in workers:
@@ -124,7 +126,7 @@ def speed(rows: int = 500_000) -> dict[str, float]:
         ("batches of 1,000 rows, a look each", 1_000, True),
         ("one batch, no look", rows, False),
     ):
-        monitor, start = Monitor(audited, BUDGET), time.process_time()
+        monitor, start = Monitor(audited, max_violation=BUDGET), time.process_time()
         for a in range(0, rows, size):
             part = slice(a, a + size)
             monitor.update(y[part], u[part], sensitive_features=z[part], check=check)

@@ -54,7 +54,7 @@ print(dict(zip(ids, decision, strict=True)))
 # As true outcomes arrive, a monitor says whether the budget still holds.
 
 everybody = {**table, "sex": sex}
-monitor = sx.Monitor(model.counts(everybody, hired), budget=0.05)
+monitor = sx.Monitor(model.counts(everybody, hired), max_violation=0.05)
 decided = model.predict(everybody, ids=np.arange(n), salt=salt)
 monitor.update(hired, decided, sensitive_features=sex)
 print(monitor.report())

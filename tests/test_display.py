@@ -46,7 +46,7 @@ def test_every_result_shows_itself_in_a_notebook(rows):
     y, s, z = rows
     u = (s > 0.5).astype(int)
     a, b = (sx.audit(y, d, sensitive_features=z) for d in (u, 1 - u))
-    monitor = sx.Monitor(a, budget=0.05)
+    monitor = sx.Monitor(a, max_violation=0.05)
     monitor.update(y, u, sensitive_features=z)
     results = [
         a,

@@ -45,7 +45,7 @@ def test_audit_and_monitor(form):
     assert a.table.groups == GROUPS
     assert "f & old" in str(a)
     assert json.loads(a.to_json())["groups"] == [list(group) for group in GROUPS]
-    monitor = sx.Monitor(a, budget=0.5)
+    monitor = sx.Monitor(a, max_violation=0.5)
     for other in (*FORMS.values(), list(zip(FRAME["sex"], FRAME["age"], strict=True))):
         monitor = sx.Monitor.from_json(monitor.to_json())
         monitor.update(Y, u, sensitive_features=other)

@@ -45,6 +45,12 @@ def test_a_trained_point_reads_raw_rows_and_is_the_same_after_loading(traced, tm
         again.predict(rows, random_state=1), point.predictor.predict(rows, random_state=1)
     )
     assert again.about["audit"]["rows"] == len(traced.rows["y"])
+    watched = sx.Monitor(again)  # the budget that it was selected for
+    assert (watched.measure, watched.budget, watched.reference.groups) == (
+        "eo_gap",
+        0.5,
+        again.groups,
+    )
 
 
 def test_a_decided_point_has_the_threshold_of_the_model_that_ships(traced):

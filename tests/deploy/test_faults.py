@@ -48,7 +48,9 @@ def home(tmp_path):
 
 def writers(single, home):
     """Everything that writes, by name."""
-    monitor = sx.Monitor(single.counts(rows := people(200, seed=61), rows["pay"]), budget=0.01)
+    monitor = sx.Monitor(
+        single.counts(rows := people(200, seed=61), rows["pay"]), max_violation=0.01
+    )
     return {
         "predict to csv": lambda out: predict_file(
             single, home / "rows.csv", out / "out.csv", random_state=0

@@ -7,12 +7,14 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from typer.testing import CliRunner
 
 import separatrix as sx
 from separatrix.cli import app
 from separatrix.deploy.monitor import Monitor
 from separatrix.deploy.monitor_files import open_monitor, read_reference, update_from_files
+from separatrix.deploy.wrapping import from_estimator
 from separatrix.errors import InputError
 
 NAMES = ["income", "sex", "race", "decision", "score", "other"]
@@ -66,7 +68,10 @@ def test_the_reference_is_the_table_of_the_audit(folder):
 
 @pytest.mark.slow
 def test_quiet_then_alarm_with_status_sentence_json_and_page(folder):
-    state, start = folder / "state.json", ["--audit", folder / "reference.json", "--budget", 0.005]
+    state, start = (
+        folder / "state.json",
+        ["--audit", folder / "reference.json", "--max-violation", 0.005],
+    )
     first = run("monitor", state, folder / "quiet.csv", *start, *COLUMNS)
     assert first.exit_code == 0
     assert first.stdout.startswith("Quiet: 3,000 rows seen, v = ")
@@ -97,10 +102,10 @@ def test_files_are_the_same_stream_as_arrays_in_csv_and_parquet(folder):
     z = [row["sex"] for row in rows]
     parquet.write_table(pyarrow.table({"income": y, "sex": z, "decision": u}), folder / "q.parquet")
     reference = read_reference(folder / "reference.json")
-    arrays = Monitor(reference, 0.005)
+    arrays = Monitor(reference, max_violation=0.005)
     arrays.update(y, u, sensitive_features=z, check=False)
     for name in ("quiet.csv", "q.parquet"):
-        files = Monitor(reference, 0.005)
+        files = Monitor(reference, max_violation=0.005)
         columns = {"y": "income", "z": ["sex"], "pred": ["decision"]}
         update_from_files(files, [str(folder / name)], **columns)
         np.testing.assert_array_equal(files._starts.tables, arrays._starts.tables)
@@ -108,7 +113,10 @@ def test_files_are_the_same_stream_as_arrays_in_csv_and_parquet(folder):
 
 def test_numbers_are_found_again_however_they_are_written(folder):
     people(folder / "decimals.csv", 500, 0.02, 3, decimals=True)
-    state, start = folder / "state.json", ["--audit", folder / "reference.json", "--budget", 0.005]
+    state, start = (
+        folder / "state.json",
+        ["--audit", folder / "reference.json", "--max-violation", 0.005],
+    )
     assert run("monitor", state, folder / "decimals.csv", *start, *COLUMNS).exit_code == 0
 
 
@@ -117,7 +125,7 @@ def test_posteriors_and_two_sensitive_columns(folder):
     posteriors = [*columns[:-1], "other", "--pred", "score"]
     audit = run("audit", folder / "ref.csv", *posteriors, "--json")
     (folder / "soft.json").write_text(audit.stdout)
-    start = ["--audit", folder / "soft.json", "--budget", 0.05]
+    start = ["--audit", folder / "soft.json", "--max-violation", 0.05]
     found = run("monitor", folder / "s.json", folder / "quiet.csv", *start, *columns, "--json")
     assert found.exit_code == 0, found.output
     monitor = Monitor.load(folder / "s.json")
@@ -130,19 +138,21 @@ def test_posteriors_and_two_sensitive_columns(folder):
 
 def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
     state, audit = folder / "state.json", folder / "reference.json"
-    with pytest.raises(InputError, match="pass --audit and --budget to start one"):
-        open_monitor(state, None, 0.005, 0.95)
+    with pytest.raises(InputError, match="to start one"):
+        open_monitor(state, budgets={"violation": 0.005})
     assert run("monitor", state, folder / "quiet.csv", "--audit", audit).exception is not None
-    run("monitor", state, folder / "quiet.csv", "--audit", audit, "--budget", 0.005, *COLUMNS)
+    run(
+        "monitor", state, folder / "quiet.csv", "--audit", audit, "--max-violation", 0.005, *COLUMNS
+    )
     before = state.read_text()
     other = ["--y", "income", "--z", "race", "--pred", "decision"]
     bad = run("monitor", state, folder / "quiet.csv", folder / "loud.csv", *other)
     assert isinstance(bad.exception, InputError)
     assert state.read_text() == before
-    with pytest.raises(InputError, match=r"has the budget 0.005, not 0.1"):
-        open_monitor(state, None, 0.1, 0.95)
+    with pytest.raises(InputError, match=r"has the budget violation 0.005, not violation 0.1"):
+        open_monitor(state, budgets={"violation": 0.1})
     with pytest.raises(InputError, match="only if reference, budget"):
-        open_monitor(state, audit, 0.1, 0.95)
+        open_monitor(state, audit=audit, budgets={"violation": 0.1})
     with pytest.raises(InputError, match="is not an audit"):
         read_reference(state)
     with pytest.raises(InputError, match="cannot be read"):
@@ -150,7 +160,7 @@ def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
 
 
 def test_a_page_before_the_first_row_says_so(folder):
-    text = Monitor(read_reference(folder / "reference.json"), 0.005).to_html()
+    text = Monitor(read_reference(folder / "reference.json"), max_violation=0.005).to_html()
     assert "nothing is known" in text
 
 
@@ -161,8 +171,24 @@ def test_labels_and_decisions_may_be_words(tmp_path):
     with (tmp_path / "words.csv").open("w", newline="") as file:
         rows = zip(truth, sex, decided, strict=True)
         csv.writer(file).writerows([["income", "sex", "decision"], *rows])
-    monitor = Monitor(sx.audit(truth, decided, sensitive_features=sex), budget=0.01)
+    monitor = Monitor(sx.audit(truth, decided, sensitive_features=sex), max_violation=0.01)
     update_from_files(
         monitor, [str(tmp_path / "words.csv")], y="income", z=["sex"], pred=["decision"]
     )
     assert monitor.report().rows == 2_000
+
+
+def test_the_shipped_model_brings_its_groups_and_its_budget(tmp_path):
+    rng = np.random.default_rng(0)
+    X, z = rng.normal(size=(300, 2)), np.where(rng.random(300) < 0.5, "f", "m")
+    y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
+    model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.04, cv=3, random_state=0)
+    from_estimator(model.fit(X, y, sensitive_features=z)).save(tmp_path / "model")
+    watched = open_monitor(tmp_path / "state.json", model=tmp_path / "model")
+    assert (watched.measure, watched.budget) == ("eo_gap", 0.04)
+    assert watched.reference.groups == ("f", "m")
+    assert watched.update(y, (z == "f").astype(int), sensitive_features=z) is not None
+    other = open_monitor(
+        tmp_path / "state.json", model=tmp_path / "model", budgets={"parity_gap": 0.2}
+    )
+    assert (other.measure, other.budget) == ("parity_gap", 0.2)

@@ -125,7 +125,7 @@ def test_monitors(seed, single, tmp_path_factory):
     known = hostile.pick(rng, (audit, audit, audit, None, 3, "x"))
     budget = hostile.pick(rng, (0.01, 0.01, 0.1, 0, -1, np.nan, "x", None))
     sure = hostile.pick(rng, (0.95, 0.95, 0.5, 0, 1, np.nan, "x"))
-    monitor = told(lambda: sx.Monitor(known, budget=budget, confidence=sure))
+    monitor = told(lambda: sx.Monitor(known, max_violation=budget, confidence=sure))
     if monitor is None:
         return
     for _ in range(3):

@@ -24,7 +24,14 @@ def monitor(
     audit: Path | None = typer.Option(
         None, help="The audit at selection: `separatrix audit … --json > reference.json`."
     ),
-    budget: float | None = typer.Option(None, help="The v that must not be exceeded, in nats."),
+    model: Path | None = typer.Option(
+        None, help="The shipped model, instead of an audit; its budget is the default."
+    ),
+    max_eo_gap: float | None = typer.Option(None, help="Budget on the equalized-odds gap."),
+    max_tpr_gap: float | None = typer.Option(None, help="Budget on the true-positive-rate gap."),
+    max_fpr_gap: float | None = typer.Option(None, help="Budget on the false-positive-rate gap."),
+    max_parity_gap: float | None = typer.Option(None, help="Budget on the parity gap."),
+    max_violation: float | None = typer.Option(None, help="Budget on v = I(U;Z|Y), in nats."),
     y: str | None = typer.Option(None, help="Column of true labels."),
     z: list[str] = typer.Option(
         [], help="Column of groups; repeat it for the intersection of several."
@@ -43,15 +50,21 @@ def monitor(
 ) -> None:
     """Add new rows to a monitor and say whether there is an alarm: status 0 quiet, 3 alarm.
 
-    Example: separatrix monitor state.json january.csv --audit reference.json --budget 0.005 --y
-    income --z sex --pred decision
+    Example: separatrix monitor state.json january.csv --audit reference.json --max-eo-gap 0.05
+    --y income --z sex --pred decision
     """
     from separatrix.deploy.monitor_files import open_monitor, update_from_files
 
     files = file or []
     if files and not (y and z and pred):
         raise InputError("New rows need --y, --z and --pred: the names of their columns.")
-    watched = open_monitor(state, audit, budget, confidence, horizon)
+    budgets = {
+        "eo_gap": max_eo_gap, "tpr_gap": max_tpr_gap, "fpr_gap": max_fpr_gap,
+        "parity_gap": max_parity_gap, "violation": max_violation,
+    }  # fmt: skip
+    watched = open_monitor(
+        state, audit=audit, model=model, budgets=budgets, confidence=confidence, horizon=horizon
+    )
     with working(f"Watching {', '.join(files) or state}"):
         update_from_files(watched, files, y=y or "", z=z, pred=pred)
         report = watched.report()

@@ -12,8 +12,9 @@ from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.information import violation_by_cell
 from separatrix.display import preformatted
+from separatrix.statistics.gap_evidence import GAPS
 
-__all__ = ["Alarm", "Cell", "Report"]
+__all__ = ["Alarm", "Cell", "Report", "shown"]
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,17 @@ class Alarm:
     Args:
         rows: rows seen when it was raised.
         window: rows of the test that raised it; all rows, or the last ones.
-        violation: plug-in v of those rows.
-        log_e_process: log E against v ≤ budget, and what was needed.
+        measure: what the budget is of, such as "eo_gap".
+        value: plug-in value of the measure in those rows.
+        log_e_process: log E against the budget, and what was needed.
         log_needed: log of the inverse of that test's share of the error.
         cell: the label and group that cause most of this v.
     """
 
     rows: int
     window: int
-    violation: float
+    measure: str
+    value: float
     log_e_process: float
     log_needed: float
     cell: Cell
@@ -99,17 +102,21 @@ class Report:
 
     Args:
         rows: rows seen.
+        measure, value: what the budget is of, and its plug-in value in all rows.
         violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
         violation_corrected: v less its bias.
         interval: for v given the rows' labels and groups; holds at all times at once.
-        recent: plug-in v of the shortest test with at least 1,000 rows, and its rows.
-        reference: v of the reference.
+        recent: plug-in value of the measure in the shortest test with at least 1,000 rows, and
+            the rows of that test.
+        reference: the measure's value in the reference; NaN where that is a model.
         evidence, needed: log E of the test that is closest to an alarm, and what it needs.
         cell: the label and group that cause most of v in the rows of that test; None before.
         alarm: None, or the first alarm.
     """
 
     rows: int
+    measure: str
+    value: float
     violation: float
     violation_corrected: float
     utility: float
@@ -144,14 +151,25 @@ class Report:
             a = self.alarm
             return (
                 f"ALARM: {seen}; after {a.rows:,} of them the last {a.window:,} showed "
-                f"v = {_nats(a.violation)} nats, above the budget of {self.budget:g} with evidence "
-                f"{a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {a.cell}."
+                f"{shown(self.measure, a.value)}, above the budget of {self.budget:g} with "
+                f"evidence {a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {a.cell}."
             )
         return (
-            f"Quiet: {seen}, v = {_nats(self.violation)} nats at a budget of {self.budget:g}, "
+            f"Quiet: {seen}, {shown(self.measure, self.value)} at a budget of {self.budget:g}, "
             f"evidence {max(self.evidence, 0.0):.1f} of {self.needed:.1f} that an alarm needs; "
             f"the largest difference: {self.cell}."
         )
+
+
+def shown(measure: str, value: float) -> str:
+    """A measure and its value in words.
+
+    >>> shown("eo_gap", 0.2)
+    'an equalized-odds gap of 0.2000'
+    """
+    if measure == "violation":
+        return f"v = {_nats(value)} nats"
+    return f"a{'n' * (measure == 'eo_gap')} {GAPS[measure]} of {value:.4f}"
 
 
 def _nats(x: float) -> str:

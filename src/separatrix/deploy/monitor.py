@@ -1,18 +1,19 @@
 """Monitor: the audit of a stream, valid at any time, in constant memory.
 
 A test that is repeated each night raises a false alarm sooner or later; the evidence used here
-(`statistics.e_process`) may be checked after every batch. All rows since the start are one test,
-and overlapping tests that started later see a change that old rows would hide (`deploy.starts`).
+(`statistics.gap_evidence` for gaps, `statistics.e_process` for v) may be checked after every batch.
+All rows since the start are one test, and overlapping tests that started later see a change that
+old rows would hide (`deploy.starts`).
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,16 +36,20 @@ from separatrix.statistics import inference
 from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import (
-    evidence_ceiling,
-    log_e_process,
+    ViolationEvidence,
     lower_bound,
     rate_sequences,
 )
+from separatrix.statistics.gap_evidence import GAPS, GapEvidence
 
-__all__ = ["Monitor"]
+if TYPE_CHECKING:
+    from separatrix.deploy.predictor import Predictor
+
+__all__ = ["MEASURES", "Monitor", "one_budget"]
 
 Array = NDArray[np.float64]
-_FORMAT = 2
+_FORMAT = 3
+MEASURES = (*GAPS, "violation")
 _AXES = ("labels", "groups", "predictions")
 _LOOK = 500  # rows between two looks inside one long batch
 _SHORTEST = 1_000  # rows of the test that `Report.recent` is about
@@ -59,10 +64,10 @@ class _Audited(Protocol):
 class Monitor:
     """Watch the predictions of a deployed model as their labels arrive.
 
-    The guarantee: while P(u | y, z) is constant and keeps v ≤ budget, the probability that an alarm
-    is *ever* raised is at most 1 − confidence, however often and whenever one looks. v is taken at
-    the composition p(y, z) of the rows in the test. Rows are independent given (y, z); rows of one
-    person that come again and again are not.
+    The guarantee: while P(u | y, z) is constant and keeps the budget, the probability that an alarm
+    is *ever* raised is at most 1 − confidence, however often and whenever one looks. Rows are
+    independent given (y, z); rows of one person that come again and again are not. v is taken at
+    the composition p(y, z) of the rows in the test; gaps of rates do not depend on it.
 
     Where the rates and the composition drift together, the pooled rows can show a v that no moment
     has (Simpson's paradox), and the alarm may be right about the pooled rows only. With `horizon`
@@ -71,49 +76,70 @@ class Monitor:
     A monitor may be updated from several threads.
 
     Args:
-        reference: the audit (or its `CountTable`) at selection, which `report` compares with. It
-            fixes labels, groups and predictions: a test of a stream must know them beforehand.
-        budget: the v that must not be exceeded, in nats.
+        reference: the audit (or its `CountTable`) at selection, which `report` compares with, or
+            the shipped model. It fixes labels, groups and predictions: a test of a stream must
+            know them beforehand.
+        max_eo_gap, max_tpr_gap, max_fpr_gap, max_parity_gap, max_violation: the one budget that
+            must not be exceeded; v is in nats. By default that of the shipped model.
         confidence: one minus the error of the alarm, and that of the interval.
         horizon: the most rows of a test; None for no limit.
 
     >>> import separatrix as sx
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, (2, 5_000))
-    >>> monitor = Monitor(sx.audit(y, y, sensitive_features=z), budget=0.01)
+    >>> monitor = Monitor(sx.audit(y, y, sensitive_features=z), max_violation=0.01)
     >>> mild, strong = (np.where(rng.random(5_000) < p, z, y) for p in (0.05, 0.3))
     >>> monitor.update(y, mild, sensitive_features=z)               # v = 0.0058, in the budget
     >>> monitor.update(y, strong, sensitive_features=z).rows        # v = 0.08
     5500
+    >>> monitor = Monitor(sx.audit(y, y, sensitive_features=z), max_eo_gap=0.05)
+    >>> monitor.update(y, mild, sensitive_features=z)               # an EO gap of 0.05
+    >>> monitor.update(y, strong, sensitive_features=z).measure     # an EO gap of 0.3
+    'eo_gap'
     """
 
     def __init__(
         self,
-        reference: CountTable | _Audited,
-        budget: float,
-        confidence: float = 0.95,
+        reference: CountTable | _Audited | Predictor,
         *,
+        max_eo_gap: float | None = None,
+        max_tpr_gap: float | None = None,
+        max_fpr_gap: float | None = None,
+        max_parity_gap: float | None = None,
+        max_violation: float | None = None,
+        confidence: float = 0.95,
         horizon: int | None = None,
     ) -> None:
-        table = getattr(reference, "table", reference)
-        if not isinstance(table, CountTable):
-            raise InputError(
-                "`reference` must be an Audit or a CountTable of the model at selection, got "
-                f"{type(reference).__name__}."
-            )
+        table = _reference(reference)
         check_confidence(confidence)
-        if not 0 <= one_number(budget, "budget") < np.inf:
-            raise InputError(f"`budget` is a violation in nats and not negative, got {budget}.")
+        measure, budget = one_budget(
+            {
+                "eo_gap": max_eo_gap, "tpr_gap": max_tpr_gap, "fpr_gap": max_fpr_gap,
+                "parity_gap": max_parity_gap, "violation": max_violation,
+            },
+            reference,
+        )  # fmt: skip
         if horizon is not None and horizon < _SHORTEST:
             raise InputError(
                 f"`horizon` is a number of rows, at least {_SHORTEST:,}, got {horizon}."
             )
-        self.reference, self.budget, self.confidence = table, float(budget), float(confidence)
+        self.reference, self.confidence = table, float(confidence)
+        self.measure, self.budget = measure, budget
         self.posteriors = table.moments is not None
         self.alarm: Alarm | None = None
         self.history: list[tuple[int, float, float]] = []
         self._starts = Starts.of(table.counts.shape, horizon)
-        self._bets = Alternatives.of(table.counts, self.budget)
+        self._bets = Alternatives.of(table.counts, budget if measure == "violation" else 0.005)
+        self._evidence: ViolationEvidence | GapEvidence = (
+            ViolationEvidence(self.budget, self._bets)
+            if measure == "violation"
+            else GapEvidence.from_reference(table.counts, measure, self.budget)
+        )
+        if measure in ("tpr_gap", "fpr_gap") and len(table.labels) != 2:
+            raise InputError(
+                f"`max_{measure}` needs two labels, and the reference has {len(table.labels)}. "
+                "Pass `max_eo_gap`."
+            )
         self._lock = threading.RLock()
 
     @property
@@ -180,23 +206,26 @@ class Monitor:
             tests = self._tests()
             for at in tests.order:
                 needed = float(tests.needed[at])
-                evidence = log_e_process(tests.counts[at], self.budget, self._bets, needed)
+                evidence = self._evidence.log_e(tests.counts[at], needed)
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
-                    v = float(conditional_mutual_information(counts))
+                    value = self._evidence.value(counts)
                     cell = Cell.of(replace(self.reference, counts=counts))
-                    self.alarm = Alarm(self.rows, rows, v, float(evidence), needed, cell)
+                    self.alarm = Alarm(
+                        self.rows, rows, self.measure, value, float(evidence), needed, cell
+                    )
                     break
             return self.alarm
 
     def report(self) -> Report:
         """The state of the stream now; safe to ask at any time."""
         with self._lock:
-            v0 = float(conditional_mutual_information(self.reference.counts))
-            common = (v0, self.budget, self.confidence)
+            known = self.reference.rows > 0
+            before = self._evidence.value(self.reference.counts) if known else float("nan")
+            common = (before, self.budget, self.confidence)
             if not self.rows:
                 nan, none = float("nan"), (0.0, float("inf"))
-                empty = (0, nan, nan, nan, nan, none, (nan, 0))
+                empty = (0, self.measure, nan, nan, nan, nan, nan, none, (nan, 0))
                 return Report(*empty, *common, nan, nan, None, self.alarm)
             table = self.table
             counts, half = table.counts, 0.5 * (1.0 + self.confidence)  # each end has half
@@ -205,11 +234,22 @@ class Monitor:
             interval = (lower_bound(counts, half, self._bets), max(upper, v))
             tests = self._tests(quick=False)
             at = int(tests.order[0])
-            evidence = log_e_process(tests.counts[at], self.budget, self._bets)
+            evidence = self._evidence.log_e(tests.counts[at])
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
-            measured = (self.rows, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
+            value = self.rows, self.measure, self._evidence.value(counts)
+            measured = (*value, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
             cell = Cell.of(replace(table, counts=tests.counts[at]))
             return Report(*measured, *common, evidence, float(tests.needed[at]), cell, self.alarm)
+
+    def metrics(self) -> str:
+        """The state as text lines for Prometheus; label values are escaped.
+
+        `separatrix_rows_total`, `separatrix_<measure>` and its budget, the evidence and what an
+        alarm needs, `separatrix_alarm` (0 or 1), and the rate of each label, group and prediction.
+        """
+        from separatrix.deploy.monitor_metrics import lines
+
+        return lines(self)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
@@ -247,7 +287,8 @@ class Monitor:
         with self._lock:
             table = self.reference
             state: dict[str, Any] = {
-                "format": _FORMAT, "budget": self.budget, "confidence": self.confidence,
+                "format": _FORMAT, "measure": self.measure, "budget": self.budget,
+                "confidence": self.confidence,
                 **{name: [to_plain(one) for one in getattr(table, name)] for name in _AXES},
                 "reference": {"counts": table.counts.tolist(), "rows": table.rows},
                 "posteriors": self.posteriors,
@@ -272,8 +313,10 @@ class Monitor:
             old, tests = state["reference"], state["tests"]
             counts = _array(old["counts"], shape)
             reference = CountTable(counts, labels, groups, names, int(old["rows"]))
-            settings = float(state["budget"]), float(state["confidence"])
-            monitor = Monitor(reference, *settings, horizon=tests["horizon"])
+            monitor = Monitor(
+                reference, confidence=float(state["confidence"]), horizon=tests["horizon"],
+                **{_argument(state["measure"]): float(state["budget"])},
+            )  # fmt: skip
             monitor.posteriors = bool(state["posteriors"])
             s = len(tests["rows"])
             rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
@@ -319,11 +362,14 @@ class Monitor:
     @property
     def _settings(self) -> tuple[Any, ...]:
         axes = tuple(getattr(self.reference, name) for name in _AXES)
-        return axes, self.budget, self.confidence, self.horizon
+        return axes, self.measure, self.budget, self.confidence, self.horizon
 
     def _empty(self) -> Monitor:
         """A monitor with the same settings, without rows."""
-        new = Monitor(self.reference, self.budget, self.confidence, horizon=self.horizon)
+        new = Monitor(
+            self.reference, confidence=self.confidence, horizon=self.horizon,
+            **{_argument(self.measure): self.budget},
+        )  # fmt: skip
         new.posteriors = self.posteriors
         return new
 
@@ -332,34 +378,77 @@ class Monitor:
         use = np.flatnonzero(self._starts.usable())
         counts, rows = self._starts.tables[use], self._starts.rows[use]
         needed = -np.log((1.0 - self.confidence) * self._starts.shares[use])
-        # the likelihood ratio against separation, which keeps every budget, is above E
-        most = rows * conditional_mutual_information(counts) if len(use) else np.zeros(0)
-        maybe = np.flatnonzero(most >= needed) if quick else np.arange(len(use))
+        maybe = np.arange(len(use))
+        if quick and len(use) and self.measure != "parity_gap":
+            # the likelihood ratio against separation, which keeps these budgets, is above E
+            most = rows * conditional_mutual_information(counts)
+            maybe = np.flatnonzero(most >= needed)
         if len(maybe):
             level = needed[maybe] if quick else -np.inf
-            ceiling = evidence_ceiling(counts[maybe], self.budget, self._bets, level)
+            ceiling = self._evidence.ceiling(counts[maybe], level)
             excess = ceiling - needed[maybe]
             order = np.argsort(-excess)
             maybe = maybe[order][excess[order] >= 0] if quick else maybe[order]
         return _Tests(counts, rows, needed, maybe)
 
     def _recent(self) -> tuple[float, int]:
-        """v of the shortest test with enough rows, and its rows."""
+        """The measure of the shortest test with enough rows, and its rows."""
         rows = self._starts.rows
         enough = np.flatnonzero(rows >= _SHORTEST)
         at = int(enough[np.argmin(rows[enough])]) if len(enough) else 0
-        return float(conditional_mutual_information(self._starts.tables[at])), int(rows[at])
+        return self._evidence.value(self._starts.tables[at]), int(rows[at])
 
     def _remember(self) -> None:
         if self.history and self.history[-1][0] == self.rows:
             return
         every = 1 if len(self.history) < 2 else self.history[-1][0] - self.history[-2][0]
-        v = float(conditional_mutual_information(self._starts.tables[0]))
+        v = self._evidence.value(self._starts.tables[0])
         if len(self.history) >= _HISTORY:
             self.history = self.history[::2]
         elif self.history and self.rows - self.history[-1][0] < every // 2:
             return
         self.history.append((self.rows, v, self._recent()[0]))
+
+
+def _reference(reference: Any) -> CountTable:
+    """The table of an audit; that of a model has no rows, but labels and groups."""
+    table = getattr(reference, "table", reference)
+    if isinstance(table, CountTable):
+        return table
+    if not (hasattr(reference, "about") and hasattr(reference, "components")):
+        raise InputError(
+            "`reference` must be an Audit or a CountTable of the model at selection, or the "
+            f"shipped model, got {type(reference).__name__}."
+        )
+    labels, groups = tuple(reference.labels), tuple(reference.groups)
+    if reference.is_score or reference.is_value or not groups:
+        raise InputError("A monitor watches decisions by group: this model makes none.")
+    return CountTable(np.ones((len(labels), len(groups), len(labels))), labels, groups, labels, 0)
+
+
+def one_budget(asked: Mapping[str, float | None], reference: Any = None) -> tuple[str, float]:
+    """The measure and the level of the one budget that was passed, or that a model has."""
+    given = {name: level for name, level in asked.items() if level is not None}
+    if not given:
+        choice = dict(getattr(reference, "about", {}).get("choice", {}))
+        held = dict(choice.get("budgets", {})) | {
+            name: choice[_argument(name)] for name in MEASURES if _argument(name) in choice
+        }
+        given = {name: level for name, level in held.items() if name in MEASURES}
+    if len(given) != 1:
+        names = ", ".join(_argument(name) for name in given) or "none"
+        raise InputError(
+            f"A monitor has one budget, got {names}. Pass `max_eo_gap`, `max_tpr_gap`, "
+            "`max_fpr_gap`, `max_parity_gap` or `max_violation` (in nats)."
+        )
+    ((measure, level),) = given.items()
+    if not 0 <= one_number(level, _argument(measure)) < np.inf:
+        raise InputError(f"`{_argument(measure)}` is not negative, got {level}.")
+    return measure, float(level)
+
+
+def _argument(measure: Any) -> str:
+    return f"max_{measure}"
 
 
 class _Tests(NamedTuple):

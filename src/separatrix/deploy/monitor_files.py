@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from separatrix.columns.groups import from_plain
 from separatrix.columns.readers import find_files, read_blocks
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.levels import Levels, listed
-from separatrix.deploy.monitor import Monitor
+from separatrix.deploy.loading import load
+from separatrix.deploy.monitor import Monitor, one_budget
 from separatrix.errors import InputError
 
 __all__ = ["open_monitor", "read_reference", "update_from_files"]
@@ -52,32 +53,53 @@ def read_reference(path: str | Path) -> CountTable:
 
 def open_monitor(
     state: Path,
-    audit: Path | None,
-    budget: float | None,
-    confidence: float,
+    *,
+    audit: Path | None = None,
+    model: Path | None = None,
+    budgets: Mapping[str, float | None] | None = None,
+    confidence: float = 0.95,
     horizon: int | None = None,
 ) -> Monitor:
     """The saved monitor; or a new one, which needs a reference and a budget.
 
+    Args:
+        state: file of the monitor.
+        audit: JSON of the audit at selection.
+        model: folder of the shipped model, whose budget is the default; instead of an audit.
+        budgets: levels by measure, of which one is not None.
+        confidence, horizon: as in `Monitor`.
+
     Raises:
         InputError: the saved one has another reference, budget, confidence or horizon.
     """
+    asked = {name: level for name, level in (budgets or {}).items() if level is not None}
+    reference: Any = None
+    if audit is not None and model is not None:
+        raise InputError("Pass --audit or --model: a monitor has one reference.")
+    if model is not None:
+        reference = load(model)
+    elif audit is not None:
+        reference = read_reference(audit)
     new = None
-    if audit is not None and budget is not None:
-        new = Monitor(read_reference(audit), budget, confidence, horizon=horizon)
+    if reference is not None and (asked or model is not None):
+        measure, level = one_budget(asked, reference)
+        level_of: dict[str, Any] = {f"max_{measure}": level}
+        new = Monitor(reference, confidence=confidence, horizon=horizon, **level_of)
     if not state.exists():
         if new is None:
             raise InputError(
-                f"There is no monitor {str(state)!r} yet: pass --audit and --budget to start one."
+                f"There is no monitor {str(state)!r} yet: pass --model, or --audit and a budget "
+                "such as --max-eo-gap, to start one."
             )
         return new
     old = Monitor.load(state)
     if new is not None:
         Monitor.merge([old, new])  # refuses another reference, budget, confidence or horizon
-    elif budget is not None and budget != old.budget:
+    elif asked and asked != {old.measure: old.budget}:
+        ((measure, level),) = list(asked.items())[:1]
         raise InputError(
-            f"The monitor {str(state)!r} has the budget {old.budget:g}, not {budget:g}. Another "
-            "budget needs another monitor."
+            f"The monitor {str(state)!r} has the budget {old.measure} {old.budget:g}, not "
+            f"{measure} {level:g}. Another budget needs another monitor."
         )
     return old
 

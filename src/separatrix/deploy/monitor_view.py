@@ -11,6 +11,7 @@ from separatrix.auditing.layout import named_rows, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.information import conditional_rates
 from separatrix.statistics.e_process import rate_sequences
+from separatrix.statistics.gap_evidence import GAPS
 
 if TYPE_CHECKING:
     from separatrix.deploy.alarms import Report
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["SCOPE", "page"]
 
 SCOPE = (
-    "The promise: while the rates of each group given the label are constant and keep v within the "
+    "The promise: while the rates of each group given the label are constant and keep the "
     "budget, an alarm is ever raised with probability at most {error:g}, however often one looks. "
     "Where rates and the shares of the groups drift together, pooled rows can show a v that no "
     "moment has; a horizon bounds the rows that a test pools."
@@ -54,12 +55,12 @@ def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
     v, rows = report.recent
     return named_rows(
         ("rows seen", f"{report.rows:,}", "" if horizon is None else f"horizon {horizon:,}"),
-        ("budget", nats(report.budget), f"nats; at selection v was {nats(report.reference)}"),
+        ("budget", nats(report.budget), _at_selection(report)),
         (
             "violation v of all rows", nats(report.violation),
             f"nats; {sure} at all times {nats(low)} … {nats(high)}",
         ),
-        ("violation v, latest rows", nats(v), f"nats; {rows:,} rows"),
+        (f"{_name(report)}, latest rows", nats(v), f"{rows:,} rows"),
         ("equalized-odds gap", f"{report.eo_gap:.4f}", "of all rows"),
         (
             "evidence", f"{max(report.evidence, 0.0):.1f}",
@@ -68,8 +69,17 @@ def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
     )  # fmt: skip
 
 
+def _name(report: Report) -> str:
+    return GAPS.get(report.measure, "violation v")
+
+
+def _at_selection(report: Report) -> str:
+    known = "" if np.isnan(report.reference) else f"; at selection it was {nats(report.reference)}"
+    return f"of the {_name(report)}{known}"
+
+
 def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str, Any]:
-    """v of all rows and of the latest ones over the rows seen, as points of an SVG."""
+    """The measure of all rows and of the latest ones over the rows seen, as points of an SVG."""
     rows, everything, recent = map(np.asarray, zip(*history, strict=True))
     top = 1.08 * max(float(everything.max()), float(recent.max()), 1.5 * report.budget, 1e-6)
     last = max(report.rows, int(rows[-1]))
@@ -88,7 +98,7 @@ def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str,
         "all": line(everything), "recent": line(recent),
         "budget": f"{float(height(report.budget)):.1f}", "budget_name": nats(report.budget),
         "highest": nats(top / 1.08), "highest_at": f"{float(height(top / 1.08)):.1f}",
-        "last": f"{last:,} rows",
+        "last": f"{last:,} rows", "name": _name(report),
         "alarm": None if at is None else f"{_LEFT + (_WIDTH - _LEFT - 12) * at:.1f}",
     }  # fmt: skip
 

@@ -111,6 +111,7 @@ class OperatingPoint:
         always, share = majority(self.tables, self.labels)
         out: dict[str, Any] = {
             "asked": str(self.question),
+            "budgets": dict(self.question.budgets),
             "model": self.name,
             "why": self.sentence,
             "promise": {name: list(found) for name, found in self.promise.items()},

@@ -26,7 +26,13 @@ from separatrix.core.information import conditional_mutual_information, law
 from separatrix.errors import InputError
 from separatrix.statistics.alternatives import Alternatives
 
-__all__ = ["evidence_ceiling", "log_e_process", "lower_bound", "rate_sequences"]
+__all__ = [
+    "ViolationEvidence",
+    "evidence_ceiling",
+    "log_e_process",
+    "lower_bound",
+    "rate_sequences",
+]
 
 Array = NDArray[np.float64]
 _HALVINGS = 50
@@ -95,6 +101,25 @@ def evidence_ceiling(
         ]
         ceiling[open_] = np.logaddexp.reduce(sized, axis=0)
     return ceiling
+
+
+class ViolationEvidence(NamedTuple):
+    """The bets against v ≤ budget, as `gap_evidence.GapEvidence` has those against a gap."""
+
+    budget: float
+    bets: Alternatives
+
+    def value(self, counts: ArrayLike) -> float:
+        """v of counts (y, z, u)."""
+        return float(conditional_mutual_information(counts))
+
+    def ceiling(self, tables: Array, enough: float | Array = -np.inf) -> Array:
+        """Upper bounds on log E of several tables."""
+        return evidence_ceiling(tables, self.budget, self.bets, enough)
+
+    def log_e(self, counts: ArrayLike, enough: float = np.inf) -> float:
+        """log E of one table, from below, or below `enough`."""
+        return log_e_process(counts, self.budget, self.bets, enough)
 
 
 def lower_bound(
