@@ -108,7 +108,7 @@ def scores_of(name: str, folder: Path) -> Path:
             key=lambda found: np.log(found.scores[np.arange(len(train)), y[train]]).sum(),
         )
         found[f"aware {k}"] = aware.scores
-        found[f"aware test {k}"] = np.stack(aware.posteriors(both[test]))
+        found[f"aware test {k}"] = aware.posteriors(both[test])[None]
         cpu[0, k] = time.process_time() - start
         start = time.process_time()
         blind = max(
@@ -117,7 +117,7 @@ def scores_of(name: str, folder: Path) -> Path:
         )
         found[f"blind {k}"] = blind.scores
         cpu[1, k] = time.process_time() - start
-        found[f"blind test {k}"] = np.stack(blind.posteriors(X[test]))
+        found[f"blind test {k}"] = blind.posteriors(X[test])[None]
         print(f"{name}: models of fold {k}, {cpu[:, k].round(1)} s", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part.npz")

@@ -32,7 +32,7 @@ MIDDLE = {"utility": 3.0, "accuracy": 0.1}  # where factor and pseudo-rows are c
 
 
 def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
-    """Out-of-fold posteriors of the training rows, and each member's of the test rows."""
+    """Out-of-fold posteriors of the training rows, and those of the test rows, (1, n, K)."""
     file = None if keep is None else keep / f"{name}_{fold}.npz"
     if file is not None and file.exists():
         with np.load(file) as stored:
@@ -43,7 +43,7 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
     train, test = np.flatnonzero(of_row != fold), np.flatnonzero(of_row == fold)
     y, z = data.y[train], data.z[train]
     fitted = cross_fit(BoostedTrees(), X[train], y, z, cv=5)
-    q = np.array(fitted.posteriors(X[test]), dtype=np.float32)
+    q = fitted.posteriors(X[test])[None].astype(np.float32)
     found = {"p": fitted.scores.astype(np.float32), "y": y, "z": z}
     found |= {"q": q, "yt": data.y[test], "zt": data.z[test]}
     if file is not None:
@@ -52,7 +52,7 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
 
 
 def measured(rows: Arrays, decide: Callable[[np.ndarray], np.ndarray]) -> tuple[float, ...]:
-    """v, u and accuracy on the test rows; a decision is that of one of the members at random."""
+    """v, u and accuracy on the test rows; the model of all training rows decides."""
     k, groups = rows["p"].shape[1], int(max(rows["z"].max(), rows["zt"].max())) + 1
     table = np.zeros((k, groups, k))
     for q in rows["q"].astype(np.float64):

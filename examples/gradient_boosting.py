@@ -36,7 +36,7 @@ for budget in (0.05, 0.03):
     model = sx.FrontierClassifier(booster, max_eo_gap=budget, cv="prefit")
     model.fit(X[fit], y[fit], sensitive_features=z[fit])
     with tempfile.TemporaryDirectory() as folder:
-        sx.from_estimator(model).save(Path(folder) / "model")
+        model.save(Path(folder) / "model")
         shipped = sx.load(Path(folder) / "model")
     show(f"asked for EO gap ≤ {budget:g}", shipped.predict(X[test], z[test], random_state=0))
 

@@ -22,8 +22,8 @@ pytest.importorskip("skops")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("labels", "ensemble"), [(2, 1), (3, 1), (2, 2)])
-def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels, ensemble):
+@pytest.mark.parametrize("labels", [2, 3])
+def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels):
     rows = pd.DataFrame(people(1_200, seed=60))
     y = rows["pay"] if labels == 2 else rows["pay"].where(rows["age"] < 45, "unknown")
     base = make_pipeline(
@@ -31,7 +31,7 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
         LogisticRegression(),
     )
     model = FrontierClassifier(
-        base, maximize="utility", max_violation=0.01, margin=0, cv=3, ensemble=ensemble
+        base, maximize="utility", max_violation=0.01 if labels == 2 else 0.1, cv=3
     ).fit(rows, y, sensitive_features=rows["sex"])
     predictor = from_estimator(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
@@ -44,6 +44,8 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
         )
         assert one.labels == tuple(sorted(set(y)))
         assert one.groups == ("f", "m")
+        if not one.uses_groups:
+            continue  # the plain model keeps the budget
         with pytest.raises(InputError, match="holds 'x'"):
             one.predict(rows[:1], sensitive_features=["x"])
     assert (tmp_path / "model" / "base0.skops").is_file()
@@ -59,13 +61,11 @@ def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
     loaded = sx.load(tmp_path / "model")
     np.testing.assert_allclose(loaded.predict_proba(X, z), model.predict_proba(X, z), atol=1e-12)
     assert loaded.about["choice"]["max_eo_gap"] == 0.5
-    assert loaded.about["choice"]["expected in the population"] <= 0.5
+    assert loaded.about["choice"]["expected eo_gap on unseen rows"] <= 0.5
 
 
 def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
-    with pytest.raises(
-        InputError, match="fitted with `sensitive_features`, got LogisticRegression"
-    ):
+    with pytest.raises(InputError, match="got LogisticRegression"):
         from_estimator(LogisticRegression())
     rng = np.random.default_rng(0)
     bare = FrontierClassifier("precomputed").fit(

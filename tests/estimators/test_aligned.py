@@ -112,7 +112,7 @@ def test_without_groups_it_is_the_regressor_at_few_values():
     [
         ({"estimator": LogisticRegression()}, "is a classifier: a numeric outcome needs"),
         ({"estimator": "trees"}, "`estimator` must be a regressor, None or 'precomputed'"),
-        ({"cv": 1}, "`cv` must be a number of folds between 2 and the 200 rows"),
+        ({"cv": 1}, "`cv` must be a number of folds, at least 2 and at most the 200 rows"),
         ({"levels": 0}, "`levels` must be a whole number"),
         ({"max_violation": -1}, "`max_violation` must be finite and not negative"),
     ],

@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -35,25 +36,55 @@ def people(n=300, seed=0):
     return np.column_stack([np.arange(n), rng.normal(size=n) + y]), y, z
 
 
-@pytest.mark.parametrize("ensemble", [1, 3])
-def test_no_row_is_scored_by_a_model_that_saw_it(ensemble):
+class Counting(LogisticRegression):
+    """Counts its fits."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        Counting.fits += 1
+        return super().fit(X, y, sample_weight)
+
+
+def test_no_row_is_scored_by_a_model_that_saw_it_and_one_model_ships():
     X, y, z = people()
-    found = cross_fit(Memory(), X, y, z, cv=4, ensemble=ensemble)
+    found = cross_fit(Memory(), X, y, z, cv=4)
     np.testing.assert_allclose(found.scores[:, 1], 0.1)
-    assert [len(team) for team in found.members] == [ensemble] * 4
-    seen = np.mean([s[:, 1] for s in found.posteriors(X)])
-    assert seen == pytest.approx(0.75 * 0.9 + 0.25 * 0.1)  # each member saw three rows of four
+    np.testing.assert_allclose(found.posteriors(X)[:, 1], 0.9)  # the refit saw all rows
 
 
-def test_a_new_row_has_a_score_of_each_member_and_the_deals_are_averaged():
+def test_cv_plus_one_fits():
     X, y, z = people()
-    found = cross_fit(LogisticRegression(), X[:, 1:], y, z, cv=3, ensemble=2, random_state=5)
-    fold = datasets.folds(y, z, 3, 6)  # the second deal
+    Counting.fits = 0
+    found = cross_fit(Counting(), X[:, 1:], y, z, cv=3, random_state=5)
+    assert Counting.fits == 4
+    whole = LogisticRegression().fit(X[:, 1:], y)
+    np.testing.assert_allclose(found.posteriors(X[:9, 1:]), whole.predict_proba(X[:9, 1:]))
+    fold = datasets.folds(y, z, 3, 5)
     own = LogisticRegression().fit(X[fold != 1, 1:], y[fold != 1])
-    expected = own.predict_proba(X[:9, 1:])
-    np.testing.assert_allclose(found.members[1][1].predict_proba(X[:9, 1:]), expected)
-    mean = np.mean([m.predict_proba(X[:9, 1:]) for m in found.members[1]], axis=0)
-    np.testing.assert_allclose(found.posteriors(X[:9, 1:])[1], mean)
+    np.testing.assert_allclose(
+        found.scores[fold == 1], own.predict_proba(X[fold == 1, 1:]), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("cv", [KFold(3), GroupKFold(4), "list"])
+def test_splitters_and_iterables(cv):
+    X, y, z = people()
+    groups = np.arange(300) // 5 if isinstance(cv, GroupKFold) else None
+    own = list(KFold(3).split(X)) if cv == "list" else cv
+    found = cross_fit(Memory(), X, y, z, cv=own, groups=groups)
+    np.testing.assert_allclose(found.scores[:, 1], 0.1)
+
+
+def test_jobs_and_seeds_give_the_same_scores():
+    X, y, z = people()
+    one = cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3))
+    two = cross_fit(
+        LogisticRegression(), X, y, z, cv=2, random_state=np.random.RandomState(3), n_jobs=2
+    )
+    np.testing.assert_array_equal(one.scores, two.scores)
+    a, b = (cross_fit(LogisticRegression(), X, y, z, cv=2, random_state=None) for _ in range(2))
+    assert (a.scores != b.scores).any()
 
 
 def test_a_fitted_classifier_scores_as_it_is():
@@ -64,7 +95,7 @@ def test_a_fitted_classifier_scores_as_it_is():
         cross_fit(FrozenEstimator(model), X[100:], y[100:], z[100:]),
     ):
         np.testing.assert_allclose(one.scores, model.predict_proba(X[100:]))
-        assert len(one.posteriors(X[:5])) == 1
+        assert one.posteriors(X[:5]).shape == (5, 2)
 
 
 def test_probabilities_may_be_one_column_or_two():
@@ -73,7 +104,7 @@ def test_probabilities_may_be_one_column_or_two():
     a = cross_fit("precomputed", p, y, z)
     b = cross_fit("precomputed", np.stack([1 - p, p], 1), y, z)
     np.testing.assert_allclose(a.scores, b.scores)
-    np.testing.assert_allclose(a.posteriors(p[:3])[0][:, 1], p[:3])
+    np.testing.assert_allclose(a.posteriors(p[:3])[:, 1], p[:3])
 
 
 def test_weights_reach_the_last_step_of_a_pipeline():
@@ -90,7 +121,7 @@ def test_frames_with_text_need_no_pipeline():
     found = cross_fit(None, frame, y, z, cv=2)
     assert found.preprocessing is not None
     assert found.scores[y == 1, 1].min() > 0.9
-    assert found.posteriors(frame[:4])[0].shape == (4, 2)
+    assert found.posteriors(frame[:4]).shape == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +130,9 @@ def test_frames_with_text_need_no_pipeline():
         ("trees", {}, "must be a classifier, None or 'precomputed', got 'trees'"),
         (LogisticRegression(), {"cv": 1}, "at least 2"),
         (LogisticRegression(), {"cv": 200}, "too few for `cv=200`"),
-        (
-            LogisticRegression(),
-            {"ensemble": 0},
-            "`ensemble` must be a whole number from 1 on, got 0",
-        ),
+        (LogisticRegression(), {"cv": "five"}, "got 'five'"),
+        (LogisticRegression(), {"cv": [([0, 1], [2])]}, "exactly one split"),
+        (LogisticRegression(), {"random_state": "x"}, "'x'"),
         (None, {"cv": "prefit"}, "needs a fitted `estimator`"),
         (LinearSVC(), {}, "LinearSVC has no `predict_proba`"),
         ("precomputed", {}, "probabilities"),

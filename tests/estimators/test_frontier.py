@@ -1,4 +1,4 @@
-"""The best decisions of any classifier within a budget: what they keep."""
+"""FrontierClassifier: the simplest decisions that keep a budget, one model, few coins."""
 
 from __future__ import annotations
 
@@ -7,36 +7,19 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import separatrix as sx
 from separatrix.columns.counting import soft_counts
-from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
+from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.frontier import FrontierClassifier
 from separatrix.optimum.objectives import Cost
-
-TREES = HistGradientBoostingClassifier(max_iter=5, random_state=0)
-
-
-def known_failures(model):
-    """scikit-learn's trees themselves bin a repeated row differently from a weighted one."""
-    name = "check_sample_weight_equivalence_on_dense_data"
-    return {name: "so for the trees alone"} if model.estimator is TREES else {}
-
-
-@pytest.mark.filterwarnings("ignore:.*was fitted without `sensitive_features`:UserWarning")
-@parametrize_with_checks(
-    [FrontierClassifier(LogisticRegression(), cv=2), FrontierClassifier(TREES, cv=2)],
-    expected_failed_checks=known_failures,
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 def people(n=4_000, labels=2, seed=0):
@@ -50,123 +33,165 @@ def law(model, X, y, z):
     return soft_counts(y, model.predict_proba(X, sensitive_features=z), sensitive_features=z)
 
 
-@pytest.mark.parametrize(
-    ("budget", "measure"),
-    [("max_eo_gap", eo_gap), ("max_violation", conditional_mutual_information)],
-)
-def test_without_a_margin_the_budget_is_kept_on_the_rows_of_the_rule(budget, measure):
-    X, y, z = people()
-    base = LogisticRegression().fit(X[:2000], y[:2000])
-    held, yh, zh = X[2000:], y[2000:], z[2000:]
-    found = []
-    for level in (0.0, 0.004, 0.03):
-        model = FrontierClassifier(base, cv="prefit", margin=0, **{budget: level})
-        table = law(model.fit(held, yh, sensitive_features=zh), held, yh, zh)
-        assert measure(table) <= level + 1e-6
-        found.append(float(np.trace(table.sum(1))) / len(yh))
-    assert found[0] <= found[1] <= found[2]
+class Counting(LogisticRegression):
+    """Counts its fits."""
+
+    fits = 0
+
+    def fit(self, X, y, sample_weight=None):
+        Counting.fits += 1
+        return super().fit(X, y, sample_weight)
 
 
-@pytest.mark.parametrize(
-    "maximize",
-    ["accuracy", "balanced_accuracy", "utility", Cost(false_positive=1, false_negative=5)],
-)
-def test_nothing_else_at_hand_is_better_for_the_objective(maximize):
-    """The rule of each objective is best for its own, among the rules of all of them."""
-    X, y, z = people()
-    y = np.where(np.random.default_rng(1).random(len(y)) < 0.4, 0, y)  # unequal labels
-    p = LogisticRegression().fit(X, y).predict_proba(X)
-    own = ["accuracy", "balanced_accuracy", "utility", Cost(false_positive=1, false_negative=5)]
-
-    def value(table):
-        n = table.sum(1)  # (y, u)
-        if maximize == "accuracy":
-            return np.trace(n) / n.sum()
-        if maximize == "balanced_accuracy":
-            return (np.diag(n) / n.sum(1)).mean()
-        if maximize == "utility":
-            return float(mutual_information(table))
-        return -(n[0, 1] + 5 * n[1, 0]) / n.sum()
-
-    values = []
-    for one in own:
-        model = FrontierClassifier("precomputed", maximize=one, max_eo_gap=0.03, margin=0)
-        values.append(value(law(model.fit(p, y, sensitive_features=z), p, y, z)))
-    assert max(values) <= values[own.index(maximize)] + 1e-9
+def cancer():
+    """Breast cancer with a made group that feature 0 tells a little about."""
+    X, y = load_breast_cancer(return_X_y=True)
+    noise = np.random.default_rng(0).normal(size=len(y))
+    z = (StandardScaler().fit_transform(X)[:, 0] + 2 * noise > 0).astype(int)
+    return StandardScaler().fit_transform(X)[:, :8], y, z
 
 
-def test_cross_fitted_rules_beat_the_classifier_on_unseen_rows():
-    X, y, z = people(8_000)
-    train, test = slice(0, 4000), slice(4000, 8000)
-    base = LogisticRegression().fit(X[train], y[train])
-    model = FrontierClassifier(
-        LogisticRegression(), maximize="utility", max_violation=0.002, margin=0
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("table", ["cancer", "simulated"])
+def test_what_ships_is_not_worse_than_a_plain_model_that_keeps_the_budget(table, seed):
+    """On held-out rows, on neither axis, by more than one standard error of the plain model."""
+    X, y, z = cancer() if table == "cancer" else people(3_000, seed=seed)
+    rest = np.random.default_rng(seed).random(len(y)) < 0.5
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.25, cv=3, random_state=seed)
+    model.fit(X[rest], y[rest], sensitive_features=z[rest])
+    plain = LogisticRegression().fit(X[rest], y[rest])
+    new, label, group = X[~rest], y[~rest], z[~rest]
+    assert model.candidates_["plain"].promise["eo_gap"].value <= 0.25
+    ours, theirs = law(model, new, label, group), plain.predict(new)
+    audit = sx.audit(label, theirs, sensitive_features=group)
+    lost = (theirs == label).mean() - np.trace(ours.sum(1)) / len(label)
+    assert lost <= np.sqrt(audit.accuracy * (1 - audit.accuracy) / len(label))
+    low, high = audit.eo_gap_interval
+    assert float(eo_gap(ours)) <= audit.eo_gap + (high - low) / 3.92
+    if model.choice_ == "plain":
+        q = model.predict_proba(new, sensitive_features=group)
+        assert set(np.unique(q)) == {0.0, 1.0}  # nobody meets a coin
+        np.testing.assert_array_equal(model.predict(new), theirs)
+
+
+def test_cv_plus_one_fits_per_base_model():
+    X, y, z = people(300)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(sex=z)
+    for rows, given in ((X, {"sensitive_features": z}), (frame, {})):
+        Counting.fits = 0
+        columns = None if given else "sex"
+        model = FrontierClassifier(
+            Counting(), max_eo_gap=0.2, cv=3, sensitive_columns=columns, random_state=0
+        )
+        assert model.fit(rows, y, **given) is model
+        assert (Counting.fits, len(model.bases_)) == (8, 2)
+    model.with_budget(max_eo_gap=0.4)
+    assert Counting.fits == 8
+
+
+def test_leaving_out_the_column_ships_where_that_is_enough():
+    rng = np.random.default_rng(0)
+    z, x = rng.integers(0, 2, 3_000), rng.normal(size=3_000)
+    y = (x + 0.8 * z + rng.logistic(size=3_000) > 0.4).astype(int)
+    frame = pd.DataFrame({"x": x, "sex": np.array(["f", "m"])[z]})
+    base = make_pipeline(
+        make_column_transformer(
+            (OneHotEncoder(), lambda f: [c for c in f.columns if c == "sex"]),
+            remainder="passthrough",
+        ),
+        LogisticRegression(),
     )
-    model.fit(X[train], y[train], sensitive_features=z[train])
-    soft = soft_counts(y[test], base.predict_proba(X[test]), sensitive_features=z[test])
-    ours = law(model, X[test], y[test], z[test])
-    assert conditional_mutual_information(ours) < conditional_mutual_information(soft)
-    assert mutual_information(ours) > mutual_information(soft)
+    model = FrontierClassifier(base, max_eo_gap=0.05, sensitive_columns="sex", random_state=0)
+    model.fit(frame, y)
+    assert model.choice_ == "without the group"
+    assert model.sentence_.startswith("Leave out `sex`")
+    assert model.candidates_["plain"].promise["eo_gap"].value > 0.1
+    same = model.predict(frame)
+    np.testing.assert_array_equal(model.predict(frame.assign(sex="unknown")), same)
+    # a matrix whose second column recodes the group
+    rows = np.column_stack([x, z])
+    coded = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05, random_state=0)
+    coded.fit(rows, y, sensitive_features=frame["sex"])
+    assert coded.choice_ == "without the group"
+    assert coded.predict(rows).shape == (3_000,)
 
 
-def test_the_default_margin_promises_the_population_or_refuses():
+def test_a_pipeline_that_needs_the_column_is_listed_as_not_possible():
+    X, y, z = people(900)
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(sex=np.array(["f", "m"])[z])
+    base = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough"),
+        LogisticRegression(),
+    )
+    model = FrontierClassifier(base, max_eo_gap=0.1, sensitive_columns="sex", random_state=0)
+    model.fit(frame, y)
+    without = model.candidates_["without the group"]
+    assert without.note.startswith("not possible: ValueError")
+    assert not without.possible
+
+
+def test_a_budget_that_binds_brings_a_rule_and_is_kept_or_refused():
+    X, y, z = people(3_000)
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.06, cv=3, random_state=0)
+    model.fit(X, y, sensitive_features=z)
+    assert model.choice_ == "group rule"
+    assert model.promise_["eo_gap"].value < 0.12
+    fresh = people(40_000, seed=9)
+    assert float(eo_gap(law(model, *fresh))) < 0.09
+    table = model.thresholds_
+    assert set(table["group"]) == {"0", "1"}
+    assert table["coin_share"].between(0, 1).all()
+    wide = model.with_budget(max_eo_gap=0.5)
+    assert (wide.choice_, model.choice_) == ("plain", "group rule")
+    assert wide.thresholds_["threshold"].tolist() == [0.5]
+    with pytest.raises(InfeasibleError, match="Ask for that or more"):
+        model.with_budget(max_eo_gap=0.0001)
+    with pytest.raises(InputError, match="cv"):
+        model.with_budget(cv=3)
+
+
+def test_the_whole_budget_is_used_on_request():
+    X, y, z = people(4_000)
+    z = np.where(np.random.default_rng(1).random(4_000) < 0.7, 1 - z, z)
+    options = {"max_eo_gap": 0.15, "cv": 3, "random_state": 0}
+    simple = FrontierClassifier(LogisticRegression(), **options).fit(X, y, sensitive_features=z)
+    whole = simple.with_budget(max_eo_gap=0.15, use_whole_budget=True)
+    assert simple.promise_["eo_gap"].value <= whole.promise_["eo_gap"].value + 1e-9
+    assert whole.promise_["accuracy"].value >= simple.promise_["accuracy"].value - 1e-9
+
+
+def test_coins_repeat_by_the_own_seed_and_by_identity():
     X, y, z = people(2_000)
-    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.06).fit(
-        X, y, sensitive_features=z
-    )
-    assert model.promise_.level < 0.06
-    assert model.promise_.expected == pytest.approx(0.06, rel=0.01)
-    with pytest.raises(InfeasibleError, match="Ask for that or more") as refused:
-        clone(model).set_params(max_eo_gap=0.001).fit(X, y, sensitive_features=z)
-    clone(model).set_params(max_eo_gap=refused.value.smallest["eo_gap"]).fit(X, y, z)
-
-
-@pytest.mark.slow
-def test_cross_fitted_decisions_keep_the_asked_gap_in_the_population():
-    """The whole way: features, cross-fitted members, rule, and a population of fresh rows."""
-    fresh, gaps = people(60_000, seed=999), []
-    for seed in range(12):
-        model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
-        X, y, z = people(3_000, seed=seed)
-        gaps.append(float(eo_gap(law(model.fit(X, y, sensitive_features=z), *fresh))))
-    assert np.mean(gaps) < 0.052 + 2 * np.std(gaps) / np.sqrt(len(gaps))
-    assert np.mean(gaps) > 0.03
-
-
-def test_the_limit_bounds_the_rules_of_all_budgets():
-    X, y, z = people(2_000)
-    p = LogisticRegression().fit(X, y).predict_proba(X)
-    model = FrontierClassifier("precomputed", max_eo_gap=0.05, margin=0).fit(p, y, z)
-    limit = model.limit_
-    assert limit.levels[0] == 0.0
-    assert (np.diff(limit.values) >= 0).all()
-    table = law(model, p, y, z)
-    assert np.trace(table.sum(1)) / len(y) == pytest.approx(
-        np.interp(0.05, limit.levels, limit.values), abs=0.002
-    )
-    assert (limit.upper >= limit.values).all()
-
-
-def test_a_prediction_is_that_of_one_of_the_members_drawn_at_random():
-    X, y, z = people(1_500)
-    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.1, cv=3, ensemble=2).fit(X, y, z)
-    members = model.crossfit_.posteriors(X[:50])
-    rule = model.promise_.rule
-    mean = np.mean([rule.predict_proba(s, sensitive_features=z[:50]) for s in members], axis=0)
-    np.testing.assert_allclose(model.predict_proba(X[:50], z[:50]), mean)
-    drawn = model.predict(X, sensitive_features=z, random_state=3)
-    np.testing.assert_array_equal(drawn, model.predict(X, sensitive_features=z, random_state=3))
-    assert (model.predict(X, z) != model.predict(X, z)).any()  # fresh coins at every call
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.06, cv=2, random_state=4)
+    model.fit(X, y, sensitive_features=z)
+    np.testing.assert_array_equal(model.predict(X, z), model.predict(X, z))
+    fresh = model.predict(X, z, random_state=None) != model.predict(X, z, random_state=None)
     q = model.predict_proba(X, z)
+    assert fresh.any()
+    assert not fresh[q.max(1) == 1.0].any()
+    ids, salt = np.arange(len(y)), "a secret of the operator"
+    drawn = model.predict(X, z, ids=ids, salt=salt)
+    back = model.predict(X[::-1], z[::-1], ids=ids[::-1], salt=salt)
+    np.testing.assert_array_equal(drawn, back[::-1])
     assert model.score(X, y, z) == pytest.approx(q[np.arange(len(y)), y].mean())
-    assert (drawn == 1).mean() == pytest.approx(model.predict_proba(X, z)[:, 1].mean(), abs=0.03)
+
+
+def test_a_cost_moves_the_one_threshold_and_any_budget_has_a_name():
+    X, y, z = people(1_500)
+    model = FrontierClassifier(
+        LogisticRegression(), maximize=Cost(1, 4), budgets={"fpr_gap": 0.9}, cv=2, random_state=0
+    ).fit(X, y, sensitive_features=z)
+    assert model.choice_ == "plain"
+    assert model.thresholds_["threshold"].tolist() == [0.2]
+    assert model.promise_["fpr_gap"].value <= 0.9
+    assert model.promise_["cost"].value > 0
 
 
 def test_one_column_of_probabilities_is_the_same_as_two():
     X, y, z = people()
     p = LogisticRegression().fit(X, y).predict_proba(X)
-    a = FrontierClassifier("precomputed", max_eo_gap=0.05).fit(p, y, sensitive_features=z)
-    b = FrontierClassifier("precomputed", max_eo_gap=0.05).fit(p[:, 1], y, sensitive_features=z)
+    budgeted = FrontierClassifier("precomputed", max_eo_gap=0.05, random_state=0)
+    a, b = (clone(budgeted).fit(q, y, sensitive_features=z) for q in (p, p[:, 1]))
     np.testing.assert_allclose(a.predict_proba(p, z), b.predict_proba(p[:, 1], z))
     with pytest.raises(InputError, match="holds 7"):
         a.predict_proba(p[:1], sensitive_features=[7])
@@ -184,28 +209,24 @@ def test_labels_and_groups_keep_their_names_and_several_columns_are_joined():
     assert 0.5 < model.score(frame, names, sensitive_features=groups) < 1.0
 
 
-@pytest.mark.slow
-def test_three_labels_keep_the_budget_on_the_rows_or_by_default_in_the_population():
+@pytest.mark.nightly
+def test_three_labels_keep_the_budget_in_the_population():
     X, y, z = people(2_000, labels=3)
     scorer = LogisticRegression().fit(X[:1_000], y[:1_000])
     p, y, z = scorer.predict_proba(X[1_000:]), y[1_000:], z[1_000:]
-    plain = FrontierClassifier("precomputed", max_violation=0.02, margin=0).fit(p, y, z)
-    assert conditional_mutual_information(law(plain, p, y, z)) <= 0.02 + 1e-9
-    kept = FrontierClassifier("precomputed", max_violation=0.02).fit(p, y, z)
-    assert 0.01 < kept.promise_.expected <= 0.02
+    kept = FrontierClassifier("precomputed", max_violation=0.02, random_state=0).fit(p, y, z)
     X, y, z = people(40_000, labels=3, seed=1)
     fresh = conditional_mutual_information(law(kept, scorer.predict_proba(X), y, z))
-    assert 0.005 < fresh <= 0.022
+    assert fresh <= 0.022
 
 
-def test_a_weight_of_zero_is_no_row_and_weights_count():
+def test_a_weight_of_zero_is_no_row():
     X, y, z = people(3_000)
     w = np.r_[np.zeros(1_000), np.full(2_000, 2.0)]
-    options = {"estimator": LogisticRegression(C=1e6), "max_eo_gap": 0.1}
-    a = FrontierClassifier(**options).fit(X, y, z, sample_weight=w)
-    b = FrontierClassifier(**options).fit(X[1_000:], y[1_000:], z[1_000:])
+    budgeted = FrontierClassifier(LogisticRegression(C=1e6), max_eo_gap=0.1, random_state=0, cv=2)
+    a = clone(budgeted).fit(X, y, z, sample_weight=w)
+    b = clone(budgeted).fit(X[1_000:], y[1_000:], z[1_000:])
     np.testing.assert_allclose(a.predict_proba(X, z), b.predict_proba(X, z), atol=0.02)
-    assert a.promise_.level == pytest.approx(b.promise_.level, rel=0.05)
 
 
 def test_without_groups_it_warns_and_is_the_plain_classifier():
@@ -213,8 +234,8 @@ def test_without_groups_it_warns_and_is_the_plain_classifier():
     with pytest.warns(UserWarning, match="it is the plain classifier and keeps no budget"):
         model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.01).fit(X, y)
     plain = LogisticRegression().fit(X, y)
-    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X))
     np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    assert set(np.unique(model.predict_proba(X))) == {0.0, 1.0}
 
 
 def test_the_default_model_takes_frames_with_text_and_missing_values():
@@ -224,19 +245,19 @@ def test_the_default_model_takes_frames_with_text_and_missing_values():
     )
     frame.loc[::7, "a"] = np.nan
     for rows in (frame, frame[["a"]].to_numpy()):
-        model = FrontierClassifier(max_eo_gap=0.3, cv=2).fit(rows, y, sensitive_features=z)
+        model = FrontierClassifier(max_eo_gap=0.4, cv=2).fit(rows, y, sensitive_features=z)
         assert model.predict_proba(rows[:5], sensitive_features=z[:5]).shape == (5, 2)
 
 
 def test_groups_are_routed_through_pipelines_searches_and_cross_validation():
-    X, y, z = people(1_200)
+    X, y, z = people(300)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, cv=2)
+        model = FrontierClassifier(LogisticRegression(), cv=2)
         model.set_fit_request(sensitive_features=True).set_predict_request(sensitive_features=True)
         model.set_score_request(sensitive_features=True)
         pipe = make_pipeline(StandardScaler(), model).fit(X, y, sensitive_features=z)
-        assert pipe.predict(X, sensitive_features=z).shape == (1_200,)
-        search = GridSearchCV(pipe, {"frontierclassifier__max_eo_gap": [0.2, 0.3]}, cv=2)
+        assert pipe.predict(X, sensitive_features=z).shape == (300,)
+        search = GridSearchCV(pipe, {"frontierclassifier__max_eo_gap": [None, 0.5]}, cv=2)
         search.fit(X, y, sensitive_features=z)
         assert search.best_score_ > 0.5
         done = cross_validate(pipe, X, y, cv=2, params={"sensitive_features": z})
@@ -250,23 +271,27 @@ def test_groups_are_routed_through_pipelines_searches_and_cross_validation():
         ({"max_eo_gap": -1}, "at least 0, got -1"),
         ({"max_eo_gap": 0.1, "maximize": "profit"}, "`maximize` must be one of"),
         ({"max_eo_gap": 0.1, "cv": 1}, "at least 2"),
-        ({"max_eo_gap": 0.1, "margin": 0.2}, "got 0.2"),
+        ({"budgets": {"gap": 0.2}}, "'gap'"),
+        ({"maximize": "auroc"}, "SeparatedScorer"),
+        ({"sensitive_columns": "sex"}, "'sex'"),
     ],
 )
 def test_errors(options, message):
     X, y, z = people(200)
+    given = {} if "sensitive_columns" in options else {"sensitive_features": z}
     with pytest.raises(InputError, match=message):
-        FrontierClassifier(LogisticRegression(), **options).fit(X, y, sensitive_features=z)
+        FrontierClassifier(LogisticRegression(), **options).fit(X, y, **given)
 
 
 def test_errors_about_groups():
-    X, y, z = people(400)
-    with pytest.raises(InputError, match="one group per row, 400, got 3"):
+    X, y, z = people(600)
+    with pytest.raises(InputError, match="one group per row, 600, got 3"):
         FrontierClassifier(LogisticRegression()).fit(X, y, sensitive_features=["f", "m", "f"])
-    model = FrontierClassifier(LogisticRegression()).fit(X, y, sensitive_features=z)
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.1, use_whole_budget=True)
+    model.fit(X, y, sensitive_features=z)
     with pytest.raises(InputError, match="needs the group of every row"):
         model.predict(X)
-    with pytest.raises(InputError, match="one group per row, 400, got 3"):
+    with pytest.raises(InputError, match="one group per row, 600, got 3"):
         model.predict(X, sensitive_features=z[:3])
 
 
@@ -276,13 +301,15 @@ def test_the_public_name_is_this_class():
 
 def test_ages_are_cut_and_new_ones_find_their_group():
     rng = np.random.default_rng(0)
-    age, X = rng.integers(18, 80, 600), rng.normal(size=(600, 2))
-    y = (X[:, 0] + 0.02 * (age - 40) + rng.logistic(size=600) > 0).astype(int)
-    model = FrontierClassifier(LogisticRegression(), maximize="accuracy", margin=0, cv=3)
+    age, X = rng.integers(18, 80, 900), rng.normal(size=(900, 2))
+    y = (X[:, 0] + 0.02 * (age - 40) + rng.logistic(size=900) > 0).astype(int)
+    model = FrontierClassifier(
+        LogisticRegression(), max_eo_gap=0.3, cv=3, use_whole_budget=True, random_state=0
+    )
     with pytest.warns(UserWarning, match=r"cut at quantiles \(sensitive_features: below \d+"):
         model.fit(X, y, sensitive_features=age)
     assert len(model.groups_) == 4
     q = model.predict_proba(X, sensitive_features=age)
-    names = [model.groups_[code] for code in model.grouping_.codes_of(age, 600)]
+    names = [model.groups_[code] for code in model.grouping_.codes_of(age, 900)]
     np.testing.assert_array_equal(q, model.predict_proba(X, sensitive_features=names))
     assert model.predict_proba(X[:2], sensitive_features=[1, 130]).shape == (2, 2)

@@ -37,8 +37,9 @@ def test_frontier_classifier(seed):
     n, X, y, z = rows(rng)
     how = maybe(
         rng, maximize=("accuracy", "utility", "x", None, sx.Cost(1, 5)), cv=(2, 0, "x", 1, 10**6),
-        max_eo_gap=SMALL, max_violation=SMALL, confidence=(0.9, 0, 1, "x"), margin=SMALL,
-        ensemble=(1, 2, 0, "x"), random_state=(0, -1, "x"),
+        max_eo_gap=SMALL, max_violation=SMALL, confidence=(0.9, 0, 1, "x"),
+        budgets=(None, {}, {"parity_gap": 0.2}, {"x": 1}, 3), sensitive_columns=(None, 0, "x", 99),
+        use_whole_budget=(True, False), random_state=(0, -1, "x"),
     )  # fmt: skip
     model = sx.FrontierClassifier(LogisticRegression(), **({"cv": 2} | how))
     if told(lambda: model.fit(X, y, sensitive_features=z), by_sklearn=True) is not None:

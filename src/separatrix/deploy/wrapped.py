@@ -67,7 +67,6 @@ class Wrapped:
     Args:
         channel: the channel.
         bases: how many scores there are; a prediction is that of one of them drawn at random.
-        ensemble: how many classifiers each score is the mean of.
 
     The groups are codes.
     """
@@ -75,7 +74,6 @@ class Wrapped:
     kind: ClassVar[str] = "wrapped"
     channel: ThresholdChannel | SoftmaxChannel
     bases: int = 1
-    ensemble: int = 1
 
     @property
     def status(self) -> tuple[str, ...]:
@@ -83,23 +81,13 @@ class Wrapped:
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
         """P(U = u | score, z), array (1, n, K)."""
-        if z is None:
-            raise InputError(
-                "A channel needs the group of every row: pass the group codes `z` as well."
-            )
-        p = np.asarray(X, dtype=np.float64)
-        p = p.reshape(len(p), self.bases, self.ensemble, -1)
-        p = (p / p.sum(-1, keepdims=True)).mean(2)
+        p = _each(X, self.bases, z)
         q = [self.channel.predict_proba(p[:, k], sensitive_features=z) for k in range(self.bases)]
         return np.mean(q, axis=0)[None]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All that is needed to make it again with `restore`."""
-        sizes = {
-            "n_groups": np.array(len(self.channel.groups)),
-            "bases": np.array(self.bases),
-            "ensemble": np.array(self.ensemble),
-        }
+        sizes = {"n_groups": np.array(len(self.channel.groups)), "bases": np.array(self.bases)}
         return {**self.channel.arrays(), **sizes}
 
     @staticmethod
@@ -107,8 +95,7 @@ class Wrapped:
         """The channel that `arrays` described."""
         groups = tuple(range(int(arrays["n_groups"])))
         kind = SoftmaxChannel if "mix" in arrays else ThresholdChannel
-        ensemble = int(arrays.get("ensemble", 1))  # older folders do not have it
-        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]), ensemble)
+        return Wrapped(kind.from_arrays(groups, arrays), int(arrays["bases"]))
 
 
 @dataclass(frozen=True, eq=False)

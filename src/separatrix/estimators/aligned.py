@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
@@ -15,7 +16,8 @@ from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import listed
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import checked_rows, same_rows, some_rows
+from separatrix.estimators.crossfit import checked_rows, same_rows, seed_from, some_rows
+from separatrix.estimators.group_columns import SensitiveColumns
 from separatrix.estimators.numeric_fit import cross_fit_numbers
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
@@ -26,12 +28,12 @@ Array = NDArray[np.float64]
 EVERYONE = "everyone"  # the one group of a regressor that was fitted without groups
 
 
-class AlignedRegressor(RegressorMixin, BaseEstimator):
-    """Predictions of a number whose law given the outcome is nearly the same in all groups.
+class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
+    """Predictions of a number that are, given the outcome, distributed alike in all groups.
 
-    The regressor is cross-fitted: `cv` clones, each predicts the fold that it did not see. One
-    rising map per group (`align`) is fitted to these predictions of all rows. A new row gets the
-    mean of the clones, then its group's map, then the nearest released value. No coin is thrown.
+    The regressor is cross-fitted, one rising map per group (`align`) is fitted to the out-of-fold
+    predictions, and the regressor refitted on all rows carries the maps: cv + 1 fits. A new row
+    gets its prediction, then its group's map, then the nearest released value. No coin is thrown.
 
     Rising maps reorder nobody within a group. So where predictions are much noisier in one group
     than in another, some violation remains whatever the penalty; `fit` refuses a `max_violation`
@@ -45,12 +47,16 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
         penalty: β of 1 − R² + β v. None: as `max_violation` needs, or the largest.
         levels: at most so many different predictions.
         sensitive: "groups", or "continuous" for a number such as age, whose maps change smoothly.
-        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds.
+        sensitive_columns: the column(s) of X that hold the group; then `fit(X, y)` and `predict(X)`
+            need nothing else.
+        cv: number of folds, a splitter, an iterable of splits, or "prefit" for a fitted `estimator`
+            that did not see the rows.
+        n_jobs: how many fits at a time, see joblib.
+        random_state: seed of the folds; None is fresh.
 
     Attributes:
         score_: the `AlignedScore`, with its `levels`, `penalty`, `r2` and `violation` on the rows.
-        crossfit_: the clones.
+        crossfit_: the fitted regressor and the out-of-fold predictions.
         groups_: the groups; empty for a number.
 
     Without `sensitive_features` it is the plain regressor at `levels` values.
@@ -77,15 +83,19 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
         penalty: float | None = None,
         levels: int = 16,
         sensitive: str = "groups",
-        cv: int | str = 5,
-        random_state: int = 0,
+        sensitive_columns: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.max_violation = max_violation
         self.penalty = penalty
         self.levels = levels
         self.sensitive = sensitive
+        self.sensitive_columns = sensitive_columns
         self.cv = cv
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(
@@ -94,8 +104,17 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
         y: ArrayLike,
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> AlignedRegressor:
-        """Cross-fit the regressor, then fit the maps to the predictions of unseen rows."""
+        """Cross-fit the regressor, then fit the maps to the out-of-fold predictions.
+
+        Args:
+            X, y: rows and outcomes.
+            sensitive_features: groups or numbers; not where `sensitive_columns` names them.
+            sample_weight: weight of each row.
+            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
+        """
+        sensitive_features = self._sensitive(X, sensitive_features)
         X = checked_rows(self, X, reset=True)
         if y is None:
             raise InputError(
@@ -116,14 +135,17 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
         z = self._column(sensitive_features) if given else as_groups([EVERYONE] * len(target))
         check_consistent_length(target, z)
         codes = attribute_bins(z) if isinstance(z, np.ndarray) else z.compact().codes
+        seed = seed_from(self.random_state)
         self.crossfit_ = cross_fit_numbers(
             self.estimator,
             X,
             target,
             np.asarray(codes, dtype=np.intp),
             cv=self.cv,
-            random_state=self.random_state,
+            groups=groups,
+            random_state=seed,
             sample_weight=weight,
+            n_jobs=self.n_jobs,
         )
         self.score_ = align(
             target,
@@ -134,7 +156,7 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
             max_violation=self.max_violation if given else None,
             sensitive=self.sensitive if given else "groups",
             sample_weight=weight,
-            random_state=self.random_state,
+            random_state=seed,
         )
         self.groups_ = self.score_.groups
         return self
@@ -142,6 +164,7 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""
         check_is_fitted(self, "score_")
+        sensitive_features = self._sensitive(X, sensitive_features)
         scores = self.crossfit_.predict(checked_rows(self, X))
         if sensitive_features is None:
             if self.groups_ != (EVERYONE,):
@@ -153,6 +176,17 @@ class AlignedRegressor(RegressorMixin, BaseEstimator):
                 )
             sensitive_features = [EVERYONE] * len(scores)
         return self.score_.transform(scores, sensitive_features=sensitive_features)
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """R² of `predict`."""
+        shown = self.predict(X, sensitive_features)
+        return float(r2_score(y, shown, sample_weight=sample_weight))
 
     def _column(self, sensitive_features: Any) -> Any:
         """Numbers, or groups."""

@@ -1,27 +1,25 @@
-"""Any classifier as a source of honest scores: every row is scored by models that did not see it.
+"""Any classifier as a source of honest scores, and the one model that carries the rule.
 
-`cv` clones are fitted, each without one fold, which it then scores. A rule fitted to these scores
-corrects the errors that will occur on unseen rows. A prediction is therefore that of one of the
-clones drawn at random: the mean of the rule over the clones. A clone fitted on all rows would have
-other scores than those that the rule was fitted to.
-
-With ``ensemble=R`` the rows are dealt R times. The score of a row is the mean of the R clones that
-did not see it, and the k-th score of a new row the mean of the R clones without their fold k.
+The classifier is fitted once without each fold, whose rows it then scores: a rule fitted to these
+out-of-fold scores corrects the errors that unseen rows will show. The same classifier, refitted on
+all rows, scores new rows. That makes cv + 1 fits. To ship an ensemble, pass one as the classifier,
+such as scikit-learn's `VotingClassifier`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import joblib
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
@@ -35,7 +33,6 @@ from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed, refuse_missing, row_numbers
-from separatrix.core.numbers import whole_number
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.estimators.boosted import BoostedTrees
@@ -43,83 +40,98 @@ from separatrix.estimators.boosted import BoostedTrees
 __all__ = [
     "PRECOMPUTED",
     "CrossFit",
+    "Split",
+    "as_posteriors",
     "base_model",
     "check_labels",
-    "check_sizes",
     "checked_rows",
     "cross_fit",
-    "deals",
     "fit_one",
+    "fold_codes",
     "has_text",
+    "is_prefit",
     "label_column",
+    "out_of_fold",
     "posteriors_of",
     "same_rows",
+    "seed_from",
     "some_posteriors_of",
     "some_rows",
+    "splits_of",
+    "with_group",
 ]
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Split = tuple[Rows, Rows]  # rows to fit on, rows to score
 _WHOLE = 2.0**53  # floats tell whole numbers apart up to here
 PRECOMPUTED = "precomputed"  # X is the probabilities themselves
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """Classifiers, and what they say about rows that they did not see.
+    """One classifier, and what clones of it said about rows that they did not see.
 
     Args:
-        members: members[k][r] did not see fold k of the r-th deal; empty if X is the probabilities.
-        scores: P(Y | x) of every row of `fit`, array (n, K).
+        model: fitted to all rows; None if X is the probabilities.
+        scores: out-of-fold P(Y | x) of every row of `fit`, array (n, K).
         classes: the K labels, sorted.
-        preprocessing: raw columns to the members' matrix; None where they take rows as they are.
+        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
+        groups: how many groups the model sees as 0/1 columns in front of the others; 0 for none.
     """
 
-    members: tuple[tuple[Any, ...], ...]
+    model: Any
     scores: Array = field(repr=False)
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
+    groups: int = 0
 
-    def posteriors(self, X: Any) -> list[Array]:
-        """The scores of new rows, one array (n, K) for each of the `cv` members."""
-        if not self.members:
-            return [as_posteriors(X, len(self.classes))]
+    def posteriors(self, X: Any, z: Rows | None = None) -> Array:
+        """P(Y | x) of new rows, array (n, K); `z` are codes of their groups where it sees them."""
+        if self.model is None:
+            return as_posteriors(X, len(self.classes))
         rows = X if self.preprocessing is None else self.preprocessing.transform(X)
-        return [
-            np.mean([posteriors_of(one, rows, self.classes) for one in team], axis=0)
-            for team in self.members
-        ]
+        if self.groups:
+            assert z is not None
+            rows = with_group(rows, z, self.groups)
+        return posteriors_of(self.model, rows, self.classes)
 
 
 def cross_fit(
     estimator: Any,
     X: Any,
     y: NDArray[Any],
-    z: NDArray[np.intp],
+    z: Rows,
     *,
-    cv: int | str = 5,
-    ensemble: int = 1,
-    random_state: int = 0,
+    cv: Any = 5,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
     sample_weight: Array | None = None,
+    n_jobs: int | None = None,
+    see_group: bool = False,
 ) -> CrossFit:
-    """Scores of every row by classifiers that did not see it.
+    """Scores of every row by classifiers that did not see it, and the classifier of all rows.
 
     Args:
         estimator: a classifier with `predict_proba`; None for the default base model; "precomputed"
             if X is the probabilities, (n,) or (n, K), of rows that their model did not see.
         X: rows as the classifier takes them.
         y, z: labels, and codes of the groups. Folds are stratified on both.
-        cv: number of folds; "prefit" if `estimator` is fitted already and did not see these rows.
-        ensemble: how many times the rows are dealt.
+        cv: number of folds; a splitter; an iterable of (train, test); "prefit" if `estimator` is
+            fitted already and did not see these rows.
+        groups: for a splitter such as `GroupKFold`.
         random_state: seed of the folds.
         sample_weight: weight of each row, passed on to the classifier.
+        n_jobs: how many fits at a time, see joblib.
+        see_group: give the classifier one 0/1 column per group in front of a matrix.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
     >>> X = rng.normal(size=(200, 1)) + y[:, None]
-    >>> found = cross_fit(LogisticRegression(), X, y, z, cv=4)
-    >>> found.scores.shape, len(found.members), len(found.posteriors(X[:3]))
-    ((200, 2), 4, 4)
+    >>> fitted = cross_fit(LogisticRegression(), X, y, z, cv=4)
+    >>> fitted.scores.shape, fitted.posteriors(X[:3]).shape
+    ((200, 2), (3, 2))
     """
     classes = np.unique(y)
     if isinstance(estimator, str):
@@ -127,33 +139,137 @@ def cross_fit(
             raise InputError(
                 f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return CrossFit((), as_posteriors(X, len(classes), len(y)), classes)
-    if cv == "prefit" or type(estimator).__name__ == "FrozenEstimator":
-        if estimator is None:
-            raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
-        return CrossFit(((estimator,),), posteriors_of(estimator, X, classes), classes)
-    check_sizes(y, classes, cv, ensemble)
+        return CrossFit(None, as_posteriors(X, len(classes), len(y)), classes)
+    if is_prefit(estimator, cv):
+        return CrossFit(estimator, posteriors_of(estimator, X, classes), classes)
+    splits = splits_of(cv, X, y, z, groups, random_state)
     model, preprocessing = base_model(estimator, X)
     rows = X if preprocessing is None else preprocessing.transform(X)
-    scores = np.zeros((len(y), len(classes)))
-    members: list[list[Any]] = [[] for _ in range(int(cv))]
-    for k, train, test in deals(y, z, int(cv), ensemble, random_state):
+    count = int(z.max()) + 1 if see_group else 0
+    rows = with_group(rows, z, count) if see_group else rows
+
+    def fit(train: Rows) -> Any:
         weight = None if sample_weight is None else sample_weight[train]
-        own = fit_one(model, _safe_indexing(rows, train), y[train], weight)
-        scores[test] += posteriors_of(own, _safe_indexing(rows, test), classes) / ensemble
-        members[k].append(own)
-    return CrossFit(tuple(map(tuple, members)), scores, classes, preprocessing)
+        return fit_one(model, _safe_indexing(rows, train), y[train], weight)
+
+    def score(fitted: Any, test: Rows) -> Array:
+        return posteriors_of(fitted, _safe_indexing(rows, test), classes)
+
+    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    return CrossFit(whole, scores, classes, preprocessing, count)
 
 
-def deals(
-    y: NDArray[Any], z: NDArray[np.intp], cv: int, ensemble: int, random_state: int
-) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
-    """The number of each fold of every deal, the rows outside it and the rows in it."""
-    first = seed_of(random_state)
-    for deal in range(ensemble):
-        fold = datasets.folds(y, z, cv, first + deal)
-        for k in range(cv):
-            yield k, np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+def out_of_fold(
+    fit: Callable[[Rows], Any],
+    score: Callable[[Any, Rows], Array],
+    splits: list[Split],
+    n: int,
+    n_jobs: int | None = None,
+) -> tuple[Any, Array]:
+    """The model of all n rows, and the scores of every row by a model that did not see it.
+
+    Args:
+        fit: rows → a model fitted to them.
+        score: a model and rows → its scores of them, (m, …).
+        splits: rows to fit on and rows to score; every row is scored once.
+        n: number of rows.
+        n_jobs: how many fits at a time, see joblib.
+    """
+    jobs = [joblib.delayed(_scored)(fit, score, *split) for split in splits]
+    jobs.append(joblib.delayed(_scored)(fit, score, np.arange(n), None))
+    *each, (whole, _) = joblib.Parallel(n_jobs=n_jobs)(jobs)
+    scores = np.zeros((n, *each[0][1].shape[1:]))
+    for (_, test), (_, found) in zip(splits, each, strict=True):
+        scores[test] = found
+    return whole, scores
+
+
+def _scored(fit: Any, score: Any, train: Rows, test: Rows | None) -> tuple[Any, Any]:
+    """A model of all rows is kept, one of a fold only scores."""
+    fitted = fit(train)
+    return (fitted, None) if test is None else (None, score(fitted, test))
+
+
+def splits_of(
+    cv: Any,
+    X: Any,
+    y: NDArray[Any],
+    z: Rows,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
+    *,
+    labels: bool = True,
+) -> list[Split]:
+    """The rows to fit on and to score of every fold; every row is scored exactly once.
+
+    Args:
+        cv: number of folds, stratified on labels and groups; a splitter; an iterable.
+        X, y, z: rows, outcomes, codes of the sensitive groups.
+        groups: for a splitter such as `GroupKFold`.
+        random_state: seed of a number of folds.
+        labels: whether y holds labels, each of which every fold must know.
+    """
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+        _check_folds(y, int(cv), labels)
+        if groups is not None:
+            raise InputError("`groups` is for a splitter: pass cv=GroupKFold(5) as well.")
+        stratum = y if labels else np.zeros(len(y), dtype=np.intp)
+        fold = datasets.folds(stratum, z, int(cv), seed_from(random_state))
+        return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
+    if hasattr(cv, "split") and not isinstance(cv, str | bytes):
+        pairs = cv.split(np.zeros((len(y), 1)), y, groups)
+    elif isinstance(cv, Iterable) and not isinstance(cv, str | bytes):
+        pairs = cv
+    else:
+        raise InputError(
+            '`cv` must be a number of folds, at least 2, a splitter, an iterable or "prefit", got '
+            f"{cv!r}."
+        )
+    try:
+        splits = [(np.asarray(a, dtype=np.intp), np.asarray(b, dtype=np.intp)) for a, b in pairs]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`cv` must give pairs of train and test rows: {error}.") from error
+    scored = np.bincount(np.concatenate([test for _, test in splits]), minlength=len(y))
+    if len(scored) != len(y) or (scored != 1).any():
+        raise InputError(
+            f"Every row must be in the test rows of exactly one split of `cv`; "
+            f"{np.count_nonzero(scored != 1):,} of {len(y):,} rows are not."
+        )
+    return splits
+
+
+def fold_codes(splits: list[Split], n: int) -> Rows:
+    """The fold that scores each row, (n,)."""
+    fold = np.zeros(n, dtype=np.intp)
+    for k, (_, test) in enumerate(splits):
+        fold[test] = k
+    return fold
+
+
+def seed_from(random_state: Any) -> int:
+    """A seed from what `check_random_state` takes: None is fresh, a RandomState is drawn from."""
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return seed_of(random_state)
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise InputError(
+            f"`random_state` must be a whole number, None or a RandomState, got {random_state!r}."
+        ) from error
+
+
+def is_prefit(estimator: Any, cv: Any) -> bool:
+    """Whether the classifier is used as it is."""
+    if isinstance(cv, str) and cv == "prefit" and estimator is None:
+        raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
+    return (isinstance(cv, str) and cv == "prefit") or (
+        type(estimator).__name__ == "FrozenEstimator"
+    )
+
+
+def with_group(rows: Any, z: Rows, count: int) -> Array:
+    """A matrix with one 0/1 column per group in front."""
+    return np.hstack([np.eye(count, dtype=np.float32)[z], np.asarray(rows)])
 
 
 def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
@@ -228,17 +344,21 @@ def as_posteriors(X: Any, n_labels: int, rows: int | None = None) -> Array:
     return check_posteriors(q, "X")
 
 
-def check_sizes(y: NDArray[Any], classes: ArrayLike, cv: int | str, ensemble: int) -> None:
+def _check_folds(y: NDArray[Any], cv: int, labels: bool) -> None:
     """An error where there are too few rows for the folds."""
-    if not isinstance(cv, int | np.integer) or cv < 2:
-        raise InputError(f'`cv` must be a number of folds, at least 2, or "prefit", got {cv!r}.')
-    whole_number(ensemble, "ensemble", least=1)
-    count = np.unique(y, return_counts=True)[1]
-    if count.min() < cv:
-        rare = np.asarray(classes)[count.argmin()].tolist()
+    most = len(y)
+    if not 2 <= cv <= most:
         raise InputError(
-            f"The label {rare!r} has {count.min()} rows, too few for `cv={cv}` folds: pass a "
-            "smaller `cv`, or more rows."
+            f"`cv` must be a number of folds, at least 2 and at most the {most:,} rows, a splitter "
+            f'or "prefit", got {cv!r}.'
+        )
+    if not labels:
+        return
+    names, count = np.unique(y, return_counts=True)
+    if count.min() < cv:
+        raise InputError(
+            f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
+            f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
         )
 
 

@@ -1,59 +1,80 @@
-"""The best decisions of any classifier within a budget, as a scikit-learn classifier."""
+"""The simplest decisions of a classifier that keep a budget, as a scikit-learn classifier."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from separatrix import datasets
 from separatrix.columns.bins import bin_labels, edges_of
-from separatrix.columns.draws import drawn, uniforms
+from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
 from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
+from separatrix.columns.groups import as_groups, group_codes, group_columns, group_name, intersect
 from separatrix.columns.values import Levels, listed
-from separatrix.core.criteria import criterion_named
-from separatrix.core.numbers import one_number
-from separatrix.errors import InputError
+from separatrix.errors import InputError, require
 from separatrix.estimators.crossfit import (
     CrossFit,
     base_model,
     checked_rows,
     cross_fit,
     fit_one,
+    fold_codes,
+    is_prefit,
     label_column,
-    posteriors_of,
     same_rows,
+    seed_from,
     some_rows,
+    splits_of,
+)
+from separatrix.estimators.group_columns import (
+    SensitiveColumns,
+    holding_columns,
+    without_columns,
 )
 from separatrix.estimators.joint import JointFit, cross_fit_joint
-from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.limit import limit
-from separatrix.optimum.objectives import Cost, budgets_of
-from separatrix.optimum.promised import Promises
-from separatrix.optimum.result import Limit
-from separatrix.optimum.rules import BlindRule
+from separatrix.estimators.matrices import ArrayModel
+from separatrix.optimum.objectives import Cost
+from separatrix.optimum.rules import BlindRule, ThresholdChannel
+from separatrix.procedure.candidates import Candidate, CandidateTable
+from separatrix.procedure.choice import choose
+from separatrix.procedure.evidence import Evidence, Solved
+from separatrix.procedure.plain import PlainRule
+from separatrix.procedure.promise import Promise, PromiseTable
+from separatrix.procedure.request import Request
 
 __all__ = ["FrontierClassifier"]
 
 Array = NDArray[np.float64]
-_BUDGETS = ("max_gap", "max_eo_gap", "max_violation", "max_eo_max", "max_fpr_gap")
+_AS_PASSED, _WITHOUT, _WITH, _JOINT = "x", "without", "xz", "joint"  # the rows of a base model
+_FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 
 
-class FrontierClassifier(ClassifierMixin, BaseEstimator):
-    """The best decisions that a classifier's scores allow within a budget, for each group.
+class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
+    """The simplest decisions of a classifier that keep a budget on unseen rows.
 
-    The classifier is cross-fitted, so the rule is fitted to scores of unseen rows. The rule is the
-    certified optimum for the objective: thresholds per group, with a coin between two of them where
-    that is better. By default it is fitted for a smaller budget than asked, such that the
-    population is expected to keep what was asked; where the rows cannot promise that, `fit` refuses
-    and says the smallest budget that they can.
+    A budget is a limit, not a target. `fit` compares candidates, from doing nothing upward: the
+    classifier as it is ("plain"), the same without the columns that hold the group ("without the
+    group"), a rule that decides without the group ("blind rule", with ``blind=True``), thresholds
+    by group ("group rule"). The simplest one that keeps the budget ships, unless a more involved
+    one is better by more than the standard error of the difference and uses no more of the budget.
+
+    Every candidate is one model and one rule. Rules are fitted to out-of-fold scores; the model is
+    refitted on all rows: cv + 1 fits per base model. To ship an ensemble, pass one, such as
+    scikit-learn's `VotingClassifier`. Only people between two thresholds of a rule meet a coin.
 
     Args:
         estimator: a classifier with `predict_proba` (a pipeline, LightGBM, XGBoost, …); None for
@@ -61,45 +82,52 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
             probabilities.
         maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
         max_eo_gap: budget: mean over both labels of the range of the groups' rates.
-        max_violation: budget: I(U;Z|Y), or the criterion's own information, in nats. One budget at
-            most; none for the best rule without.
-        confidence: None: the population keeps the budget in expectation; 0.9: in nine of ten
-            samples.
-        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds.
-        margin: None: computed as above. A number is taken off the budget instead; 0 keeps the
-            budget on the rows of `fit` only.
-        ensemble: how many times the rows are dealt into folds; scores are means over the deals.
-        max_eo_max, max_fpr_gap: other budgets: the larger of both ranges, the range of the
-            false-positive rates.
-        criterion: "separation", "independence" (demographic parity), "sufficiency" (predictive
-            parity) or "equal_opportunity"; all but the first for two labels.
-        max_gap: budget of the criterion's own gap: EO gap, parity gap, the larger range of
-            P(Y=1|U=1) and P(Y=1|U=0), TPR gap.
+        max_violation: budget: I(U;Z|Y) in nats.
+        budgets: any other budget by name, such as {"parity_gap": 0.05}. One budget at most; without
+            one the classifier as it is ships.
+        sensitive_columns: the column(s) of X that hold the group; then `fit(X, y)` and `predict(X)`
+            need nothing else. Otherwise pass `sensitive_features` to both.
         blind: whether decisions are made without the group. `fit` still needs it; `predict` never
-            asks for it. The estimator is then fitted with the group as further columns, a second
-            classifier learns the group from X, and the rule sees q(y, z | x) (`JointModel`). A
-            column of X that holds the group is not removed.
-        group_estimator: the second classifier; None for the kind of `estimator`.
+            reads it.
+        use_whole_budget: maximise within the budget, instead of the simplest that keeps it.
+        confidence: None: unseen rows are expected to keep the budget; 0.9: in nine of ten samples.
+        guarantee: of the bound by which a candidate without a rule keeps the budget with that
+            confidence: "finite-sample" or "large-sample". A rule is solved for a large sample.
+        group_estimator: for ``blind=True``, the classifier that learns the group from X; None for
+            the kind of `estimator`.
+        cv: number of folds, a splitter (with `groups` in `fit` if it needs them), an iterable of
+            splits, or "prefit" for a fitted `estimator` that did not see the rows.
+        n_jobs: how many fits at a time, see joblib.
+        random_state: seed of the folds and of the coins of `predict`: an int repeats both, None is
+            fresh, a RandomState is drawn from.
 
     Attributes:
+        choice_: the name of the candidate that ships; `sentence_` says why in a sentence.
+        candidates_: table of all candidates, with their promises.
+        promise_: mapping from each metric to its `Promise(value, error, low, high)` on unseen rows.
+        thresholds_: frame of thresholds, and of the share of each group that a coin decides.
         classes_, groups_: the labels and the groups. A sensitive column with more than 12 different
             numbers, such as age, is cut at its quartiles, with a warning.
-        grouping_: the edges of these, None where no column is cut.
-        promise_: the `PromisedRule`: level on the rows, expectation in the population.
-        limit_: `limit` of these rows for this objective and budget, computed when asked for.
-        scores_: the out-of-fold P(Y | x), array (n, K); if blind q(y, z | x), (n, K, groups).
+        model_, rule_: the fitted model and the rule that ship.
+        scores_: out-of-fold scores of what ships, (n, K); of a blind rule q(y, z | x).
         n_features_in_, feature_names_in_: as in scikit-learn.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.choice(["f", "m"], 4000), rng.integers(0, 2, 4000)
     >>> X = rng.normal(size=(4000, 1)) + (y * (1 + (z == "m")))[:, None]
-    >>> model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05)
+    >>> model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.05, random_state=0)
     >>> model = model.fit(X, y, sensitive_features=z)
-    >>> round(model.promise_.expected, 3), model.predict(X[:1], sensitive_features=z[:1]).shape
-    (0.05, (1,))
+    >>> model.choice_, bool(model.promise_["eo_gap"].value < 0.06)
+    ('group rule', True)
     """
+
+    bases_: dict[str, CrossFit | JointFit]
+    evidence_: Evidence | None
+    grouping_: Grouping | None
+    groups_: Levels
+    notes_: dict[str, str]
+    promise_: Mapping[str, Promise]
 
     def __init__(
         self,
@@ -107,34 +135,31 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         maximize: str | Cost = "accuracy",
         max_eo_gap: float | None = None,
         max_violation: float | None = None,
-        *,
-        confidence: float | None = None,
-        cv: int | str = 5,
-        random_state: int = 0,
-        margin: float | None = None,
-        ensemble: int = 1,
-        max_eo_max: float | None = None,
-        max_fpr_gap: float | None = None,
-        criterion: str = "separation",
-        max_gap: float | None = None,
+        budgets: Mapping[str, float] | None = None,
+        sensitive_columns: Any = None,
         blind: bool = False,
+        use_whole_budget: bool = False,
+        confidence: float | None = None,
+        guarantee: str = "finite-sample",
         group_estimator: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.maximize = maximize
         self.max_eo_gap = max_eo_gap
         self.max_violation = max_violation
-        self.confidence = confidence
-        self.cv = cv
-        self.random_state = random_state
-        self.margin = margin
-        self.ensemble = ensemble
-        self.max_eo_max = max_eo_max
-        self.max_fpr_gap = max_fpr_gap
-        self.criterion = criterion
-        self.max_gap = max_gap
+        self.budgets = budgets
+        self.sensitive_columns = sensitive_columns
         self.blind = blind
+        self.use_whole_budget = use_whole_budget
+        self.confidence = confidence
+        self.guarantee = guarantee
         self.group_estimator = group_estimator
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     def fit(
         self,
@@ -142,90 +167,120 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         y: ArrayLike,
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> FrontierClassifier:
-        """Cross-fit the classifier, then fit the rule to the scores.
+        """Cross-fit the candidates' models, measure the candidates, and choose.
 
-        Without `sensitive_features` it warns and is the plain classifier.
+        Without groups it warns and is the plain classifier.
+
+        Args:
+            X, y: rows and labels.
+            sensitive_features: groups; not where `sensitive_columns` names them.
+            sample_weight: weight of each row.
+            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
         """
-        X, labels, weight = self._checked(X, y, sample_weight)
+        request = self._request()
+        rows = checked_rows(self, X, reset=True)
+        labels = label_column(self, y)
+        same_rows(rows, labels)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
         self.classes_ = np.unique(labels)
         if len(self.classes_) < 2:
             raise InputError(
                 f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
                 f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
-        if sensitive_features is None:
-            self._fit_plain(X, labels, weight)
+        sensitive = self._sensitive(X, sensitive_features)
+        if sensitive is None:
+            self._fit_plain(rows, labels, weight)
             return self
-        self.grouping_: Grouping | None
-        z, self.groups_ = self._groups(sensitive_features, labels)
-        if weight is not None:
+        z = self._groups(sensitive, len(labels))
+        self._held = self._holding(X, rows, z, sensitive)
+        if weight is not None and (weight <= 0).any():
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, labels, z, weight = some_rows(X, seen), labels[seen], z[seen], weight[seen]
-        budget, asked = self._budget()
-        options: dict[str, Any] = {
-            "cv": self.cv,
-            "ensemble": self.ensemble,
-            "random_state": self.random_state,
-            "sample_weight": weight,
-        }
-        self.crossfit_: CrossFit | JointFit | None
-        if self.blind:
-            options["group_estimator"] = self.group_estimator
-            self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
-        else:
-            self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
-        self.scores_ = self.crossfit_.scores
-        self.best_ = (BlindPromises if self.blind else Promises)(
-            self.scores_,
-            np.searchsorted(self.classes_, labels),
-            z,
-            np.ones(len(labels)) if weight is None else weight,
-            tuple(range(len(self.groups_))),
-            maximize=self.maximize,
-            budget=budget,
-        )
-        self.promise_ = self.best_.rule(asked, margin=self.margin, confidence=self.confidence)
+            if not isinstance(self.cv, int | np.integer | str):
+                raise InputError("Leave the rows of weight 0 out where `cv` is not a number.")
+            rows, labels, z, weight = some_rows(rows, seen), labels[seen], z[seen], weight[seen]
+        self._cross_fit(rows, labels, z, weight, groups, request)
+        self._choose(request)
         return self
 
-    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
-        """P(U = u | x, z): the law of the decision before any coin is thrown, array (n, K).
+    def with_budget(self, **changed: Any) -> FrontierClassifier:
+        """The same fitted models with another budget, objective or confidence; nothing is refitted.
 
-        A blind classifier neither needs nor reads `sensitive_features`.
+        Args:
+            changed: `max_eo_gap`, `max_violation`, `budgets`, `maximize`, `confidence`,
+                `guarantee` or `use_whole_budget`. A budget replaces the one of before.
         """
         check_is_fitted(self, "classes_")
-        X = self._rows(X)
-        if self.crossfit_ is None:
-            return posteriors_of(self.plain_, self._prepared(X), self.classes_)
-        rule = self.promise_.rule
-        if isinstance(rule, BlindRule):
-            each = [rule.predict_proba(q) for q in self.crossfit_.posteriors(X)]
-            return np.asarray(np.mean(each, axis=0))
-        if sensitive_features is None:
+        if self.evidence_ is None:
+            raise InputError("This classifier was fitted without groups: it keeps no budget.")
+        names = {"max_eo_gap", "max_violation", "budgets"}
+        allowed = names | {"maximize", "confidence", "guarantee", "use_whole_budget"}
+        if unknown := set(changed) - allowed:
+            raise InputError(
+                f"`with_budget` does not take {listed(sorted(unknown))}, which needs a new fit; it "
+                f"takes {listed(sorted(allowed))}."
+            )
+        other = copy(self)
+        dropped = dict.fromkeys(names) if names & set(changed) else {}
+        for name, value in {**dropped, **changed}.items():
+            setattr(other, name, value)
+        request = other._request()
+        if request.budgets and not set(other.bases_) & {_WITH, _JOINT, _AS_PASSED}:
+            raise InputError("Fit with a budget first: the models of a rule are missing.")
+        other._choose(request)
+        return other
+
+    def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(U = u | x, z): the distribution of the decision before any coin is thrown, (n, K).
+
+        Zeros and ones where no coin decides. A blind classifier does not read the group.
+        """
+        check_is_fitted(self, "classes_")
+        rows = checked_rows(self, X)
+        base = self.bases_[self.solved_.base]
+        if self.solved_.base == _WITHOUT:
+            rows = without_columns(rows, self._held)
+        if not self.uses_groups:
+            return np.asarray(self.rule_.predict_proba(base.posteriors(rows)))
+        sensitive = self._sensitive(X, sensitive_features)
+        if sensitive is None:
             raise InputError(
                 "The rule needs the group of every row: pass `sensitive_features` "
                 f"({listed(self.groups_)})."
             )
-        scores = self.crossfit_.posteriors(X)
-        z = self._codes(sensitive_features, len(scores[0]))
-        q = [rule.predict_proba(one, sensitive_features=z) for one in scores]
-        return np.asarray(np.mean(q, axis=0))
+        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        z = self._codes(sensitive, n)
+        return np.asarray(self.rule_.predict_proba(base.posteriors(rows, z), sensitive_features=z))
 
     def predict(
-        self, X: Any, sensitive_features: Any = None, random_state: int | None = None
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+        random_state: Any = UNSET,
     ) -> NDArray[Any]:
         """A decision per row.
 
         Args:
             X, sensitive_features: rows and their groups.
-            random_state: seed of the coins; None throws fresh ones at every call, so that requests
-                of one row do not all get the same coin.
+            ids, salt: one identity per row and a secret: a person always gets the same coin.
+            random_state: seed of the coins, which then depend on the row's place; by default the
+                classifier's own.
         """
         q = self.predict_proba(X, sensitive_features)
-        if self.crossfit_ is None:
-            return np.asarray(self.classes_[q.argmax(1)])
-        coin = uniforms(len(q), ("label",), random_state=random_state)
-        return np.asarray(self.classes_[drawn(q, coin[:, 0])])
+        certain = q.max(1) > 1.0 - 1e-12
+        chosen = q.argmax(1)
+        if ids is None and certain.all():
+            return np.asarray(self.classes_[chosen])
+        source = self._coins(ids, salt, random_state)
+        coin = uniforms(len(q), ("label",), **source)[:, 0]
+        return np.asarray(self.classes_[np.where(certain, chosen, drawn(q, coin))])
 
     def score(
         self,
@@ -235,74 +290,194 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The accuracy of `predict`; where it draws, the mean over its coins."""
-        if self.crossfit_ is None:
-            decided = self.predict(X, sensitive_features)
-            return float(accuracy_score(y, decided, sample_weight=sample_weight))
         right = np.asarray(y)[:, None] == self.classes_
         q = self.predict_proba(X, sensitive_features)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         return float(np.average((q * right).sum(1), weights=weight))
 
+    def save(self, folder: str | Path) -> Path:
+        """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
+        check_is_fitted(self, "classes_")
+        # predictors lie above estimators, which do not import them
+        wrapping = import_module("separatrix.deploy.wrapping")
+        return Path(wrapping.from_estimator(self).save(folder))
+
     @property
-    def limit_(self) -> Limit:
-        """The best of the objective at every level of the budget, on these rows: `limit`."""
-        check_is_fitted(self, "best_")
-        if isinstance(self.best_, BlindPromises):
-            raise InputError(
-                "`limit_` is for rules that see the group; a blind classifier has "
-                "`best_.certificate(level)`."
-            )
-        return limit(
-            self.classes_[self.best_.y],
-            self.best_.scores,
-            sensitive_features=[self.groups_[code] for code in self.best_.z.tolist()],
-            sample_weight=self.best_.weight,
-            maximize=self.maximize,
-            budget=self.best_.budget,
+    def uses_groups(self) -> bool:
+        """Whether a prediction needs the person's group."""
+        return not isinstance(self.rule_, PlainRule | BlindRule)
+
+    @property
+    def thresholds_(self) -> Any:
+        """One row per group and threshold: P(U = second label) from there on, share by coin."""
+        check_is_fitted(self, "classes_")
+        pandas = require("pandas", "pandas", "`thresholds_`")
+        rule, rows = self.rule_, []
+        if isinstance(rule, PlainRule) and len(self.classes_) == 2:
+            rows.append(("everyone", rule.threshold, 1.0, 0.0))
+        elif isinstance(rule, ThresholdChannel) and self.evidence_ is not None:
+            q = rule.predict_proba(self.scores_, sensitive_features=self.evidence_.z)
+            coin = (q.max(1) < 1.0 - 1e-12).astype(float)
+            n = np.bincount(self.evidence_.z, minlength=len(self.groups_))
+            share = np.bincount(self.evidence_.z, coin, len(self.groups_)) / np.maximum(n, 1)
+            for name, cuts, levels, by_coin in zip(
+                self.groups_, rule.thresholds, rule.levels, share, strict=True
+            ):
+                rows += [(group_name(name), t, p, by_coin)
+                         for t, p in zip(cuts, levels, strict=True) if p > 0]  # fmt: skip
+        else:
+            raise AttributeError(f"A {type(rule).__name__} has no thresholds.")
+        return pandas.DataFrame(rows, columns=["group", "threshold", "probability", "coin_share"])
+
+    def _request(self) -> Request:
+        request = Request.from_arguments(
+            self.maximize,
+            self.max_eo_gap,
+            self.max_violation,
+            self.budgets,
+            blind=bool(self.blind),
+            confidence=self.confidence,
+            guarantee=self.guarantee,
+            use_whole_budget=bool(self.use_whole_budget),
         )
+        if len(request.budgets) > 1:
+            raise InputError(
+                f"One budget at a time, got {listed(sorted(request.budgets))}: choose one of them."
+            )
+        if request.maximize == "auroc" or not request.solvable:
+            raise InputError(
+                "`maximize` must be one of 'accuracy', 'balanced_accuracy', 'utility' or a "
+                f"Cost(...), got {self.maximize!r}. `SeparatedScorer` maximises the AUROC."
+            )
+        return request
 
-    def budgets(self) -> dict[str, float | None]:
-        """All budgets by name; None where it is not given."""
-        return {name: getattr(self, name) for name in _BUDGETS}
-
-    def _checked(
-        self, X: Any, y: ArrayLike, sample_weight: Any
-    ) -> tuple[Any, NDArray[Any], Array | None]:
-        """Rows as the classifier will take them, labels, weights; sets `n_features_in_`."""
-        X = self._rows(X, reset=True)
-        labels = label_column(self, y)
-        same_rows(X, labels)
-        if sample_weight is None:
-            return X, labels, None
-        return X, labels, _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
-
-    def _rows(self, X: Any, reset: bool = False) -> Any:
-        return checked_rows(self, X, reset)
-
-    def _fit_plain(self, X: Any, labels: NDArray[Any], weight: Array | None) -> None:
+    def _fit_plain(self, rows: Any, labels: NDArray[Any], weight: Array | None) -> None:
         warnings.warn(
             f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
             "classifier and keeps no budget.",
             UserWarning,
             stacklevel=3,
         )
-        self.groups_, self.crossfit_ = (), None
-        self.grouping_ = None
         if isinstance(self.estimator, str):
             raise InputError(
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
             )
-        if self.cv == "prefit":
-            self.plain_, self.preprocessing_ = self.estimator, None
-            return
-        model, self.preprocessing_ = base_model(self.estimator, X)
-        self.plain_ = fit_one(model, self._prepared(X), labels, weight)
+        none = np.zeros((0, len(self.classes_)))
+        if is_prefit(self.estimator, self.cv):
+            base = CrossFit(self.estimator, none, self.classes_)
+        else:
+            model, preparation = base_model(self.estimator, rows)
+            matrix = rows if preparation is None else preparation.transform(rows)
+            fitted = fit_one(model, matrix, labels, weight)
+            base = CrossFit(fitted, none, self.classes_, preparation)
+        self.groups_, self.grouping_, self.evidence_ = (), None, None
+        self.bases_, self.solved_ = {_AS_PASSED: base}, Solved(_AS_PASSED, self._most_probable())
+        self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
+        self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
 
-    def _prepared(self, X: Any) -> Any:
-        return X if self.preprocessing_ is None else self.preprocessing_.transform(X)
+    def _most_probable(self) -> PlainRule:
+        return PlainRule(np.ones(len(self.classes_)))
 
-    def _groups(self, values: Any, labels: NDArray[Any]) -> tuple[NDArray[np.intp], Levels]:
+    def _cross_fit(
+        self,
+        rows: Any,
+        labels: NDArray[Any],
+        z: NDArray[np.intp],
+        weight: Array | None,
+        groups: ArrayLike | None,
+        request: Request,
+    ) -> None:
+        """The base models of all candidates, on the same folds; sets `bases_` and `evidence_`."""
+        given = isinstance(self.estimator, str) or is_prefit(self.estimator, self.cv)
+        seed = seed_from(self.random_state)
+        if given:
+            folds = min(_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
+            fold = datasets.folds(labels, z, max(folds, 2), seed)
+            splits: Any = self.cv
+        else:
+            splits = splits_of(self.cv, rows, labels, z, groups, seed)
+            fold = fold_codes(splits, len(labels))
+        options: dict[str, Any] = {
+            "cv": splits,
+            "sample_weight": weight,
+            "n_jobs": self.n_jobs,
+        }
+        self.notes_ = {}
+        self.bases_ = {}
+        held = "" if not self._held else f"it reads {self._group_words()} at decision time"
+        joint = request.blind and bool(request.budgets)
+        if request.blind and (held or given):
+            self.notes_["plain"] = held or "only q(y, z | x) is given"
+        else:
+            self.bases_[_AS_PASSED] = cross_fit(self.estimator, rows, labels, z, **options)
+        if self._held and not given:
+            less = without_columns(rows, self._held)
+            try:
+                self.bases_[_WITHOUT] = cross_fit(self.estimator, less, labels, z, **options)
+            except Exception as error:  # a user's pipeline may raise anything: it is listed
+                self.notes_["without the group"] = f"{type(error).__name__}: {error}"
+        else:
+            self.notes_["without the group"] = "no column of X holds the group"
+        if joint:
+            less = without_columns(rows, self._held) if self._held else rows
+            self.bases_[_JOINT] = cross_fit_joint(
+                self.estimator, less, labels, z, group_estimator=self.group_estimator, **options
+            )
+        elif request.budgets and not self._held and not given and self._takes_group(rows):
+            self.bases_[_WITH] = cross_fit(
+                self.estimator, rows, labels, z, see_group=True, **options
+            )
+        y = np.searchsorted(self.classes_, labels)
+        self.evidence_ = Evidence(y, z, fold, tuple(self.classes_.tolist()), self.groups_, weight)
+
+    def _takes_group(self, rows: Any) -> bool:
+        """Whether the classifier can be given the group as further columns.
+
+        Our own base models and matrices. A pipeline, or categories by their place, expects the
+        columns that it knows.
+        """
+        if self.estimator is None or isinstance(self.estimator, ArrayModel):
+            return True
+        if isinstance(self.estimator, Pipeline) or not isinstance(rows, np.ndarray):
+            return False
+        if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+            return False
+        settings: dict[str, Any] = getattr(self.estimator, "get_params", dict)()
+        return not any(
+            "cat" in name and not isinstance(value, str | type(None))
+            for name, value in settings.items()
+        )
+
+    def _choose(self, request: Request) -> None:
+        """Measure every candidate for the request, and take the one that ships."""
+        assert self.evidence_ is not None
+        found: list[Candidate] = []
+        for name, base in (("plain", _AS_PASSED), ("without the group", _WITHOUT)):
+            if base in self.bases_:
+                scores = self.bases_[base].scores
+                found.append(self.evidence_.plain(name, base, scores, request))
+            else:
+                found.append(Candidate.impossible(name, self.notes_.get(name, "not fitted")))
+        if request.budgets:
+            name = "blind rule" if request.blind else "group rule"
+            kinds = (_JOINT,) if request.blind else (_WITH, _AS_PASSED)
+            base = next(one for one in kinds if one in self.bases_)
+            scores = self.bases_[base].scores
+            found.append(self.evidence_.rule(name, base, scores, request, blind=request.blind))
+        elif not any(one.possible for one in found):
+            raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
+        choice = choose(found, request, self._group_words(quoted=False))
+        shipped = choice.candidate
+        self.choice_, self.sentence_ = shipped.name, str(choice)
+        self.solved_, self.promise_ = shipped.payload, shipped.promise
+        shown = [shipped if one.name == shipped.name else one for one in found]
+        plain = [replace(one, solve=None, contributions=None, weight=None) for one in shown]
+        self.candidates_ = CandidateTable(plain, [request.aim, *request.budgets], shipped.name)
+
+    def _groups(self, values: Any, n: int) -> NDArray[np.intp]:
+        """Codes of the groups; sets `groups_`, `grouping_` and `group_names_`."""
         columns = group_columns(values)
+        self.group_names_ = tuple(columns)
         edges = edges_of(columns)
         self.grouping_ = None
         if edges:
@@ -317,33 +492,68 @@ class FrontierClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
         else:
-            coded = as_groups(values)
-        codes, levels = coded
-        if len(codes) != len(labels):
+            coded = as_groups(columns)
+        codes, self.groups_ = coded
+        if len(codes) != n:
             raise InputError(
-                f"`sensitive_features` must have one group per row, {len(labels):,}, got "
-                f"{len(codes):,}."
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
             )
-        return np.asarray(codes, dtype=np.intp), levels
+        return np.asarray(codes, dtype=np.intp)
+
+    def _holding(self, X: Any, rows: Any, z: NDArray[np.intp], sensitive: Any) -> tuple[int, ...]:
+        """The places of the columns that hold the group; none of bare probabilities."""
+        if isinstance(self.estimator, str):
+            return ()
+        table = X if hasattr(X, "columns") or isinstance(X, Mapping) else rows
+        return holding_columns(table, z, group_columns(sensitive), self.sensitive_columns)
+
+    def _group_words(self, *, quoted: bool = True) -> str:
+        names = [name for name in self.group_names_ if name != "sensitive_features"]
+        if not names:
+            return "the group" if quoted else ""
+        return " and ".join(f"`{name}`" if quoted else name for name in names)
 
     def _codes(self, values: Any, n: int) -> NDArray[np.intp]:
         if self.grouping_ is not None:
             return self.grouping_.codes_of(values, n)
         return group_codes(values, self.groups_, n, "sensitive_features")
 
-    def _budget(self) -> tuple[str, float | None]:
-        """The one budget that was given: its name and its level."""
-        given = {name: value for name, value in self.budgets().items() if value is not None}
-        if len(given) > 1:
-            raise InputError(f"One budget at a time, got {', '.join(given)}: choose one of them.")
-        shared = (self.max_gap, self.max_violation, self.max_eo_gap)
-        for name, value in budgets_of(self.criterion, *shared).items():
-            return name, value
-        for name, value in given.items():
-            if self.criterion != "separation":
-                raise InputError(f"`{name}` belongs to separation; pass `max_gap` instead.")
-            return name.removeprefix("max_"), one_number(value, name)
-        return criterion_named(self.criterion).gap_name, None
+    def _coins(
+        self, ids: ArrayLike | None, salt: str | bytes | None, random_state: Any
+    ) -> dict[str, Any]:
+        """Where the coins come from: identities, a seed, or the classifier's own seed."""
+        if ids is not None or salt is not None:
+            parts = [np.ascontiguousarray(a).tobytes() for a in self.rule_.arrays().values()]
+            model = blake2b(b"".join(parts), digest_size=16).digest()
+            return {"ids": ids, "salt": salt, "random_state": random_state, "model": model}
+        state = self.random_state if isinstance(random_state, Unset) else random_state
+        whole = state is None or isinstance(state, int | np.integer)
+        return {"random_state": state if whole else seed_from(state)}
+
+    @property
+    def rule_(self) -> Any:
+        """The rule that ships."""
+        return self.solved_.rule
+
+    @property
+    def model_(self) -> Any:
+        """The fitted model that ships; None around bare probabilities."""
+        return self.bases_[self.solved_.base].model
+
+    def shipped_model(self) -> Any:
+        """The model for raw rows: it picks its columns where some are left out."""
+        base = self.bases_[self.solved_.base]
+        if self.solved_.base != _WITHOUT or base.preprocessing is not None:
+            return base.model  # a preparation finds its columns by name
+        kept = [i for i in range(self.n_features_in_) if i not in self._held]
+        picked = ColumnTransformer([("kept", "passthrough", kept)])
+        picked.fit(np.zeros((1, self.n_features_in_)))
+        return Pipeline([("columns", picked), ("model", base.model)])
+
+    @property
+    def scores_(self) -> Array:
+        """Out-of-fold scores of the model that ships."""
+        return self.bases_[self.solved_.base].scores
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

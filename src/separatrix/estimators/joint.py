@@ -13,7 +13,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import _safe_indexing
@@ -24,10 +24,10 @@ from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     PRECOMPUTED,
     base_model,
-    check_sizes,
-    deals,
     fit_one,
+    out_of_fold,
     some_posteriors_of,
+    splits_of,
 )
 from separatrix.optimum.rules import check_joint
 
@@ -116,30 +116,26 @@ class JointModel(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class JointFit:
-    """Joint models, and what they say about rows that they did not see; as `CrossFit`.
+    """One joint model, and what clones of it said about rows that they did not see; `CrossFit`.
 
     Args:
-        members: members[k][r] did not see fold k of the r-th deal; empty if X is q itself.
+        model: fitted to all rows; None if X is q itself.
         scores: q(y, z | x) of every row of `fit`, array (n, labels, groups).
         classes: the labels, sorted.
-        preprocessing: raw columns to the members' matrix; None where they take rows as they are.
+        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
     """
 
-    members: tuple[tuple[JointModel, ...], ...]
+    model: JointModel | None
     scores: Array = field(repr=False)
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
 
-    def posteriors(self, X: Any) -> list[Array]:
-        """q of new rows, one array (n, labels, groups) for each of the `cv` members."""
-        if not self.members:
-            return [check_joint(X, self.scores.shape[1:])]
+    def posteriors(self, X: Any, z: Any = None) -> Array:
+        """q of new rows, array (n, labels, groups); the group is not looked at."""
+        if self.model is None:
+            return check_joint(X, self.scores.shape[1:])
         rows = X if self.preprocessing is None else self.preprocessing.transform(X)
-        count = self.scores.shape[2]
-        return [
-            np.mean([_of_all_groups(one, rows, count) for one in team], axis=0)
-            for team in self.members
-        ]
+        return _of_all_groups(self.model, rows, self.scores.shape[2])
 
 
 def cross_fit_joint(
@@ -149,52 +145,53 @@ def cross_fit_joint(
     z: NDArray[np.intp],
     *,
     group_estimator: Any = None,
-    cv: int | str = 5,
-    ensemble: int = 1,
-    random_state: int = 0,
+    cv: Any = 5,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
     sample_weight: Array | None = None,
+    n_jobs: int | None = None,
 ) -> JointFit:
     """q(y, z | x) of every row by joint models that did not see it; the scheme of `cross_fit`.
 
     Args:
         estimator: the classifier for P(y | x, z); None for the default base model; "precomputed"
             if X is q itself, array (n, labels, groups).
-        X, y, z, cv, ensemble, random_state, sample_weight: as in `cross_fit`. With ``cv="prefit"``
-            the estimator is a fitted `JointModel` that did not see these rows.
+        X, y, z, cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`. With
+            ``cv="prefit"`` the estimator is a fitted `JointModel` that did not see these rows.
         group_estimator: the classifier for P(z | x); None for the kind of `estimator`.
     """
-    classes, groups = np.unique(y), np.unique(z)
+    classes, count = np.unique(y), len(np.unique(z))
     if isinstance(estimator, str):
         if estimator != PRECOMPUTED:
             raise InputError(
                 f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        q = check_joint(X, (len(classes), len(groups)))
-        return JointFit((), q, classes)
-    if cv == "prefit":
+        return JointFit(None, check_joint(X, (len(classes), count)), classes)
+    if isinstance(cv, str) and cv == "prefit":
         if not isinstance(estimator, JointModel):
             raise InputError(
                 '`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got '
                 f"{type(estimator).__name__}."
             )
-        return JointFit(((estimator,),), estimator.joint_proba(X), classes)
-    check_sizes(y, classes, cv, ensemble)
+        return JointFit(estimator, estimator.joint_proba(X), classes)
+    splits = splits_of(cv, X, y, z, groups, random_state)
     model, preprocessing = base_model(estimator, X)
     rows = X if preprocessing is None else preprocessing.transform(X)
-    scores = np.zeros((len(y), len(classes), len(groups)))
-    members: list[list[JointModel]] = [[] for _ in range(int(cv))]
-    for k, train, test in deals(y, z, int(cv), ensemble, random_state):
+
+    def fit(train: NDArray[np.intp]) -> JointModel:
         weight = None if sample_weight is None else sample_weight[train]
         own = JointModel(model, group_estimator)
-        own.fit(_safe_indexing(rows, train), y[train], z[train], weight)
-        part = _of_all_groups(own, _safe_indexing(rows, test), len(groups))
-        scores[test] += part / ensemble
-        members[k].append(own)
-    return JointFit(tuple(map(tuple, members)), scores, classes, preprocessing)
+        return own.fit(_safe_indexing(rows, train), y[train], z[train], weight)
+
+    def score(fitted: JointModel, test: NDArray[np.intp]) -> Array:
+        return _of_all_groups(fitted, _safe_indexing(rows, test), count)
+
+    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    return JointFit(whole, scores, classes, preprocessing)
 
 
 def _of_all_groups(model: JointModel, rows: Any, count: int) -> Array:
-    """q with zeros for the groups, by code, that a member never saw."""
+    """q with zeros for the groups, by code, that a model never saw."""
     q = model.joint_proba(rows)
     found = np.zeros((*q.shape[:2], count))
     found[:, :, model.groups_] = q

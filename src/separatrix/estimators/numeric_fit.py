@@ -1,8 +1,7 @@
 """Any regressor as a source of honest predictions: every row by a model that did not see it.
 
-`cv` clones are fitted, each without one fold, which it then predicts. A new row is predicted by the
-mean of the clones: no coin, and a smaller error. The mean is less noisy than the predictions that
-the maps are fitted to; `trace` measures what ships with this difference in it.
+The scheme of `crossfit`: cv + 1 fits, out-of-fold predictions for the maps, and the regressor of
+all rows for new ones.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import _safe_indexing
@@ -20,7 +19,14 @@ from separatrix import datasets
 from separatrix.columns.scores import quantity_column
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import PRECOMPUTED, fit_one, has_text
+from separatrix.estimators.crossfit import (
+    PRECOMPUTED,
+    fit_one,
+    has_text,
+    is_prefit,
+    out_of_fold,
+    splits_of,
+)
 
 __all__ = ["NumericFit", "cross_fit_numbers", "predictions", "regressor"]
 
@@ -29,24 +35,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class NumericFit:
-    """Regressors, and what they predict for rows that they did not see.
+    """One regressor, and what clones of it predict for rows that they did not see.
 
     Args:
-        members: member k did not see fold k; empty if X is the predictions.
-        scores: the prediction of every row of `fit`, (n,).
-        preprocessing: raw columns to the members' matrix; None where they take rows as they are.
+        model: fitted to all rows; None if X is the predictions.
+        scores: the out-of-fold prediction of every row of `fit`, (n,).
+        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
     """
 
-    members: tuple[Any, ...]
+    model: Any
     scores: Array = field(repr=False)
     preprocessing: Preprocessing | None = None
 
     def predict(self, X: Any) -> Array:
-        """The mean of the members for new rows, (n,)."""
-        if not self.members:
+        """The prediction for new rows, (n,)."""
+        if self.model is None:
             return quantity_column(X, "X")
         rows = X if self.preprocessing is None else self.preprocessing.transform(X)
-        return np.asarray(np.mean([predictions(one, rows) for one in self.members], axis=0))
+        return predictions(self.model, rows)
 
 
 def cross_fit_numbers(
@@ -55,55 +61,50 @@ def cross_fit_numbers(
     y: Array,
     z: NDArray[np.intp],
     *,
-    cv: int | str = 5,
-    random_state: int = 0,
+    cv: Any = 5,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
     sample_weight: Array | None = None,
+    n_jobs: int | None = None,
 ) -> NumericFit:
-    """Fit `cv` clones and predict every row with the one that did not see it.
+    """Predict every row by a regressor that did not see it, and fit one to all rows.
 
     Args:
         estimator: a regressor; None for boosted trees; "precomputed" if X is predictions.
         X: rows as the regressor takes them.
         y: outcomes.
         z: codes; every fold has rows of each.
-        cv: folds, or "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds.
-        sample_weight: weight of each row.
+        cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
-    >>> found = cross_fit_numbers(LinearRegression(), X, X.sum(1), np.arange(60) % 2, cv=3)
-    >>> len(found.members), bool(np.allclose(found.scores, X.sum(1)))
-    (3, True)
+    >>> fitted = cross_fit_numbers(LinearRegression(), X, X.sum(1), np.arange(60) % 2, cv=3)
+    >>> bool(np.allclose(fitted.scores, X.sum(1)))
+    True
     """
     if isinstance(estimator, str):
         if estimator != PRECOMPUTED:
             raise InputError(
                 f"`estimator` must be a regressor, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return NumericFit((), quantity_column(X, "X"))
-    if cv == "prefit" or type(estimator).__name__ == "FrozenEstimator":
-        if estimator is None:
-            raise InputError('`cv="prefit"` needs a fitted `estimator`, got None.')
-        return NumericFit((estimator,), predictions(estimator, X))
-    if not isinstance(cv, int | np.integer) or not 2 <= cv <= len(y):
-        raise InputError(
-            f'`cv` must be a number of folds between 2 and the {len(y):,} rows, or "prefit", got '
-            f"{cv!r}."
-        )
+        return NumericFit(None, quantity_column(X, "X"))
+    if is_prefit(estimator, cv):
+        return NumericFit(estimator, predictions(estimator, X))
+    splits = splits_of(cv, X, y, z, groups, random_state, labels=False)
     model = regressor(estimator)
     prepared = datasets.plan(X).fit(X) if estimator is None and has_text(X) else None
     rows: Any = X if prepared is None else prepared.transform(X)
     rows = rows.tocsr() if issparse(rows) else rows  # others have no rows to take
-    fold = datasets.folds(np.zeros(len(y), dtype=np.intp), z, int(cv), random_state)
-    scores, members = np.zeros(len(y)), []
-    for k in range(int(cv)):
-        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+
+    def fit(train: NDArray[np.intp]) -> Any:
         weight = None if sample_weight is None else sample_weight[train]
-        own = fit_one(model, _safe_indexing(rows, train), y[train], weight)
-        scores[test] = predictions(own, _safe_indexing(rows, test))
-        members.append(own)
-    return NumericFit(tuple(members), scores, prepared)
+        return fit_one(model, _safe_indexing(rows, train), y[train], weight)
+
+    def score(fitted: Any, test: NDArray[np.intp]) -> Array:
+        return predictions(fitted, _safe_indexing(rows, test))
+
+    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    return NumericFit(whole, scores, prepared)
 
 
 def regressor(estimator: Any) -> Any:

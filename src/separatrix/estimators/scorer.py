@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
+from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from separatrix.columns.draws import UNSET, uniforms
+from separatrix.columns.draws import UNSET, Unset, uniforms
 from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
-from separatrix.columns.values import listed
+from separatrix.columns.values import Coded, listed
+from separatrix.core.ordered import area
 from separatrix.errors import InputError
 from separatrix.estimators.crossfit import (
     CrossFit,
@@ -20,8 +22,10 @@ from separatrix.estimators.crossfit import (
     cross_fit,
     label_column,
     same_rows,
+    seed_from,
     some_rows,
 )
+from separatrix.estimators.group_columns import SensitiveColumns
 from separatrix.estimators.joint import JointFit, cross_fit_joint
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
@@ -33,32 +37,29 @@ Array = NDArray[np.float64]
 _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
-class SeparatedScorer(BaseEstimator):
-    """A score whose law given the label is the same in all groups, at every threshold.
+class SeparatedScorer(SensitiveColumns, BaseEstimator):
+    """A score whose distribution given the label is the same in all groups, at every threshold.
 
-    The classifier is cross-fitted: `cv` clones, each scores the fold that it did not see. One
-    kernel (`separate`) is fitted to these scores of all rows. A new row is scored by one clone,
-    drawn at random, and its level is drawn from the kernel. So new rows are treated just as the
-    rows that the kernel was fitted to, and the mean over the clones is separated as these were.
-
-    One kernel for all clones, and not one each: a clone's own kernel would be fitted to its fold
-    alone, a fifth of the rows. Nor may the mean of the clones' scores replace the drawn clone: it
-    has another law than the scores that the kernel was fitted to. On simulated rows with few
-    distinct values these show four and five times the violation in the population
-    (`tests/estimators/test_scorer.py`).
+    The classifier is cross-fitted, one kernel (`separate`) is fitted to the out-of-fold scores, and
+    the classifier refitted on all rows carries it: cv + 1 fits. A new row's level is drawn from the
+    kernel at its score.
 
     Small groups borrow from the pooled curve (`separate` with ``borrow=True``).
 
     With ``blind=True`` the score is one of X alone (`blind_scores`): the group is needed to fit and
-    never to score. It needs no coin, is the mean over the clones, and is not exactly separated: a
-    larger β brings v closer to zero.
+    never to score. It needs no coin and is not exactly separated: a larger β brings v closer to
+    zero.
 
     Args:
         estimator: a classifier with `predict_proba`; None for boosted trees, which also take
             frames with text; "precomputed" if X is the probabilities of unseen rows.
         penalty: β of AUROC − β I(S; Z | Y); None for exact separation, or for 100 if blind.
-        cv: folds of the cross-fitting; "prefit" for a fitted `estimator` that did not see the rows.
-        random_state: seed of the folds.
+        sensitive_columns: the column(s) of X that hold the group; then no method needs
+            `sensitive_features`.
+        cv: number of folds, a splitter, an iterable of splits, or "prefit" for a fitted `estimator`
+            that did not see the rows.
+        n_jobs: how many fits at a time, see joblib.
+        random_state: seed of the folds and of the coins; None is fresh.
         blind: whether rows are scored without the group.
         group_estimator: if blind, the classifier that learns the group from X; None for the kind
             of `estimator`.
@@ -66,7 +67,7 @@ class SeparatedScorer(BaseEstimator):
     Attributes:
         score_: the `SeparatedScore`, with its `levels`, `auroc`, `utility`, `violation`; if blind
             the `BlindScore`.
-        crossfit_: the clones.
+        crossfit_: the fitted classifier and the out-of-fold scores.
         classes_, groups_: the two labels and the groups.
 
     Example:
@@ -83,14 +84,18 @@ class SeparatedScorer(BaseEstimator):
         self,
         estimator: Any = None,
         penalty: float | None = None,
-        cv: int | str = 5,
-        random_state: int = 0,
+        sensitive_columns: Any = None,
         blind: bool = False,
         group_estimator: Any = None,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.penalty = penalty
+        self.sensitive_columns = sensitive_columns
         self.cv = cv
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.blind = blind
         self.group_estimator = group_estimator
@@ -101,33 +106,47 @@ class SeparatedScorer(BaseEstimator):
         y: ArrayLike,
         sensitive_features: Any = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> SeparatedScorer:
-        """Cross-fit the classifier, then fit the kernel to the scores of unseen rows."""
-        if sensitive_features is None:
-            raise InputError("A separated score needs groups: pass `sensitive_features`.")
+        """Cross-fit the classifier, then fit the kernel to the out-of-fold scores.
+
+        Args:
+            X, y: rows and labels.
+            sensitive_features: groups; not where `sensitive_columns` names them.
+            sample_weight: weight of each row.
+            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
+        """
+        sensitive = self._sensitive(X, sensitive_features)
+        if sensitive is None:
+            raise InputError(
+                "A separated score needs groups: pass `sensitive_features`, or name columns of X "
+                "by `sensitive_columns`."
+            )
         X = checked_rows(self, X, reset=True)
         labels = label_column(self, y)
-        groups = as_groups(sensitive_features)
-        same_rows(X, labels, groups.codes)
+        people = self._coded_groups(sensitive)
+        same_rows(X, labels, people.codes)
         weight = None
         if sample_weight is not None:
             weight = check_weight(sample_weight, len(labels))
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
             X, labels, weight = some_rows(X, seen), labels[seen], weight[seen]
-            groups = groups[seen].compact()
+            people = people[seen].compact()
         self.classes_ = np.unique(labels)
         if len(self.classes_) != 2:
             raise InputError(
                 f"A separated score is for two labels; `y` has {len(self.classes_)} "
                 f"({listed(self.classes_.tolist())})."
             )
-        z = np.asarray(groups.codes, dtype=np.intp)
+        z = np.asarray(people.codes, dtype=np.intp)
         options: dict[str, Any] = {
             "cv": self.cv,
+            "groups": groups,
             "random_state": self.random_state,
             "sample_weight": weight,
+            "n_jobs": self.n_jobs,
         }
-        self.groups_ = groups.levels
+        self.groups_ = people.levels
         self.crossfit_: CrossFit | JointFit
         self.score_: SeparatedScore | BlindScore
         if self.blind:
@@ -145,29 +164,27 @@ class SeparatedScorer(BaseEstimator):
         self.score_ = separate(
             labels,
             self.crossfit_.scores,
-            sensitive_features=groups,
+            sensitive_features=people,
             sample_weight=weight,
             penalty=self.penalty,
             borrow=True,
         )
         return self
 
-    def level_proba(self, X: Any, sensitive_features: Any) -> Array:
-        """P(S = level | x, z), array (n, m): the mean over the clones, levels rising."""
+    def level_proba(self, X: Any, sensitive_features: Any = None) -> Array:
+        """P(S = level | x, z), array (n, m), levels rising."""
         check_is_fitted(self, "score_")
         if isinstance(self.score_, BlindScore):
             raise InputError("A blind score is not drawn from levels: use `decision_function(X)`.")
-        z = as_groups(sensitive_features)
-        each = [
-            self.score_.level_proba(p, sensitive_features=z) for p in self.crossfit_.posteriors(X)
-        ]
-        return np.asarray(np.mean(each, axis=0))
+        z = self._needed(X, sensitive_features)
+        scores = self.crossfit_.posteriors(checked_rows(self, X))
+        return self.score_.level_proba(scores, sensitive_features=z)
 
     def decision_function(
         self,
         X: Any,
         sensitive_features: Any = None,
-        random_state: int | None = None,
+        random_state: Any = UNSET,
         *,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
@@ -178,29 +195,73 @@ class SeparatedScorer(BaseEstimator):
 
         Args:
             X, sensitive_features: rows and their groups.
-            random_state: seed of the coins; None throws fresh ones at every call.
+            random_state: seed of the coins; by default the scorer's own, where None throws fresh
+                ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coins.
         """
         check_is_fitted(self, "score_")
-        posteriors = self.crossfit_.posteriors(X)
+        scores = self.crossfit_.posteriors(checked_rows(self, X))
         if isinstance(self.score_, BlindScore):
-            return np.asarray(np.mean([self.score_.transform(q) for q in posteriors], axis=0))
-        if sensitive_features is None:
-            raise InputError(
-                "The score needs the group of every row: pass `sensitive_features` "
-                f"({listed(self.groups_)})."
-            )
+            return np.asarray(self.score_.transform(scores))
+        z = self._needed(X, sensitive_features)
+        if ids is None and isinstance(random_state, Unset):
+            random_state = self.random_state
+        if not isinstance(random_state, int | np.integer | Unset | None):
+            random_state = seed_from(random_state)
         coins = uniforms(
-            len(posteriors[0]),
-            ("branch", "level"),
-            random_state=random_state if ids is None else UNSET,
+            len(scores),
+            ("level",),
+            random_state=random_state,
             ids=ids,
             salt=salt,
             model=self.score_.levels.tobytes(),
         )
-        member = (coins[:, 0] * len(posteriors)).astype(np.intp)
-        p = np.stack(posteriors)[member, np.arange(len(member))]
-        return self.score_.drawn(p, coins[:, 1], sensitive_features=sensitive_features)
+        return self.score_.drawn(scores, coins[:, 0], sensitive_features=z)
+
+    def predict_proba(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        random_state: Any = UNSET,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> Array:
+        """[1 − score, score] with the score of `decision_function`, array (n, 2)."""
+        score = self.decision_function(X, sensitive_features, random_state, ids=ids, salt=salt)
+        return np.stack([1.0 - score, score], axis=1)
+
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The AUROC; of a drawn score the mean over its coins."""
+        second = np.asarray(y) == self.classes_[1]
+        w = (
+            np.ones(len(second))
+            if sample_weight is None
+            else np.asarray(sample_weight, dtype=float)
+        )
+        if isinstance(self.score_, BlindScore):
+            found = self.decision_function(X)
+            return float(roc_auc_score(second, found, sample_weight=sample_weight))
+        law = self.level_proba(X, sensitive_features) * w[:, None]
+        return float(area(np.stack([law[~second].sum(0), law[second].sum(0)])[:, None]))
+
+    def _needed(self, X: Any, sensitive_features: Any) -> Any:
+        sensitive = self._sensitive(X, sensitive_features)
+        if sensitive is None:
+            raise InputError(
+                "The score needs the group of every row: pass `sensitive_features` "
+                f"({listed(self.groups_)})."
+            )
+        return self._coded_groups(sensitive)
+
+    def _coded_groups(self, sensitive: Any) -> Coded:
+        return as_groups(sensitive)
 
     def _penalty(self) -> float:
         return _PATH[-1] if self.penalty is None else float(self.penalty)

@@ -6,23 +6,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.metrics import accuracy_score
 
 from separatrix import methods
-from separatrix.columns.draws import drawn, uniforms
+from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
+from separatrix.estimators.crossfit import seed_from
+from separatrix.estimators.group_columns import SensitiveColumns
 from separatrix.methods import Lane, Sample
 
 __all__ = ["SeparationClassifier"]
 
 
-class SeparationClassifier(Base):
+class SeparationClassifier(SensitiveColumns, Base):
     """One method at one trade-off.
 
     Args:
         trade_off: λ, on the method's own scale; 0 is ERM.
         method: a name of `methods.names()`.
         use_sensitive: let the model see the group; it then needs `sensitive_features` to predict.
+        sensitive_columns: the column(s) of X that hold the group; then `fit(X, y)` and `predict(X)`
+            need nothing else. They stay among the features.
         policy: how `predict` decides: "deterministic" takes the most probable label, "randomized"
             draws from the posterior, which is the policy whose violation the method controls.
         level: whose violation the penalty sees: of a label drawn from the posterior, "draw" (the
@@ -54,6 +59,7 @@ class SeparationClassifier(Base):
         method: str = "cmi",
         *,
         use_sensitive: bool = False,
+        sensitive_columns: Any = None,
         policy: str = "deterministic",
         level: str = "draw",
         hidden: tuple[int, ...] = (64, 64),
@@ -70,6 +76,7 @@ class SeparationClassifier(Base):
         self.trade_off = trade_off
         self.method = method
         self.use_sensitive = use_sensitive
+        self.sensitive_columns = sensitive_columns
         self.policy = policy
         self.level = level
         self.hidden = hidden
@@ -94,6 +101,7 @@ class SeparationClassifier(Base):
             raise InputError(
                 f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}."
             )
+        sensitive_features = self._sensitive(X, sensitive_features)
         rows, codes, z, weight = self._prepare(X, y, sensitive_features, sample_weight)
         self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
         sample = Sample(rows, codes, z, len(self.classes_), len(self.groups_), weight)
@@ -118,22 +126,36 @@ class SeparationClassifier(Base):
     def predict_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x), or of (x, z) where the model sees the group; columns as in `classes_`."""
         rows = self._rows(X)
-        z = self._codes(sensitive_features, len(rows))
+        z = self._codes(self._sensitive(X, sensitive_features), len(rows))
         q = np.asarray(self.fitted_.posteriors(rows, z)[0], dtype=np.float64)
         return q / q.sum(1, keepdims=True)
 
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The accuracy of `predict`."""
+        decided = self.predict(X, sensitive_features)
+        return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
     def predict(
-        self, X: Any, sensitive_features: Any = None, random_state: int | None = None
+        self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET
     ) -> NDArray[Any]:
         """Labels, by `policy`.
 
         Args:
             X, sensitive_features: rows, and their groups where the model sees them.
-            random_state: seed of the coins of the randomised policy; None throws fresh ones at
-                every call.
+            random_state: seed of the coins of the randomised policy, by default the classifier's
+                own; None throws fresh ones at every call.
         """
         q = self.predict_proba(X, sensitive_features)
         if self.policy == "deterministic":
             return self.classes_[q.argmax(1)]
-        coin = uniforms(len(q), ("label",), random_state=random_state)
+        state = self.random_state if isinstance(random_state, Unset) else random_state
+        if not isinstance(state, int | np.integer | None):
+            state = seed_from(state)
+        coin = uniforms(len(q), ("label",), random_state=state)
         return self.classes_[drawn(q, coin[:, 0])]

@@ -98,6 +98,10 @@ class BlindPromises:
         rule = self._rules[kept.rates.tobytes()]
         return PromisedRule(rule, kept.level, kept.expected, kept.smallest, nothing)
 
+    def at_level(self, level: float) -> BlindRule:
+        """The best rule within a level on the rows; no margin is taken."""
+        return self.point(level).rule
+
     def point(self, level: float) -> ColumnPoint:
         """The best mixture within a level on the rows; it has no bound, see `certificate`."""
         found = best_blind(self._columns, self.maximize, level, self.groups)

@@ -28,7 +28,7 @@ from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.margin import Margin
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost, budget_named
-from separatrix.optimum.roc.decisions import DecisionCurve, rule_of, solve
+from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 
@@ -126,6 +126,14 @@ class Promises:
         kept = self._margin.keep(asked, confidence)
         known = self._margin.known
         return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest, known.borrowed)
+
+    def at_level(self, level: float) -> Rule:
+        """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
+        if self.scores.shape[1] > 2:
+            return self.rule(level, margin=0.0).rule
+        known = self._margin.known
+        least = least_level(known.curves, known.mass, self.budget)
+        return self._rule(known, self._rates(known, max(level, least)))
 
     @cached_property
     def _plain(self) -> GroupCurves:

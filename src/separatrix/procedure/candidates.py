@@ -45,6 +45,8 @@ class Candidate:
         weight: of each row, (n,); None for one each.
         note: in words; "not possible: …" says why.
         coin: share of the rows whose decision a coin makes.
+        bound: by budget, what it keeps with the confidence of the request; None to compute it from
+            the promise.
         solve: budgets → the same candidate solved for other budgets; None where nothing is solved.
         refusal: the error that says why no rule could be solved, with the smallest budget that can.
         payload: what makes the predictor, as the owner of the candidates knows it.
@@ -56,6 +58,7 @@ class Candidate:
     weight: Array | None = field(default=None, repr=False)
     note: str = ""
     coin: float = 0.0
+    bound: Mapping[str, float] | None = None
     solve: Callable[[Mapping[str, float]], Candidate] | None = field(default=None, repr=False)
     refusal: InfeasibleError | None = field(default=None, repr=False)
     payload: Any = field(default=None, repr=False)

@@ -97,8 +97,11 @@ def keeps(candidate: Candidate, request: Request) -> bool:
     """Whether unseen rows are expected to keep every budget; with a confidence, its bound."""
     if request.confidence is None:
         used = {name: candidate.promise[name].value for name in request.budgets}
+    elif candidate.bound is not None:
+        used = dict(candidate.bound)
     else:
-        used = {name: candidate.promise[name].upper(request.confidence) for name in request.budgets}
+        sure = request.confidence
+        used = {name: candidate.promise[name].upper(sure) for name in request.budgets}
     return all(used[name] <= most + _SAME for name, most in request.budgets.items())
 
 
@@ -188,7 +191,8 @@ def _sentence(
     elif chosen.name == "without the group":
         head = f"Leave out {f'`{group}`' if group else 'the group'}: {', '.join(shown + aim)}."
     else:
-        need = "You need a rule" if request.budgets else "A rule is better"
+        needed = request.budgets and not (first.name == "plain" and keeps(first, request))
+        need = "You need a rule" if needed else "A rule is better"
         kind = {
             "group rule": f"thresholds by {group or 'group'}",
             "blind rule": "a rule without the group",
