@@ -143,7 +143,7 @@ def test_select_and_predict_on_the_command_line(traced, tmp_path):
     labels = sx.load(tmp_path / "model").predict(
         rows, ids=rows["person"], salt="kept by the operator alone"
     )
-    assert read["prediction"].to_list() == labels.tolist()
+    assert read["decision"].to_list() == labels.tolist()
 
 
 @pytest.mark.parametrize(

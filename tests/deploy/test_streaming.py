@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 import subprocess
 import sys
 import unicodedata
@@ -14,8 +15,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+import separatrix as sx
 from people import people
+from separatrix.cli import app
 from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError, InputError
 
@@ -48,13 +52,32 @@ def test_a_file_is_predicted_like_the_rows_in_memory(mixture, rows, files, sourc
     read = pl.read_csv(files / out) if out.endswith("csv") else pl.read_parquet(files / out)
     labels, branch = mixture.predict(rows, ids=rows["id"], salt=SALT, return_branch=True)
     assert done == 1_000
-    assert read.columns == ["id", "prediction", "branch", "p_high", "p_low"]
+    assert read.columns == ["id", "decision", "decided_by_coin", "branch"]
     assert list(map(str, read["id"].to_list())) == list(map(str, range(1_000)))
-    assert read["prediction"].to_list() == labels.tolist()
+    assert read["decision"].to_list() == labels.tolist()
     assert read["branch"].to_list() == branch.tolist()
-    np.testing.assert_allclose(
-        read["p_low"].to_numpy(), mixture.predict_proba(rows)[:, 1], atol=1e-7
-    )
+    unsure = mixture.predict_proba(rows).max(1) < 1.0
+    assert [str(one).lower() == "true" for one in read["decided_by_coin"]] == unsure.tolist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_predict_and_audit_are_two_commands(single, rows, files, kind):
+    single.save(files / "model")
+    model, source, out = (str(files / x) for x in ("model", f"rows.{kind}", f"out.{kind}"))
+    kept = ["--id", "id", "--keep", "pay", "--keep", "sex", "--keep", "note"]
+    run = CliRunner().invoke
+    done = run(app, ["predict", model, source, *kept, "--seed", "7", "--out", out])
+    assert done.exit_code == 0, done.output
+    audited = run(app, ["audit", out, "--y", "pay", "--z", "sex", "--pred", "decision", "--json"])
+    decided = single.predict(rows, random_state=7)
+    expected = sx.audit(rows["pay"], decided, sensitive_features=rows["sex"])
+    assert json.loads(audited.stdout)["eo_gap"] == pytest.approx(expected.eo_gap)
+    read = pl.read_csv(out) if kind == "csv" else pl.read_parquet(out)
+    assert read.columns == ["id", "pay", "sex", "note", "decision", "decided_by_coin", "score"]
+    assert read["note"].to_list() == rows["note"].tolist()
+    np.testing.assert_allclose(read["score"], single.predict_proba(rows)[:, 1], atol=1e-7)
+    with pytest.raises(InputError, match="column 'decision' has the name of an output"):
+        predict_file(single, source, files / "o.csv", keep=["decision"], random_state=0)
 
 
 def test_a_seed_repeats_and_blocks_have_their_own_coins(single, files):
@@ -63,7 +86,7 @@ def test_a_seed_repeats_and_blocks_have_their_own_coins(single, files):
     assert (files / "a.csv").read_text() == (files / "b.csv").read_text()
     assert "branch" not in (files / "a.csv").read_text().splitlines()[0]
     drawn = single.predict(pl.read_csv(files / "rows.csv"), random_state=7)
-    assert pl.read_csv(files / "a.csv")["prediction"].to_list() == drawn.tolist()
+    assert pl.read_csv(files / "a.csv")["decision"].to_list() == drawn.tolist()
 
 
 def test_long_ids_stay_text_and_draw_the_same_everywhere(mixture, files):
@@ -86,7 +109,7 @@ def test_long_ids_stay_text_and_draw_the_same_everywhere(mixture, files):
             )
             m = len(table)
             assert table["id"].to_list() == list(map(str, ids[:m]))
-            assert table["prediction"].to_list() == labels[:m].tolist()
+            assert table["decision"].to_list() == labels[:m].tolist()
             assert list(map(int, table["branch"].to_list())) == branch[:m].tolist()
 
 
@@ -123,7 +146,7 @@ def test_a_person_is_the_same_in_every_format(mixture, files):
             for source in ("ids.parquet", "ids.csv"):
                 out = files / "out.parquet"
                 predict_file(mixture, files / source, out, id_column="id", salt=SALT, rows=13)
-                assert pl.read_parquet(out)["prediction"].to_list() == told
+                assert pl.read_parquet(out)["decision"].to_list() == told
 
 
 @pytest.mark.parametrize("damaged", ["1.23457E+16", "1e+16", "1.2345678901234568e+16"])
@@ -136,10 +159,10 @@ def test_ids_that_a_spreadsheet_rounded_are_refused(single, files, damaged):
 
 
 def test_an_id_column_may_not_be_called_like_an_output(mixture, files):
-    for name in ("prediction", "branch", "p_low"):
+    for name in ("decision", "branch", "score"):
         frame = pl.read_csv(files / "rows.csv").rename({"id": name})
         frame.write_csv(files / "renamed.csv")
-        with pytest.raises(InputError, match=f"id column '{name}' has the name of an output"):
+        with pytest.raises(InputError, match=f"column '{name}' has the name of an output"):
             predict_file(
                 mixture, files / "renamed.csv", files / "out.csv", id_column=name, salt=SALT
             )

@@ -66,7 +66,7 @@ def test_a_saved_model_reads_them_from_rows_groups_and_files(predictor, data, tm
         csv.writer(file).writerows([list(rows), *lines])
     predict_file(loaded, tmp_path / "rows.csv", tmp_path / "out.csv", rows=60, random_state=0)
     with (tmp_path / "out.csv").open(newline="") as file:
-        found = [float(row["p_yes"]) for row in csv.DictReader(file)]
+        found = [float(row["score"]) for row in csv.DictReader(file)]
     np.testing.assert_allclose(found, q[:, 1], atol=1e-6)
 
 

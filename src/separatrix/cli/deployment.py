@@ -107,6 +107,9 @@ def predict(
     id_column: str | None = typer.Option(
         None, "--id", help="Column that identifies a person; copied to the output."
     ),
+    keep: list[str] = typer.Option(
+        [], help="Column to copy, such as outcome and group for `separatrix audit`; repeat it."
+    ),
     salt_file: Path | None = typer.Option(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
@@ -123,8 +126,8 @@ def predict(
 ) -> None:
     """Predict a file of any size, in constant memory.
 
-    Example: separatrix predict model people.csv --id person --salt-file secret.txt --out
-    predictions.csv
+    Example: separatrix predict model people.csv --id person --salt-file secret.txt --keep income
+    --keep sex --out decisions.csv
     """
     from separatrix.columns.draws import UNSET, Unset, check_seed
     from separatrix.deploy.loading import load
@@ -144,8 +147,9 @@ def predict(
         )
     with readable(file) as path:
         rows = predict_file(
-            predictor, path, out, id_column=id_column, salt=salt, random_state=state, log=log
-        )
+            predictor, path, out, id_column=id_column, keep=keep, salt=salt, random_state=state,
+            log=log,
+        )  # fmt: skip
     seed = state if isinstance(state, int) else None
     answer(f"{rows:,} predictions are in {out}", {"rows": rows, "out": out, "seed": seed}, json)
 

@@ -32,7 +32,7 @@ from separatrix.errors import InputError
 
 __all__ = [
     "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "drawn", "id_digests",
-    "id_texts", "key_id", "seed_of", "seeded", "uniforms",
+    "id_texts", "key_id", "plain_values", "seed_of", "seeded", "uniforms",
 ]  # fmt: skip
 
 MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
@@ -152,18 +152,20 @@ def id_texts(ids: Any, name: str = "ids") -> list[str]:
     >>> id_texts([12345678901234567, "007", " Zoé"])
     ['12345678901234567', '007', ' Zoé']
     """
-    if isinstance(ids, Coded):
-        levels = [*ids.levels, None]
-        values = [levels[code] for code in ids.codes.tolist()]
-    else:
-        known = nw.from_native(ids, allow_series=True, pass_through=True)
-        if isinstance(known, nw.Series):
-            values = known.to_list()
-        elif hasattr(ids, "to_pylist"):  # an array of pyarrow, which is no series
-            values = ids.to_pylist()
-        else:
-            values = ids.ravel().tolist() if isinstance(ids, np.ndarray) else list(ids)
-    return [_id_text(value, row, name) for row, value in enumerate(values)]
+    return [_id_text(value, row, name) for row, value in enumerate(plain_values(ids))]
+
+
+def plain_values(column: Any) -> list[Any]:
+    """The values of a column of any kind as Python's own; None where one is missing."""
+    if isinstance(column, Coded):
+        levels = [*column.levels, None]
+        return [levels[code] for code in column.codes.tolist()]
+    known = nw.from_native(column, allow_series=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return known.to_list()
+    if hasattr(column, "to_pylist"):  # an array of pyarrow, which is no series
+        return list(column.to_pylist())
+    return column.ravel().tolist() if isinstance(column, np.ndarray) else list(column)
 
 
 def id_digests(ids: Any, salt: str | bytes | None, model: bytes = b"") -> list[str]:

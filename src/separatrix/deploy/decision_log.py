@@ -41,12 +41,14 @@ class Drawn:
     """Coins (n, 2) and what they gave: labels (n,), branches (n,).
 
     `proba` (n, labels) is the law before the draw; of a score [1 − score, score] after it.
+    `scores` (n, labels) is what the one model behind the decision says, where it was asked for.
     """
 
     coins: NDArray[np.float64]
     labels: NDArray[Any]
     branch: NDArray[np.intp]
     proba: NDArray[np.float64]
+    scores: NDArray[np.float64] | None = None
 
 
 def records(

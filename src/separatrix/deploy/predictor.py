@@ -192,8 +192,17 @@ class Predictor:
             decision_log.append(Path(log), decision_log.records(self, drawn, ids, salt))
         return (drawn.labels, drawn.branch) if return_branch else drawn.labels
 
-    def drawn(self, X: Any, sensitive_features: Any, coins: Callable[[int], Array]) -> Drawn:
-        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2)."""
+    def drawn(
+        self,
+        X: Any,
+        sensitive_features: Any,
+        coins: Callable[[int], Array],
+        scores: bool = False,
+    ) -> Drawn:
+        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2).
+
+        With `scores` also what the one model behind the decision says.
+        """
         matrix, z = self._seen(X, sensitive_features)
         thrown, names = coins(len(matrix)), _array(self.labels)
         if self.is_score:
@@ -207,7 +216,18 @@ class Predictor:
         law = q[branch, np.arange(len(matrix))]
         chosen = drawn(law, thrown[:, 1])
         mean = np.einsum("b,bnk->nk", np.asarray(self.weights), q)
-        return Drawn(thrown, names[chosen], branch, mean)
+        told = self._base_scores(matrix, z) if scores else None
+        return Drawn(thrown, names[chosen], branch, mean, told)
+
+    def _base_scores(self, matrix: Array, z: NDArray[Any] | None) -> Array | None:
+        """P(y | x) of the model behind the rule, (n, K); None for a mixture of several models."""
+        if self.bases:
+            p = matrix.reshape(len(matrix), len(self.bases), len(self.labels), -1).sum(-1)
+            return np.asarray((p / p.sum(-1, keepdims=True)).mean(1))
+        if len(self.components) > 1:
+            return None
+        component = self.components[0]
+        return np.asarray(component.fitted.posteriors(matrix, z)[component.lane])
 
     def branches(self, coins: Array) -> NDArray[np.intp]:
         """The branch of each row (n,), from the first of its coins."""

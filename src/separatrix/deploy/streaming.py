@@ -12,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, seeded
+from separatrix.columns.draws import (
+    UNSET,
+    Unset,
+    check_sources,
+    id_texts,
+    plain_values,
+    seeded,
+)
 from separatrix.columns.readers import read_blocks
 from separatrix.columns.text import harmless
 from separatrix.deploy import decision_log
@@ -34,6 +41,7 @@ def predict_file(
     out: str | Path,
     *,
     id_column: str | None = None,
+    keep: Sequence[str] = (),
     salt: str | bytes | None = None,
     random_state: int | Unset | None = UNSET,
     log: str | Path | None = None,
@@ -42,17 +50,22 @@ def predict_file(
 ) -> int:
     """Predict every row of a CSV (plain or .gz) or Parquet file and write CSV or Parquet.
 
-    The output has the id column if there is one, as text, `prediction`, `branch` for a mixture, and
-    `p_<label>`: P(U = label), or for a score what was drawn; nothing more where a number is
-    predicted. In CSV a text that a spreadsheet would
-    take for a formula (it begins with =, +, -, @, a tab or a line break, and is no number) gets an
-    apostrophe in front.
+    The output has the id column as text, the columns to keep, and
+
+    - `decision`, the label; `decided_by_coin`, whether another draw could have given another label;
+      `branch` of a mixture; `score`, what the model behind the rule says: P(second label), or
+      `score_<label>` for each of several labels, where there is one such model;
+    - of a score only `score`, of a predicted number only `prediction`.
+
+    In CSV a text that a spreadsheet would take for a formula (it begins with =, +, -, @, a tab or a
+    line break, and is no number) gets an apostrophe in front.
 
     Args:
         predictor: a predictor that reads raw columns.
         source: the rows; columns are found by name, others ignored.
         out: .csv or .parquet; appears when it is whole.
         id_column: column of identities, read as text; with `salt`, it decides the draws.
+        keep: columns to copy, such as outcome and group for an audit of the output.
         salt: the secret of the draws.
         random_state: seed of the draws, where there is no salt; None for fresh entropy. The same
             seed gives the same draws as `predictor.predict` of all rows at once.
@@ -64,7 +77,8 @@ def predict_file(
         The number of rows.
     """
     place, target = Path(source), Path(out)
-    columns = _needed(predictor, id_column)
+    kept = [name for name in dict.fromkeys(keep) if name != id_column]
+    columns = list(dict.fromkeys([*_needed(predictor, id_column), *kept]))
     if rows < 1:
         raise InputError(f"`rows` must be at least 1, got {rows}.")
     if salt is not None and id_column is None:
@@ -73,7 +87,7 @@ def predict_file(
         )
     if predictor.randomized:
         check_sources(random_state, None if salt is None else (), salt)
-    _check_names(predictor, id_column)
+    _check_names(predictor, [id_column, *kept])
     if not place.is_file():
         raise DataError(f"There is no file {str(place)!r}.")
     if target.suffix not in (".csv", ".parquet"):
@@ -88,8 +102,10 @@ def predict_file(
     ):
         for block in _blocks(place, columns, rows, show):
             ids = None if id_column is None else id_texts(block[id_column], id_column)
-            drawn = predictor.drawn(block, None, partial(draw, ids=ids))
-            done += write(_columns(predictor, drawn, ids, id_column))
+            drawn = predictor.drawn(block, None, partial(draw, ids=ids), scores=True)
+            copied = {} if id_column is None else {id_column: _objects(ids or [])}
+            copied |= {name: _objects(plain_values(block[name])) for name in kept}
+            done += write(copied | _columns(predictor, drawn))
             note(decision_log.records(predictor, drawn, ids, salt) if log is not None else [])
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
@@ -115,15 +131,15 @@ def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
     return draw
 
 
-def _check_names(predictor: Predictor, id_column: str | None) -> None:
+def _check_names(predictor: Predictor, copied: Sequence[str | None]) -> None:
     """Refuse an output with two columns of one name."""
-    names = _law_names(predictor)
-    names += ["prediction", *(["branch"] if len(predictor.components) > 1 else [])]
-    if id_column in names:
-        raise InputError(
-            f"The id column {id_column!r} has the name of an output column ({', '.join(names)}). "
-            "Rename it in the file."
-        )
+    names = [*(_score_names(predictor)), "decision", "decided_by_coin", "branch", "prediction"]
+    for name in copied:
+        if name in names:
+            raise InputError(
+                f"The column {name!r} has the name of an output column ({', '.join(names)}). "
+                "Rename it in the file."
+            )
 
 
 def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
@@ -143,21 +159,29 @@ def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
     return list(dict.fromkeys(columns + ([id_column] if id_column else [])))
 
 
-def _columns(
-    predictor: Predictor, drawn: Drawn, ids: list[str] | None, id_column: str | None
-) -> dict[str, NDArray[Any]]:
-    out: dict[str, NDArray[Any]] = {}
-    if id_column is not None:
-        out[id_column] = np.array(ids, dtype=object)
-    out["prediction"] = drawn.labels
+def _columns(predictor: Predictor, drawn: Drawn) -> dict[str, NDArray[Any]]:
+    if predictor.is_value:
+        return {"prediction": drawn.labels}
+    if predictor.is_score:
+        return {"score": drawn.proba[:, 1]}
+    out = {"decision": drawn.labels, "decided_by_coin": drawn.proba.max(1) < 1.0}
     if len(predictor.components) > 1:
         out["branch"] = drawn.branch
-    return out | {name: drawn.proba[:, i] for i, name in enumerate(_law_names(predictor))}
+    if drawn.scores is not None:
+        columns = drawn.scores.T if len(predictor.labels) > 2 else drawn.scores[:, 1:].T
+        out |= dict(zip(_score_names(predictor), columns, strict=True))
+    return out
 
 
-def _law_names(predictor: Predictor) -> list[str]:
-    """The columns of P(U = label); a predicted number has none."""
-    return [] if predictor.is_value else [f"p_{label}" for label in predictor.labels]
+def _score_names(predictor: Predictor) -> list[str]:
+    labels = predictor.labels
+    return ["score"] if len(labels) == 2 else [f"score_{label}" for label in labels]
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
 
 
 @contextmanager
