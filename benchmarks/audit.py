@@ -108,7 +108,7 @@ def every_threshold(millions: float, groups: int) -> dict[str, float]:
     """
     from sklearn.metrics import roc_auc_score
 
-    from separatrix.auditing.scores import audit_score
+    from separatrix.auditing.door import audit_score
 
     rng = np.random.default_rng(0)
     n = int(millions * 1e6)
@@ -131,9 +131,11 @@ def every_threshold(millions: float, groups: int) -> dict[str, float]:
 def scores_in_parquet(pattern: str, engine: str) -> dict[str, float]:
     """The audit of a score in files, against the bare group-by of its histogram."""
     if engine == "separatrix":
-        from separatrix.auditing.score_frames import audit_score_files
+        from separatrix.auditing.door import audit_score
 
-        seconds = best(lambda: audit_score_files(pattern, y="y", z="z", score="s"), 3)
+        seconds = best(
+            lambda: audit_score(pattern, target="y", sensitive_features="z", prediction="s"), 3
+        )
     else:
         import duckdb
 
@@ -206,7 +208,9 @@ def parquet(pattern: str, engine: str) -> dict[str, float]:
     if engine == "separatrix":
         import separatrix as sx
 
-        seconds = best(lambda: sx.audit_files(pattern, y="y", z="z", pred="u"), 3)
+        seconds = best(
+            lambda: sx.audit(pattern, target="y", sensitive_features="z", prediction="u"), 3
+        )
     elif engine == "duckdb":
         import duckdb
 
@@ -299,7 +303,7 @@ def from_files(sizes: list[int]) -> str:
         print(lines[-1], file=sys.stderr, flush=True)
     head = (
         "rows",
-        "audit_files",
+        "audit of files",
         "Mrow/s",
         "peak memory",
         "bare DuckDB GROUP BY",
@@ -329,7 +333,7 @@ def about_scores(millions: int, on_disk: int) -> str:
             for e in ("separatrix", "duckdb")
         )
     lines.append(
-        f"`audit_score_files`, {on_disk} M rows of Parquet: {ours['seconds']:.1f} s, "
+        f"`audit_score` of files, {on_disk} M rows of Parquet: {ours['seconds']:.1f} s, "
         f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of it, peak "
         f"{ours['peak']:.0f} MB."
     )

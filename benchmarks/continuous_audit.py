@@ -20,16 +20,22 @@ from scipy.stats import rankdata
 import separatrix as sx
 from benchmarks._continuous_laws import LAWS, CopulaLaw, GroupLaw
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
+from separatrix.auditing.continuous import ContinuousAudit
 
 ROWS, MANY, TIMED = 2_000, 100_000, 1_000_000
 MANY_REPETITIONS = 5
 CROSS_CHECKED = ("separated, R² .997", "shift", "wider group", "continuous Z, heavy tails")
 
 
-def audited(law: GroupLaw | CopulaLaw, n: int, seed: int) -> sx.ContinuousAudit:
+def audited(law: GroupLaw | CopulaLaw, n: int, seed: int) -> ContinuousAudit:
     y, u, z = law.sample(n, np.random.default_rng(seed))
-    return sx.audit(
-        y, u, sensitive_features=z, target=law.target, sensitive=law.sensitive, random_state=seed
+    return sx.audit_regression(
+        y,
+        u,
+        sensitive_features=z,
+        numeric_target=law.target == "continuous",
+        numeric_sensitive=law.sensitive == "continuous",
+        random_state=seed,
     )
 
 
@@ -82,11 +88,11 @@ def timed() -> list[list[str]]:
     kinds = {"two groups": (a > 0).astype(int), "a continuous attribute": a}
     found = []
     for name, z in kinds.items():
-        how = "continuous" if z.dtype.kind == "f" else "groups"
+        numeric = z.dtype.kind == "f"
         times = []
         for _ in range(3):
             start = time.process_time()
-            sx.audit(y, y + e + 0.3 * a, sensitive_features=z, target="continuous", sensitive=how)
+            sx.audit_regression(y, y + e + 0.3 * a, sensitive_features=z, numeric_sensitive=numeric)
             times.append(time.process_time() - start)
         found.append([name, f"{TIMED:,}", f"{min(times):.1f} s"])
     return found

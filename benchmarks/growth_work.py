@@ -55,7 +55,7 @@ def audit_files(rows: int, **_: Any) -> Work:
         (hash(i + 2) % 2)::TINYINT u
         FROM range({rows}) t(i)) TO '{path}' (FORMAT parquet)"""
     )
-    return lambda keep=folder: sx.audit_files(path, y="y", z="z", pred="u")
+    return lambda keep=folder: sx.audit(path, target="y", sensitive_features="z", prediction="u")
 
 
 def train(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Work:
@@ -162,7 +162,9 @@ def audit_score_files(rows: int, cells: tuple[int, int], **_: Any) -> Work:
     import separatrix as sx
 
     folder, path = _score_file(rows, cells[1])
-    return lambda keep=folder: sx.audit_score_files(path, y="y", z="z", score="score")
+    return lambda keep=folder: sx.audit_score(
+        path, target="y", sensitive_features="z", prediction="score"
+    )
 
 
 def limit_files(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:

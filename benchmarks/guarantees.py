@@ -243,8 +243,8 @@ def table(repetitions: int, say: Callable[[str], None] = print) -> str:
          "given always; simulated at 400"),
         ("`p_value` ≤ .05 at v = 0", "groups exchangeable within labels", "≤ .05",
          other["test"], "any"),
-        ("`compare_paired`, both v = 0", f"large samples; {full}", "≤ .05", other["paired"],
-         f"given from {filled(shapes)} on"),
+        ("`compare` on the same rows, both v = 0", f"large samples; {full}", "≤ .05",
+         other["paired"],         f"given from {filled(shapes)} on"),
     ]  # fmt: skip
     head = (
         "promise",

@@ -111,8 +111,8 @@ def audited(frame: Any, what: str) -> Any:
     import separatrix as sx
 
     if what == "labels":
-        return sx.audit_frame(frame, y="y", z="z", pred="u")
-    return sx.audit_score_frame(frame, y="y", z="z", score="s")
+        return sx.audit(frame, target="y", sensitive_features="z", prediction="u")
+    return sx.audit_score(frame, target="y", sensitive_features="z", prediction="s")
 
 
 def audit_on_dask(folder: str, workers: int, what: str) -> dict[str, float]:
@@ -194,11 +194,11 @@ def alone(folder: str, what: str) -> dict[str, float]:
     """One process that lets DuckDB read the files."""
     import separatrix as sx
 
-    columns: dict[str, Any] = {"y": "y", "z": "z"}
+    columns: dict[str, Any] = {"target": "y", "sensitive_features": "z"}
     if what == "labels":
-        whole = partial(sx.audit_files, f"{folder}/*.parquet", pred="u", **columns)
+        whole = partial(sx.audit, f"{folder}/*.parquet", prediction="u", **columns)
     else:
-        whole = partial(sx.audit_score_files, f"{folder}/*.parquet", score="s", **columns)
+        whole = partial(sx.audit_score, f"{folder}/*.parquet", prediction="s", **columns)
     return {"seconds": best(whole, 3)}
 
 
@@ -268,8 +268,8 @@ def text(m: dict[str, Any]) -> str:
         )
         for w in (1, 2)
     ]
-    lines += _audit_lines(m["audit"], "labels", "`audit_frame`")
-    lines += _audit_lines(m["scores"], "scores", "`audit_score_frame`") if "scores" in m else []
+    lines += _audit_lines(m["audit"], "labels", "`audit`")
+    lines += _audit_lines(m["scores"], "scores", "`audit_score`") if "scores" in m else []
     what = f"training: {r['1']['parameters']:,} parameters, batch {r['batch']:,}"
     lines.append((what, "1 process", f"{1e3 * r['1']['step']:.0f} ms a step", ""))
     lines.append(

@@ -93,23 +93,40 @@ def test_audit_of_numbers(tmp_path):
     sex, age = rng.choice(["f", "m"], 2_000), np.round(40 + 10 * e + rng.normal(size=2_000))
     frame = pl.DataFrame({"wage": y, "sex": sex, "age": age, "u": y + e + (sex == "m")})
     frame.write_csv(tmp_path / "wages.csv")
-    asked = ["audit", tmp_path / "wages.csv", "--y", "wage", "--pred", "u", "--continuous"]
+    asked = [
+        "audit",
+        tmp_path / "wages.csv",
+        "--target",
+        "wage",
+        "--prediction",
+        "u",
+        "--regression",
+    ]
     page = tmp_path / "page.html"
-    done = run(*asked, "--z", "sex", "--html", page, "--fail-above", "violation_lower=0.001")
+    done = run(
+        *asked, "--sensitive", "sex", "--html", page, "--fail-above", "violation_lower=0.001"
+    )
     assert done.returncode == 3
     assert done.stdout.startswith("Among people with the same outcome, predictions for m")
     assert done.stderr.startswith("separatrix: violation_lower is ")
     assert "percentile" in page.read_text(encoding="utf-8")
-    done = run(*asked, "--z", "age", "--continuous-sensitive", "--json")
+    done = run(*asked, "--sensitive", "age", "--numeric-sensitive", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["violation_lower"] > 0.1
-    done = run(*asked, "--z", "sex", "--score")
+    done = run(*asked, "--sensitive", "sex", "--score")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
 def test_audit_of_a_csv_prints_a_table(folder):
     done = run(
-        "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "decision"
+        "audit",
+        folder / "predictions.csv",
+        "--target",
+        "income",
+        "--sensitive",
+        "sex",
+        "--prediction",
+        "decision",
     )
     assert done.returncode == 0, done.stderr
     assert "violation v = I(U;Z|Y)" in done.stdout
@@ -118,7 +135,16 @@ def test_audit_of_a_csv_prints_a_table(folder):
 
 
 def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
-    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", "score"
+    common = (
+        "audit",
+        folder / "predictions.csv",
+        "--target",
+        "income",
+        "--sensitive",
+        "sex",
+        "--prediction",
+        "score",
+    )
     done = run(*common, "--score", "--json", "--html", folder / "score.html")
     assert done.returncode == 0, done.stderr
     page = (folder / "score.html").read_text()
@@ -139,7 +165,16 @@ def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
 )
 def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, what):
     column = "score" if "--score" in more else "decision"
-    common = "audit", folder / "predictions.csv", "--y", "income", "--z", "sex", "--pred", column
+    common = (
+        "audit",
+        folder / "predictions.csv",
+        "--target",
+        "income",
+        "--sensitive",
+        "sex",
+        "--prediction",
+        column,
+    )
     done = run(*common, *more)
     assert done.returncode == status, done.stderr
     assert what in done.stderr
@@ -148,7 +183,17 @@ def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, wha
 
 
 def test_a_glob_of_parquet_files_equals_the_csv(folder):
-    common = "--y", "income", "--z", "sex", "--z", "race", "--pred", "decision", "--json"
+    common = (
+        "--target",
+        "income",
+        "--sensitive",
+        "sex",
+        "--sensitive",
+        "race",
+        "--prediction",
+        "decision",
+        "--json",
+    )
     whole, components = (
         run("audit", folder / "predictions.csv", *common),
         run("audit", folder / "component-*.parquet", *common),
@@ -157,7 +202,9 @@ def test_a_glob_of_parquet_files_equals_the_csv(folder):
     assert a["rows"] == b["rows"] == 3_000
     assert a["violation"] == pytest.approx(b["violation"], abs=1e-12)
     frame = pl.read_csv(folder / "predictions.csv")
-    expected = sx.audit_frame(frame, y="income", z=["sex", "race"], pred="decision")
+    expected = sx.audit(
+        frame, target="income", sensitive_features=["sex", "race"], prediction="decision"
+    )
     assert a["violation"] == pytest.approx(expected.violation, abs=1e-12)
 
 
@@ -170,11 +217,11 @@ def test_html_page_escapes_the_users_names(folder, tmp_path):
     done = run(
         "audit",
         tmp_path / "evil.csv",
-        "--y",
+        "--target",
         "income",
-        "--z",
+        "--sensitive",
         "sex",
-        "--pred",
+        "--prediction",
         "decision",
         "--html",
         page,
@@ -190,7 +237,7 @@ def test_html_page_escapes_the_users_names(folder, tmp_path):
     ]  # nothing half-written
 
 
-GOOD = ("--y", "income", "--z", "sex", "--pred", "decision")
+GOOD = ("--target", "income", "--sensitive", "sex", "--prediction", "decision")
 
 
 @pytest.mark.parametrize(
@@ -198,7 +245,15 @@ GOOD = ("--y", "income", "--z", "sex", "--pred", "decision")
     [
         (["nowhere.csv", *GOOD], "no file"),
         (
-            ["{folder}/predictions.csv", "--y", "incone", "--z", "sex", "--pred", "decision"],
+            [
+                "{folder}/predictions.csv",
+                "--target",
+                "incone",
+                "--sensitive",
+                "sex",
+                "--prediction",
+                "decision",
+            ],
             "Did you mean 'income'",
         ),
         (["{folder}/predictions.csv", *GOOD, "--confidence", "95"], "0.95"),
@@ -222,7 +277,7 @@ def test_bad_input_is_one_sentence_and_status_two(folder, arguments, message):
 
 def test_help_and_version():
     assert "audit" in run("--help").stdout
-    assert "--pred" in run("audit", "--help").stdout
+    assert "--prediction" in run("audit", "--help").stdout
     assert process("--version").stdout.strip() == sx.__version__
     refused = process("audit")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1)
@@ -354,7 +409,7 @@ def test_listings_name_every_dataset_and_method():
 
 
 def test_limit_of_files_takes_objectives_budgets_and_costs(folder):
-    common = "limit", folder / "component-*.parquet", "--y", "income", "--z", "sex"
+    common = "limit", folder / "component-*.parquet", "--target", "income", "--sensitive", "sex"
     done = run(
         *common,
         "--score",

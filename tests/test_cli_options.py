@@ -16,7 +16,7 @@ from separatrix.cli import app, main
 from separatrix.cli.app import answer
 from separatrix.io import LOG, Stages, interactive
 
-COLUMNS = ["--y", "y", "--z", "z"]
+COLUMNS = ["--target", "y", "--sensitive", "z"]
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_every_command_has_json():
 def test_the_standard_input_is_the_same_as_a_file(table, tmp_path):
     file = tmp_path / "table.csv"
     file.write_text(table)
-    arguments = [*COLUMNS, "--pred", "u", "--json"]
+    arguments = [*COLUMNS, "--prediction", "u", "--json"]
     from_file, from_stdin = (
         run("audit", file, *arguments),
         run("audit", "-", *arguments, given=table),
@@ -60,7 +60,7 @@ def test_the_standard_input_is_the_same_as_a_file(table, tmp_path):
 
 
 def test_an_empty_standard_input_is_one_sentence():
-    done = run("audit", "-", *COLUMNS, "--pred", "u", given="")
+    done = run("audit", "-", *COLUMNS, "--prediction", "u", given="")
     assert "standard input is empty" in str(done.exception)
 
 
@@ -78,7 +78,7 @@ def test_listings_as_json_have_a_name_each(command):
 
 
 def test_quiet_prints_nothing_and_the_status_says_it(table):
-    arguments = ["audit", "-", *COLUMNS, "--pred", "u"]
+    arguments = ["audit", "-", *COLUMNS, "--prediction", "u"]
     assert run("--quiet", *arguments, given=table).output == ""
     failed = run("--quiet", *arguments, "--fail-above", "eo_gap=0", given=table)
     assert failed.exit_code == 3
@@ -111,12 +111,15 @@ def test_completion_is_offered():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("audit t.csv --y y --z z", "Missing option '--pred'. See `separatrix audit --help`."),
+        (
+            "audit t.csv --target y --sensitive z",
+            "Missing option '--prediction'. See `separatrix audit --help`.",
+        ),
         ("report", "Missing argument"),
         ("datasets --x", "No such option"),
         ("methods foo", "(foo). See `separatrix methods --help`."),
         ("nope", "No such command 'nope'"),
-        ("limit t.csv --y y --z z --score s --level much", "--level"),
+        ("limit t.csv --target y --sensitive z --score s --level much", "--level"),
         ("trace synthetic --folds 1 --out f", "--folds must be between 3 and"),
         ("benchmark synthetic --jobs 0 --out f", "--jobs must be a number of processes"),
         ("predict none t.csv --out o.csv", "There is no folder 'none'. Pass one that"),
@@ -143,7 +146,7 @@ def test_a_wrong_call_is_one_sentence_in_the_words_of_the_command_line(
 def test_the_status_of_a_command_is_that_of_the_process(more, status, table, tmp_path, monkeypatch):
     file = tmp_path / "t.csv"
     file.write_text(table)
-    arguments = ["separatrix", "--quiet", "audit", str(file), *COLUMNS, "--pred", "u", *more]
+    arguments = ["separatrix", "--quiet", "audit", str(file), *COLUMNS, "--prediction", "u", *more]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(SystemExit) as stop:
         main()

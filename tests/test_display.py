@@ -50,7 +50,7 @@ def test_every_result_shows_itself_in_a_notebook(rows):
     monitor.update(y, u, sensitive_features=z)
     results = [
         a,
-        a - b,
+        sx.compare(a, b),
         sx.audit_score(y, s, sensitive_features=z),
         monitor.report(),
         sx.limit(y, s, sensitive_features=z, levels=[0.01]),

@@ -13,7 +13,7 @@ from separatrix.auditing.ceilings import (
     parse_ceilings,
     value_of,
 )
-from separatrix.auditing.scores import audit_score
+from separatrix.auditing.door import audit_score
 from separatrix.errors import InputError
 
 

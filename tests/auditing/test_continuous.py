@@ -30,9 +30,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def found(rows):
-    return sx.audit(
-        rows["wage"], rows["predicted"], sensitive_features=rows["sex"], target="continuous"
-    )
+    return sx.audit_regression(rows["wage"], rows["predicted"], sensitive_features=rows["sex"])
 
 
 def test_the_first_words_are_the_users(found):
@@ -80,8 +78,7 @@ def test_the_plot_has_a_curve_for_each_group(found):
 def test_names_of_groups_are_escaped():
     rows = people(500)
     sex = np.where(rows["sex"] == "f", "<script>", "m")
-    how = {"sensitive_features": sex, "target": "continuous"}
-    page = sx.audit(rows["wage"], rows["predicted"], **how).to_html()
+    page = sx.audit_regression(rows["wage"], rows["predicted"], sensitive_features=sex).to_html()
     assert "<script>" not in page
 
 
@@ -89,27 +86,26 @@ def test_frames_files_and_arrays_agree(rows, found, tmp_path):
     import pandas as pd
 
     frame = pd.DataFrame(rows)
-    columns = {"y": "wage", "z": "sex", "pred": "predicted", "target": "continuous"}
+    columns = {"target": "wage", "sensitive_features": "sex", "prediction": "predicted"}
     with (tmp_path / "people.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(rows)
         writer.writerows(zip(*(column.tolist() for column in rows.values()), strict=True))
     frame.to_parquet(tmp_path / "people.parquet")
     for other in (
-        sx.audit_frame(frame, **columns),
-        sx.audit_files(tmp_path / "people.csv", **columns),
-        sx.audit_files(tmp_path / "people.parquet", **columns),
+        sx.audit_regression(frame, **columns),
+        sx.audit_regression(tmp_path / "people.csv", **columns),
+        sx.audit_regression(tmp_path / "people.parquet", **columns),
     ):
         assert other.to_dict() == found.to_dict()
 
 
 def test_a_continuous_attribute_is_shown_by_its_quarters(rows):
-    a = sx.audit(
+    a = sx.audit_regression(
         rows["wage"],
         rows["predicted"] + 0.03 * rows["age"],
         sensitive_features=rows["age"],
-        target="continuous",
-        sensitive="continuous",
+        numeric_sensitive=True,
     )
     assert a.violation_lower > 0
     assert len(a.groups) == 4
@@ -122,14 +118,14 @@ def test_a_continuous_attribute_is_shown_by_its_quarters(rows):
 def test_a_labelled_target_takes_a_continuous_attribute(rows):
     rich = np.where(rows["wage"] > 10, "yes", "no")
     score = rows["predicted"] + 0.05 * rows["age"]
-    how = {"sensitive_features": rows["age"], "sensitive": "continuous"}
-    a = sx.audit(rich, score, **how)
+    how = {"sensitive_features": rows["age"], "numeric_sensitive": True, "numeric_target": False}
+    a = sx.audit_regression(rich, score, **how)
     assert (a.target, a.r2, a.rmse) == ("labels", None, None)
     assert a.outcome_dependence == a.rank_dependence == 0.0
     assert a.curves[a.groups[0]].outcome == ["no", "yes"]
     assert a.violation_lower > 0.01
     decided = np.where(score > np.median(score), "yes", "no")
-    assert sx.audit(rich, decided, **how).distinct == 2
+    assert sx.audit_regression(rich, decided, **how).distinct == 2
     assert a.plot().get_xticklabels()[0].get_text() == "no"
 
 
@@ -142,7 +138,7 @@ def test_separated_predictions_are_not_blamed_for_the_outcome():
     plain = np.searchsorted(np.quantile(y, [0.25, 0.5, 0.75]), y)
     binned = sx.audit(plain, np.searchsorted([-0.67, 0.0, 0.67], u), sensitive_features=z)
     assert binned.p_value < 0.002
-    a = sx.audit(y, u, sensitive_features=z, target="continuous")
+    a = sx.audit_regression(y, u, sensitive_features=z)
     assert a.violation_lower < 1e-4
     assert a.p_value > 0.001
 
@@ -154,13 +150,13 @@ def test_a_digit_far_behind_the_point_hides_from_every_audit():
     z = rng.integers(0, 2, 5_000)
     u = np.round(y + rng.normal(size=5_000), 6) + 1e-9 * z
     assert (np.round(1e9 * (u - np.round(u, 6))) == z).all()
-    assert sx.audit(y, u, sensitive_features=z, target="continuous").violation_lower < 0.005
+    assert sx.audit_regression(y, u, sensitive_features=z).violation_lower < 0.005
 
 
 def test_groups_with_few_rows_are_joined_and_named(rows):
     sex = rows["sex"].copy()
     sex[:9] = "x"
-    a = sx.audit(rows["wage"], rows["predicted"], sensitive_features=sex, target="continuous")
+    a = sx.audit_regression(rows["wage"], rows["predicted"], sensitive_features=sex)
     assert any("few rows" in note and "x" in note for note in a.notes)
     assert a.violation_lower > 0
     assert a.ranks["x"][0] == 9
@@ -168,7 +164,7 @@ def test_groups_with_few_rows_are_joined_and_named(rows):
 
 def test_constant_predictions_say_nothing():
     rows = people(1_000)
-    a = sx.audit(rows["wage"], np.zeros(1_000), sensitive_features=rows["sex"], target="continuous")
+    a = sx.audit_regression(rows["wage"], np.zeros(1_000), sensitive_features=rows["sex"])
     assert (a.violation_lower, a.p_value, a.distinct) == (0.0, 1.0, 1)
     assert "equal" in a.notes[0]
     json.loads(a.to_json())
@@ -178,9 +174,8 @@ def test_weights_count_rows_and_zero_leaves_one_out(rows):
     kept = np.arange(4_000) % 4 > 0
     names = ("wage", "predicted", "sex")
     y, u, z = (rows[name] for name in names)
-    how = {"target": "continuous"}
-    a = sx.audit(y, u, sensitive_features=z, sample_weight=kept.astype(float), **how)
-    b = sx.audit(y[kept], u[kept], sensitive_features=z[kept], **how)
+    a = sx.audit_regression(y, u, sensitive_features=z, sample_weight=kept.astype(float))
+    b = sx.audit_regression(y[kept], u[kept], sensitive_features=z[kept])
     assert a.rows == b.rows == kept.sum()
     assert a.violation_lower == pytest.approx(b.violation_lower, rel=1e-3)
     assert a.r2 == pytest.approx(b.r2)
@@ -189,11 +184,10 @@ def test_weights_count_rows_and_zero_leaves_one_out(rows):
 
 @pytest.mark.parametrize("scale", [1e-250, 1e306])
 def test_only_order_counts_for_the_bound(rows, found, scale):
-    a = sx.audit(
+    a = sx.audit_regression(
         scale * rows["wage"],
         scale * rows["predicted"],
         sensitive_features=rows["sex"],
-        target="continuous",
     )
     assert a.violation_lower == pytest.approx(found.violation_lower, rel=1e-9)
     assert a.r2 == pytest.approx(found.r2)
@@ -202,11 +196,10 @@ def test_only_order_counts_for_the_bound(rows, found, scale):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"target": "number"}, '`target` must be "labels" or "continuous", got \'number\''),
-        ({"sensitive": "number"}, '`sensitive` must be "groups" or "continuous"'),
-        ({"labels": [0, 1]}, "`labels` belongs to an audit of labels and groups"),
-        ({"guarantee": "large-sample"}, "`guarantee` belongs to an audit of labels"),
-        ({"sensitive": "continuous"}, "numbers"),
+        ({"target": "number"}, "`y_pred` belongs to arrays"),
+        ({"numeric_target": "number"}, "`numeric_target` must be True or False, got 'number'"),
+        ({"numeric_target": False}, "have `audit`"),
+        ({"numeric_sensitive": True}, "numbers"),
         ({"sensitive_features": np.zeros(40)}, "only one group"),
         ({"y_true": np.ones(40)}, "`y_true` has one value only"),
         ({"y_true": ["a"] * 40}, "numbers"),
@@ -222,17 +215,17 @@ def test_bad_input_is_refused_in_one_sentence(change, sentence):
         "y_true": np.arange(40.0),
         "y_pred": np.arange(40.0) ** 2,
         "sensitive_features": ["f", "m"] * 20,
-        "target": "continuous",
     }
     with pytest.raises(sx.InputError, match=sentence):
-        sx.audit(**(good | change))
+        sx.audit_regression(**(good | change))
 
 
 def test_two_continuous_attributes_are_refused(rows):
     both = {"age": rows["age"], "wage": rows["wage"]}
     with pytest.raises(sx.InputError, match="2 columns"):
-        sx.audit(rows["wage"], rows["predicted"], sensitive_features=both, sensitive="continuous",
-                 target="continuous")  # fmt: skip
+        sx.audit_regression(
+            rows["wage"], rows["predicted"], sensitive_features=both, numeric_sensitive=True
+        )
 
 
 def test_labels_that_look_like_numbers_are_told_about(rows):
@@ -245,7 +238,7 @@ def test_groups_that_look_like_numbers_are_told_about(rows):
     rich = (rows["wage"] > 10).astype(int)
     years = np.round(rows["age"]).astype(int)
     a = sx.audit(rich, (rows["predicted"] > 10).astype(int), sensitive_features=years)
-    assert any('sensitive="continuous"' in note for note in a.notes)
+    assert any("numeric_sensitive=True" in note for note in a.notes)
     few = sx.audit(rich, rich, sensitive_features=years % 5)
     assert not any("quantity" in note for note in few.notes)
 
@@ -260,7 +253,7 @@ def test_ceilings_read_the_bound(found):
 def test_random_state_repeats_the_audit():
     rows = people(800)
     u = np.round(rows["predicted"])  # ties
-    how = {"sensitive_features": rows["sex"], "target": "continuous"}
-    a, b, c = (sx.audit(rows["wage"], u, random_state=k, **how) for k in (0, 0, 1))
+    how = {"sensitive_features": rows["sex"]}
+    a, b, c = (sx.audit_regression(rows["wage"], u, random_state=k, **how) for k in (0, 0, 1))
     assert a.to_dict() == b.to_dict()
     assert a.violation_at_resolution != c.violation_at_resolution

@@ -1,4 +1,4 @@
-"""audit_frame on every engine: the same audit as of the arrays, and clear refusals."""
+"""Audits of frames of every engine: the same audit as of the arrays, and clear refusals."""
 
 from __future__ import annotations
 
@@ -73,14 +73,22 @@ def test_every_engine_gives_the_audit_of_the_arrays(engine, pred, weight):
     u = FRAME["u"] if pred == "u" else FRAME[["p0", "p1"]].to_numpy()
     weights = None if weight is None else FRAME["w"]
     expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME["sex"], sample_weight=weights)
-    a = sx.audit_frame(ENGINES[engine](FRAME), y="y", z="sex", pred=pred, weight=weight)
+    a = sx.audit(
+        ENGINES[engine](FRAME),
+        target="y",
+        sensitive_features="sex",
+        prediction=pred,
+        sample_weight=weight,
+    )
     assert facts(a) == about(expected)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_several_sensitive_columns_make_an_intersection(engine):
     expected = sx.audit(FRAME["y"], FRAME["u"], sensitive_features=FRAME[["sex", "race"]])
-    a = sx.audit_frame(ENGINES[engine](FRAME), y="y", z=["sex", "race"], pred="u")
+    a = sx.audit(
+        ENGINES[engine](FRAME), target="y", sensitive_features=["sex", "race"], prediction="u"
+    )
     assert facts(a) == about(expected)
 
 
@@ -93,7 +101,7 @@ def test_a_real_dask_cluster_of_two_workers():
         Client(cluster),
     ):
         big = dd.concat([dd.from_pandas(FRAME, npartitions=2)] * 3)
-        a = sx.audit_frame(big, y="y", z="sex", pred="u")
+        a = sx.audit(big, target="y", sensitive_features="sex", prediction="u")
     rows = pd.concat([FRAME] * 3)
     assert facts(a) == about(sx.audit(rows["y"], rows["u"], sensitive_features=rows["sex"]))
 
@@ -114,15 +122,17 @@ def test_pyspark():
         for pred in ("u", ["p0", "p1"]):
             u = FRAME["u"] if pred == "u" else FRAME[pred]
             expected = sx.audit(FRAME["y"], u, sensitive_features=FRAME[["sex", "race"]])
-            a = sx.audit_frame(frame, y="y", z=["sex", "race"], pred=pred)
+            a = sx.audit(frame, target="y", sensitive_features=["sex", "race"], prediction=pred)
             assert facts(a) == about(expected)
     finally:
         spark.stop()
 
 
 def test_lists_and_order_of_labels():
-    a = sx.audit_frame(FRAME, y="y", z="sex", pred=["p1", "p0"], labels=["yes", "no"])
-    b = sx.audit_frame(FRAME, y="y", z="sex", pred=["p0", "p1"])
+    a = sx.audit(
+        FRAME, target="y", sensitive_features="sex", prediction=["p1", "p0"], labels=["yes", "no"]
+    )
+    b = sx.audit(FRAME, target="y", sensitive_features="sex", prediction=["p0", "p1"])
     assert a.table.labels == ("yes", "no")
     assert a.violation == pytest.approx(b.violation, abs=1e-12)
 
@@ -140,35 +150,68 @@ def with_value(column, row, value):
 @pytest.mark.parametrize(
     ("frame", "arguments", "message"),
     [
-        (FRAME, {"y": "label"}, "no column 'label'. There are 'y'"),
-        (FRAME, {"z": "sx"}, "Did you mean 'sex'"),
-        (FRAME, {"pred": "y"}, "two things at once"),
-        (FRAME, {"pred": []}, "at least one column"),
-        (FRAME, {"pred": ["p0", "p"], "y": "race"}, "probabilities of 2 labels, but"),
-        (FRAME, {"pred": "p"}, "`p` holds .*`audit_score`"),
-        (FRAME.assign(p=0.5), {"pred": "p"}, "`p` holds 0.5.*`audit_score`"),
+        (FRAME, {"target": "label"}, "no column 'label'. There are 'y'"),
+        (FRAME, {"sensitive_features": "sx"}, "Did you mean 'sex'"),
+        (FRAME, {"prediction": "y"}, "two things at once"),
+        (FRAME, {"prediction": []}, "at least one column"),
+        (FRAME, {"prediction": ["p0", "p"], "target": "race"}, "probabilities of 2 labels, but"),
+        (FRAME, {"prediction": "p"}, "`p` holds .*`audit_score`"),
+        (FRAME.assign(p=0.5), {"prediction": "p"}, "`p` holds 0.5.*`audit_score`"),
         (with_value("sex", 3, None), {}, "'sex' has 1 missing value"),
         (
             with_value("p1", 3, np.nan),
-            {"pred": ["p0", "p1"]},
+            {"prediction": ["p0", "p1"]},
             "missing prediction|between 0 and 1, got nan",
         ),
-        (with_value("p1", 3, 1.5), {"pred": ["p0", "p1"]}, "between 0 and 1, got 1.5"),
-        (with_value("p1", 3, 0.999), {"pred": ["p0", "p1"]}, "sum to one"),
-        (with_value("w", 3, -1.0), {"weight": "w"}, "-1.0"),
+        (with_value("p1", 3, 1.5), {"prediction": ["p0", "p1"]}, "between 0 and 1, got 1.5"),
+        (with_value("p1", 3, 0.999), {"prediction": ["p0", "p1"]}, "sum to one"),
+        (with_value("w", 3, -1.0), {"sample_weight": "w"}, "-1.0"),
         (FRAME.iloc[:0], {}, "no rows"),
         (FRAME.assign(sex="f"), {}, "only one group"),
         (FRAME.assign(sex=np.arange(len(FRAME))), {}, "2,000 distinct values"),
         (FRAME.assign(u="other"), {}, "No value of `u`"),
-        (FRAME, {"pred": ["p0", "p1"], "labels": ["maybe", "yes"]}, "not in `labels`"),
+        (FRAME, {"prediction": ["p0", "p1"], "labels": ["maybe", "yes"]}, "not in `labels`"),
     ],
 )
 def test_bad_frames_get_one_clear_sentence(engine, frame, arguments, message):
     with pytest.raises(sx.InputError, match=message) as caught:
-        sx.audit_frame(ENGINES[engine](frame), **{"y": "y", "z": "sex", "pred": "u", **arguments})
+        sx.audit(
+            ENGINES[engine](frame),
+            **{"target": "y", "sensitive_features": "sex", "prediction": "u", **arguments},
+        )
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_not_a_frame_is_refused():
-    with pytest.raises(sx.InputError, match="got list"):
-        sx.audit_frame([1, 2], y="y", z="z", pred="u")
+ARRAYS = (FRAME["y"], FRAME["u"])
+NAMED = {"target": "y", "prediction": "u"}
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "message"),
+    [
+        (([1, 2],), NAMED, "got list"),
+        (("rows.csv", FRAME["u"]), {}, "'rows.csv' is a file: name its columns"),
+        (ARRAYS, NAMED, "`y_pred` belongs to arrays"),
+        ((FRAME,), {}, "`target` is missing"),
+        ((FRAME,), {"target": "y"}, "`prediction` is missing"),
+        ((FRAME["y"].to_numpy(),), {}, "`y_pred` is missing"),
+        ((FRAME,), NAMED | {"sample_weight": np.ones(3)}, "`sample_weight` must name one column"),
+        ((FRAME,), NAMED | {"target": ["y", "u"]}, "`target` must name one column"),
+    ],
+)
+def test_mixed_forms_are_refused(data, more, message):
+    with pytest.raises(sx.InputError, match=message):
+        sx.audit(*data, sensitive_features="sex", **more)
+
+
+@pytest.mark.parametrize("door", [sx.audit, sx.audit_score])
+def test_arrays_a_frame_a_mapping_and_a_file_have_one_audit(door, tmp_path):
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    column = "u" if door is sx.audit else "p"
+    whole = door(FRAME["y"], FRAME[column], sensitive_features=FRAME["sex"])
+    names = {"target": "y", "prediction": column, "sensitive_features": "sex"}
+    mapping = {name: FRAME[name].tolist() for name in FRAME}
+    for data in (FRAME, mapping, tmp_path / "rows.csv", str(tmp_path / "*.csv")):
+        a = door(data, **names)
+        assert type(a) is type(whole)
+        assert a.violation == pytest.approx(whole.violation, abs=1e-12)

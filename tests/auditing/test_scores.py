@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from separatrix import audit
+from separatrix import audit, audit_score
 from separatrix.auditing import score_frames
-from separatrix.auditing.score_frames import audit_score_files, audit_score_frame, count_score_frame
-from separatrix.auditing.scores import ScoreAudit, audit_score
+from separatrix.auditing.score_frames import count_score_frame
+from separatrix.auditing.scores import ScoreAudit
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import ScoreTable
@@ -120,7 +120,13 @@ def test_a_frame_gives_the_audit_of_its_arrays(frame, weight):
         sensitive_features=frame[["sex", "race"]],
         sample_weight=None if weight is None else frame[weight],
     )
-    b = audit_score_frame(duckdb.from_df(frame), y="y", z=["sex", "race"], score="p", weight=weight)
+    b = audit_score(
+        duckdb.from_df(frame),
+        target="y",
+        sensitive_features=["sex", "race"],
+        prediction="p",
+        sample_weight=weight,
+    )
     assert a.to_dict() == b.to_dict()
     assert ("f", "b") in b.auroc_by_group
 
@@ -152,7 +158,7 @@ def test_files_give_the_audit_of_their_arrays(frame, of_arrays, tmp_path):
         frame[i::2].to_parquet(tmp_path / f"part-{i}.parquet")
     frame.to_csv(tmp_path / "all.csv", index=False)
     for path in ("part-*.parquet", "all.csv"):
-        a = audit_score_files(tmp_path / path, y="y", z="sex", score="p")
+        a = audit_score(tmp_path / path, target="y", sensitive_features="sex", prediction="p")
         assert a.to_dict() == of_arrays.to_dict()
 
 
@@ -243,15 +249,17 @@ def test_bad_input_is_one_sentence(change, what):
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"score": "sexy"}, "Did you mean 'sex'"),
-        ({"score": "race"}, "must hold numbers"),
-        ({"score": "w", "z": "w"}, "two things at once"),
-        ({"z": []}, "at least one column"),
+        ({"prediction": "sexy"}, "Did you mean 'sex'"),
+        ({"prediction": "race"}, "must hold numbers"),
+        ({"prediction": "w", "sensitive_features": "w"}, "two things at once"),
+        ({"sensitive_features": []}, "at least one column"),
     ],
 )
 def test_bad_columns_are_one_sentence(frame, change, what):
     with pytest.raises(InputError, match=what):
-        audit_score_frame(frame, **({"y": "y", "z": "sex", "score": "p"} | change))
+        audit_score(
+            frame, **({"target": "y", "sensitive_features": "sex", "prediction": "p"} | change)
+        )
 
 
 @pytest.mark.parametrize("rows", [0, 10**6])

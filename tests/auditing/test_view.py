@@ -81,7 +81,7 @@ def test_lines_fit_a_terminal_whatever_the_names_are():
     u = np.where(rng.random(3_000) < 0.7, labels, labels[0])
     for text in map(str, (sx.audit(labels, u, sensitive_features=z),
                           sx.audit_score(labels, s, sensitive_features=z),
-                          sx.audit(s, s + y, sensitive_features=z, target="continuous"),
+                          sx.audit_regression(s, s + y, sensitive_features=z),
                           sx.limit(labels, s, sensitive_features=z))):  # fmt: skip
         assert max(map(len, text.splitlines())) <= 100
         assert "women of the north-eastern region & older" in " ".join(text.split())

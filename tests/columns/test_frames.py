@@ -17,9 +17,15 @@ KNOWN = sx.audit(ROWS["y"], ROWS["u"], sensitive_features=ROWS["z"]).violation
 
 def test_integer_names_are_names():
     frame = pd.DataFrame(ROWS).set_axis([0, 1, 2], axis=1)
-    assert sx.audit_frame(frame, y="0", z="1", pred="2").violation == pytest.approx(KNOWN)
-    assert sx.audit_frame(frame, y=0, z=1, pred=2).violation == pytest.approx(KNOWN)
-    assert sx.audit_frame(frame, y=0, z=[1], pred=[2]).violation == pytest.approx(KNOWN)
+    assert sx.audit(
+        frame, target="0", sensitive_features="1", prediction="2"
+    ).violation == pytest.approx(KNOWN)
+    assert sx.audit(frame, target=0, sensitive_features=1, prediction=2).violation == pytest.approx(
+        KNOWN
+    )
+    assert sx.audit(
+        frame, target=0, sensitive_features=[1], prediction=[2]
+    ).violation == pytest.approx(KNOWN)
     data = datasets.from_frame(frame, target="0", sensitive="1")
     assert data.features == ("2",)
 
@@ -32,7 +38,13 @@ def test_columns_may_be_called_like_our_internals(names, soft):
     frame = pd.DataFrame(ROWS).assign(w=2).set_axis([*names, "sum"], axis=1)
     if soft:
         frame[names[2]] = frame[names[2]].astype(float)
-    a = sx.audit_frame(frame, y=names[0], z=names[1], pred=names[2], weight="sum")
+    a = sx.audit(
+        frame,
+        target=names[0],
+        sensitive_features=names[1],
+        prediction=names[2],
+        sample_weight="sum",
+    )
     assert a.violation == pytest.approx(KNOWN)
 
 
@@ -40,7 +52,7 @@ def test_columns_may_be_called_like_our_internals(names, soft):
 def test_two_columns_of_one_name_are_one_sentence(names):
     frame = pd.DataFrame(ROWS).set_axis(names, axis=1)
     with pytest.raises(InputError, match="two columns of the name"):
-        sx.audit_frame(frame, y="y", z="z", pred="u")
+        sx.audit(frame, target="y", sensitive_features="z", prediction="u")
     with pytest.raises(InputError, match="two columns of the name"):
         datasets.from_frame(frame, target="y", sensitive="z")
     with pytest.raises(InputError, match="two columns of the name"):
@@ -58,7 +70,9 @@ def test_two_columns_of_one_name_are_one_sentence(names):
 )
 def test_nullable_and_string_types(types):
     frame = pd.DataFrame(ROWS).astype(types)
-    assert sx.audit_frame(frame, y="y", z="z", pred="u").violation == pytest.approx(KNOWN)
+    assert sx.audit(
+        frame, target="y", sensitive_features="z", prediction="u"
+    ).violation == pytest.approx(KNOWN)
     a = sx.audit(frame["y"], frame["u"], sensitive_features=frame[["z"]])
     assert a.violation == pytest.approx(KNOWN)
     data = datasets.from_frame(frame, target="y", sensitive="z")
@@ -66,7 +80,7 @@ def test_nullable_and_string_types(types):
     np.testing.assert_array_equal(data.y, ROWS["y"])
     frame.loc[1, "z"] = None
     with pytest.raises(InputError, match="1 missing value"):
-        sx.audit_frame(frame, y="y", z="z", pred="u")
+        sx.audit(frame, target="y", sensitive_features="z", prediction="u")
     with pytest.raises(InputError, match=r"1 missing value \(row 1\)"):
         sx.audit(frame["y"], frame["u"], sensitive_features=frame[["z"]])
 

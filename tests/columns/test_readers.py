@@ -113,7 +113,7 @@ def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
 @pytest.mark.slow
 def test_the_limit_of_a_file_is_that_of_its_columns(reader, tmp_path):
     frame = rows(tmp_path)
-    asked = ["--y", "y", "--z", "sex", "--z", "old", "--score", "p"]
+    asked = ["--target", "y", "--sensitive", "sex", "--sensitive", "old", "--score", "p"]
     told = CliRunner().invoke(app, ["limit", str(tmp_path / "rows.csv"), *asked])
     best = sx.limit(frame["y"], frame["p"].to_numpy(), sensitive_features=frame[["sex", "old"]])
     assert told.exit_code == 0

@@ -19,6 +19,7 @@ from separatrix.errors import InputError
 
 NAMES = ["income", "sex", "race", "decision", "score", "other"]
 COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]
+AUDITED = ["--target", "income", "--sensitive", "sex"]
 
 
 def people(path, n, copies, seed, decimals=False):
@@ -40,7 +41,7 @@ def folder(tmp_path):
     people(tmp_path / "ref.csv", 3_000, 0.02, 0)
     people(tmp_path / "quiet.csv", 3_000, 0.02, 1)
     people(tmp_path / "loud.csv", 3_000, 0.35, 2)
-    audit = run("audit", tmp_path / "ref.csv", *COLUMNS, "--json")
+    audit = run("audit", tmp_path / "ref.csv", *AUDITED, "--prediction", "decision", "--json")
     (tmp_path / "reference.json").write_text(audit.stdout)
     return tmp_path
 
@@ -122,8 +123,8 @@ def test_numbers_are_found_again_however_they_are_written(folder):
 
 def test_posteriors_and_two_sensitive_columns(folder):
     columns = ["--y", "income", "--z", "sex", "--z", "race", "--pred", "score"]
-    posteriors = [*columns[:-1], "other", "--pred", "score"]
-    audit = run("audit", folder / "ref.csv", *posteriors, "--json")
+    posteriors = ["--sensitive", "race", "--prediction", "other", "--prediction", "score"]
+    audit = run("audit", folder / "ref.csv", *AUDITED, *posteriors, "--json")
     (folder / "soft.json").write_text(audit.stdout)
     start = ["--audit", folder / "soft.json", "--max-violation", 0.05]
     found = run("monitor", folder / "s.json", folder / "quiet.csv", *start, *columns, "--json")

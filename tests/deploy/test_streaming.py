@@ -68,7 +68,20 @@ def test_predict_and_audit_are_two_commands(single, rows, files, kind):
     run = CliRunner().invoke
     done = run(app, ["predict", model, source, *kept, "--seed", "7", "--out", out])
     assert done.exit_code == 0, done.output
-    audited = run(app, ["audit", out, "--y", "pay", "--z", "sex", "--pred", "decision", "--json"])
+    audited = run(
+        app,
+        [
+            "audit",
+            out,
+            "--target",
+            "pay",
+            "--sensitive",
+            "sex",
+            "--prediction",
+            "decision",
+            "--json",
+        ],
+    )
     decided = single.predict(rows, random_state=7)
     expected = sx.audit(rows["pay"], decided, sensitive_features=rows["sex"])
     assert json.loads(audited.stdout)["eo_gap"] == pytest.approx(expected.eo_gap)

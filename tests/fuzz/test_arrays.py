@@ -74,9 +74,9 @@ def test_audit_of_numbers(seed):
     y = seldom(rng, rng.normal(size=n) * 10.0 ** float(rng.choice([0, 0, 0, -300, 300])), n)
     u = seldom(rng, hostile.scores(rng, n), n)
     if rng.random() < 0.3:
-        how |= {"sensitive": "continuous", "sensitive_features": seldom(rng, rng.normal(size=n), n)}
-    target = hostile.pick(rng, ("continuous", "continuous", "continuous", "labels", "x", None))
-    result = told(lambda: sx.audit(y, u, target=target, **how))
+        how |= {"numeric_sensitive": True, "sensitive_features": seldom(rng, rng.normal(size=n), n)}
+    numeric = hostile.pick(rng, (True, True, True, False, "x", None))
+    result = told(lambda: sx.audit_regression(y, u, numeric_target=numeric, **how))
     assert result is None or shows(result)
 
 
@@ -167,7 +167,7 @@ def test_comparisons(seed):
     how.pop("sample_weight", None)
     a, b = (seldom(rng, hostile.labels(rng, n, k), n) for _ in range(2))
     sure = hostile.pick(rng, (0.95, 0.95, 0.5, 0, 1, np.nan, "x", None))
-    paired = told(lambda: sx.compare_paired(y, a, b, confidence=sure, **how))
+    paired = told(lambda: sx.compare(a, b, y_true=y, confidence=sure, **how))
     assert paired is None or (finite([paired.change, *paired.interval]) and str(paired))
     audits = [told(lambda u=u: sx.audit(y, u, **how)) for u in (a, b)]
     other = hostile.pick(rng, (audits[1], audits[1], audits[1], None, 3, "x"))

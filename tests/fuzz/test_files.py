@@ -45,9 +45,9 @@ def test_files(seed, tmp_path_factory):
     path, y, z, u = a_file(rng, tmp_path_factory.getbasetemp())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers, "LARGE", hostile.pick(rng, (0, readers.LARGE)))  # DuckDB, or not
-        result = told(lambda: sx.audit_files(path, y=y, z=[z], pred=[u]))
+        result = told(lambda: sx.audit(path, target=y, sensitive_features=[z], prediction=[u]))
         assert result is None or shows(result)
-        result = told(lambda: sx.audit_score_files(path, y=y, z=[z], score=u))
+        result = told(lambda: sx.audit_score(path, target=y, sensitive_features=[z], prediction=u))
         assert result is None or shows(result)
         data = told(lambda: sx.datasets.from_file(path, target=y, sensitive=[z]))
         assert data is None or finite(data.X)
@@ -71,10 +71,10 @@ def run(words):
 def sentence(rng, path, y, z, u):
     """The words of a call of some command, the columns mostly right."""
     place, out = path.parent, path.parent / "out"
-    columns = ["--y", y, "--z", z]
+    columns, named = ["--y", y, "--z", z], ["--target", y, "--sensitive", z]
     each = {
-        "audit": [path, *columns, "--pred", u, "--json"],
-        "limit": [path, *columns, "--score", u, "--level", "0.01"],
+        "audit": [path, *named, "--prediction", u, "--json"],
+        "limit": [path, *named, "--score", u, "--level", "0.01"],
         "monitor": [path, *columns, "--pred", u, "--state", out, "--budget", "0.1"],
         "predict": [place, path, "--out", place / "o.csv"],
         "replay": [place, path],

@@ -59,10 +59,18 @@ def test_frames(seed):
     weight = w if rng.random() < 0.3 else None
     which = int(rng.integers(5))
     if which <= 1:
-        result = told(lambda: sx.audit_frame(frame, y=y, z=z, pred=u, weight=weight))
+        result = told(
+            lambda: sx.audit(
+                frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight
+            )
+        )
         assert result is None or shows(result)
     elif which == 2:
-        result = told(lambda: sx.audit_score_frame(frame, y=y, z=z, score=u, weight=weight))
+        result = told(
+            lambda: sx.audit_score(
+                frame, target=y, sensitive_features=z, prediction=u, sample_weight=weight
+            )
+        )
         assert result is None or shows(result)
     elif which == 3:
         bins = hostile.pick(rng, (64, 64, 0, -1, "x", 2.5))

@@ -33,10 +33,10 @@ def test_files_as_people_have_them(tmp_path, monkeypatch, text, message, large):
     path = tmp_path / "a.csv"
     path.write_text(text)
     if message is None and ";" not in text:
-        assert sx.audit_files(path, y="y", z="z", pred="u").table.rows == 4
+        assert sx.audit(path, target="y", sensitive_features="z", prediction="u").table.rows == 4
     else:
         with pytest.raises(SeparatrixError, match=message) as error:
-            sx.audit_files(path, y="y", z="z", pred="u")
+            sx.audit(path, target="y", sensitive_features="z", prediction="u")
         assert len(str(error.value)) < 1_000
 
 
@@ -44,7 +44,7 @@ def test_files_as_people_have_them(tmp_path, monkeypatch, text, message, large):
 def test_nested_parquet_is_named(tmp_path, values):
     pq.write_table(pa.table({"y": [0, 1], "z": ["a", "b"], "u": values}), tmp_path / "a.parquet")
     with pytest.raises(SeparatrixError, match="'u' is nested"):
-        sx.audit_files(tmp_path / "a.parquet", y="y", z="z", pred="u")
+        sx.audit(tmp_path / "a.parquet", target="y", sensitive_features="z", prediction="u")
 
 
 Y, Z = [0, 1, 0, 1], ["a", "b", "b", "a"]
@@ -70,10 +70,21 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.CountTable(np.ones((2, 2, 2)), (0, 1), (0,), (0, 1), 8), "has the shape"),
         (lambda: sx.CountTable(np.ones((2, 1, 2)), (0, 0), (0,), (0, 1), 4), "different names"),
         (lambda: sx.CountTable(np.full((1, 1, 1), np.nan), (0,), (0,), (0,), 1), "finite"),
-        (lambda: sx.audit_frame(FRAME, y="y", z=None, pred="u"), "at least one column"),
-        (lambda: sx.audit_frame(FRAME, y="y", z="z", pred="y"), "two things at once"),
         (
-            lambda: sx.audit_frame(FRAME.set_axis(["y", "z", "z"], axis=1), y="y", z="z", pred="u"),
+            lambda: sx.audit(FRAME, target="y", sensitive_features=None, prediction="u"),
+            "at least one column",
+        ),
+        (
+            lambda: sx.audit(FRAME, target="y", sensitive_features="z", prediction="y"),
+            "two things at once",
+        ),
+        (
+            lambda: sx.audit(
+                FRAME.set_axis(["y", "z", "z"], axis=1),
+                target="y",
+                sensitive_features="z",
+                prediction="u",
+            ),
             "two columns of the name",
         ),
         (lambda: sx.limit(Y, [0.1, 0.2, 0.3, 0.4], sensitive_features=Z, levels="x"), "numbers"),
@@ -86,7 +97,12 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.SeparatedScorer(LINE, cv=2).fit((), Y, Z), "one row per person"),
         (lambda: sx.SeparatedScorer(LINE, cv=2).fit(np.float64(1.0), Y, Z), "one row per person"),
         (lambda: sx.audit([np.float16(np.inf), "a", 0, 1], Y, sensitive_features=Z), "holds inf"),
-        (lambda: sx.audit_frame(FRAME, y="y", z="z", pred="u", weight=""), "no column ''"),
+        (
+            lambda: sx.audit(
+                FRAME, target="y", sensitive_features="z", prediction="u", sample_weight=""
+            ),
+            "no column ''",
+        ),
         (
             lambda: sx.SeparationClassifier().fit(X, np.array(DAYS, dtype="M8[D]"), Z),
             "`y` has 1 missing value",
@@ -105,8 +121,11 @@ def test_what_was_once_raw_is_one_sentence(call, message):
 
 def test_columns_may_be_called_by_numbers():
     numbered = FRAME.set_axis([0, 1, 2], axis=1)
-    result = sx.audit_frame(numbered, y=0, z=1, pred=2)
-    assert result.violation == sx.audit_frame(FRAME, y="y", z="z", pred="u").violation
+    result = sx.audit(numbered, target=0, sensitive_features=1, prediction=2)
+    assert (
+        result.violation
+        == sx.audit(FRAME, target="y", sensitive_features="z", prediction="u").violation
+    )
 
 
 def test_a_fresh_seed_is_one_too():

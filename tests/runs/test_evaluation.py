@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from separatrix.auditing.scores import audit_score
+from separatrix.auditing.door import audit_score
 from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
 from separatrix.runs.evaluation import best_threshold, decide, evaluate, score_view, thresholds

@@ -49,8 +49,7 @@ class RankCurve(NamedTuple):
 class ContinuousAudit:
     """How far predictions are from separation where the outcome or the attribute is a number.
 
-    Made by `audit`, `audit_frame` and `audit_files` with `target="continuous"` or
-    `sensitive="continuous"`. A rank is the place of a prediction among people with about the same
+    Made by `audit_regression`. A rank is the place of a prediction among people with about the same
     outcome, from 0 to 1. All information is in nats.
 
     Attributes:

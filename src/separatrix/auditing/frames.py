@@ -1,117 +1,45 @@
-"""Audit of a table of any engine: the engine groups the rows, only the small table comes back."""
+"""Tables of any engine: the engine groups the rows, only the small table comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Hashable, Sequence
+from functools import reduce
 from operator import add
-from typing import Any, Literal, overload
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from separatrix.auditing.arrays import refuse_label_options
-from separatrix.auditing.continuous import ContinuousAudit
-from separatrix.auditing.result import Audit
+from separatrix.auditing.forms import check_roles
 from separatrix.columns.counting import count_labels, refuse_scores, refuse_unlisted
-from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import given, named_columns, names_of
+from separatrix.columns.frames import given
 from separatrix.columns.groups import as_groups
-from separatrix.columns.quantities import Attribute, Quantities, Target, check_kinds, quantities
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import MAX_LEVELS, listed
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = [
-    "Labels", "Names", "audit_frame", "check_roles", "count_frame", "count_source",
-    "named_quantities",
-]  # fmt: skip
+__all__ = ["Labels", "Names", "count_frame", "count_source"]
 
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]
 
 
-@overload
-def audit_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: Names,
-    pred: Names,
-    weight: str | None = None,
-    labels: Labels = None,
-    target: Literal["labels"] = "labels",
-    sensitive: Literal["groups"] = "groups",
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    composition: str | None = None,
-    random_state: int = 0,
-) -> Audit: ...
+def count_frame(
+    frame: Any, *, y: str, z: Names, pred: Names, weight: str | None = None, labels: Labels = None
+) -> CountTable:
+    """The table behind `audit` of a frame: what a worker sends where rows are on many machines.
 
-
-@overload
-def audit_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: Names,
-    pred: Names,
-    weight: str | None = None,
-    target: Target = "labels",
-    sensitive: Attribute = "groups",
-    confidence: float = 0.95,
-    random_state: int = 0,
-) -> ContinuousAudit: ...
-
-
-def audit_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: Names,
-    pred: Names,
-    weight: str | None = None,
-    labels: Labels = None,
-    target: Target = "labels",
-    sensitive: Attribute = "groups",
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    composition: str | None = None,
-    random_state: int = 0,
-) -> Audit | ContinuousAudit:
-    """Audit predictions in columns of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
+    Tables of parts add up to that of the whole.
 
     Args:
         frame: anything narwhals takes; lazy and distributed frames stay where they are.
         y: column of true labels.
         z: column of groups; several make their intersection.
-        pred: one column of labels; several columns: posteriors in sorted-label order (`labels`
+        pred: column of labels; several columns: posteriors in sorted-label order (`labels`
             overrides).
         weight: column of row weights.
-        labels, target, sensitive, confidence, guarantee, composition, random_state: as in
-            `audit`. Where the outcome or the attribute is continuous, the rows come into memory.
-
-    >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "u": [0, 1, 1, 1]})
-    >>> round(audit_frame(frame, y="y", z="sex", pred="u").violation, 4)
-    0.3466
-    """
-    if check_kinds(target, sensitive):
-        refuse_label_options(labels, guarantee, composition)
-        columns = partial(named_columns, frame, name="frame")
-        rows = named_quantities(columns, y, z, pred, weight, target, sensitive)
-        return ContinuousAudit.of(rows, confidence, random_state)
-    table = count_frame(frame, y=y, z=z, pred=pred, weight=weight, labels=labels)
-    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
-
-
-def count_frame(
-    frame: Any, *, y: str, z: Names, pred: Names, weight: str | None = None, labels: Labels = None
-) -> CountTable:
-    """The table behind `audit_frame`: what a worker sends where the rows are on many machines.
-
-    The arguments are those of `audit_frame`. Tables of parts add up to that of the whole.
+        labels: all labels, in the order of the posteriors.
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
@@ -121,46 +49,6 @@ def count_frame(
     y, weight = str(y), None if weight is None else str(weight)
     groups, predictions = check_roles(y, z, pred, weight)
     return count_source(Source.of_frame(frame), y, groups, predictions, weight, labels)
-
-
-def named_quantities(
-    columns: Callable[[list[str]], Mapping[str, Any]],
-    y: str,
-    z: Names,
-    pred: Names,
-    weight: str | None,
-    target: Target,
-    sensitive: Attribute,
-) -> Quantities:
-    """The columns of these names, from `columns(names)`, as numbers, labels and groups."""
-    y, weight = str(y), None if weight is None else str(weight)
-    groups, predictions = check_roles(y, z, pred, weight)
-    if len(predictions) != 1:
-        raise InputError(
-            f"An audit of numbers takes one column of predictions, got {listed(predictions)}."
-        )
-    found = columns(given(y, *groups, *predictions, weight))
-    return quantities(
-        found[y],
-        found[predictions[0]],
-        sensitive_features={name: found[name] for name in groups},
-        sample_weight=as_numbers(found[weight], weight) if weight is not None else None,
-        target=target,
-        sensitive=sensitive,
-        names=(y, " & ".join(groups), predictions[0]),
-    )
-
-
-def check_roles(y: str, z: Names, pred: Names, weight: str | None) -> tuple[list[str], list[str]]:
-    """The columns of groups and of predictions; no column stands for two things."""
-    groups, predictions = names_of(z, "z"), names_of(pred, "pred")
-    for column in given(*predictions, weight):
-        if column in (y, *groups):
-            raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for y, z "
-                "and pred."
-            )
-    return groups, predictions
 
 
 def count_source(

@@ -53,12 +53,12 @@ def refuse_degenerate(table: CountTable) -> None:
 def number_notes(table: CountTable) -> tuple[str, ...]:
     """Columns of many numbers that were taken for labels or groups: they may be quantities."""
     asked = {
-        "labels": (table.labels, _MANY_LABELS, 'target="continuous"'),
-        "groups": (table.groups, FEW, 'sensitive="continuous"'),
+        "labels": (table.labels, _MANY_LABELS, "audit_regression(...)"),
+        "groups": (table.groups, FEW, "audit_regression(..., numeric_sensitive=True)"),
     }
     return tuple(
         f"The {len(levels)} {name} are numbers, such as {levels[0]} and {levels[1]}; each is taken "
-        f"for one of the {name}. Say {words} if they are one quantity."
+        f"for one of the {name}. Use {words} if they are one quantity."
         for name, (levels, most, words) in asked.items()
         if len(levels) > most and all(type(level) in (int, float) for level in levels)
     )

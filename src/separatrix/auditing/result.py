@@ -1,4 +1,4 @@
-"""Audit: one table of counts, measured; and the comparison of two audits."""
+"""Audit: one table of counts, measured."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from separatrix.columns.groups import group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, identity
-from separatrix.display import preformatted
-from separatrix.errors import InputError
 from separatrix.statistics import bounds, certificates, gaps, inference
 from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
@@ -27,7 +25,7 @@ from separatrix.statistics.shuffling import violation_floor
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Audit", "Comparison", "compare"]
+__all__ = ["Audit"]
 
 MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
 
@@ -36,7 +34,7 @@ MANY = 20  # predictions, beyond which `cells` lists only those that occur with 
 class Audit:
     """How far a model is from separation, and how sure we are. All information is in nats.
 
-    Made by `audit`, `audit_frame`, `audit_files`, or from a table of counts with `Audit.of`.
+    Made by `audit`, or from a table of counts with `Audit.of`.
 
     Attributes:
         violation: plug-in v = I(U; Z | Y).
@@ -285,59 +283,11 @@ class Audit:
         """Draw each group's rates with their intervals, label by label."""
         return view.plot(self, ax)
 
-    def __sub__(self, other: Audit) -> Comparison:
-        return compare(self, other)
-
     def __str__(self) -> str:
         return view.text(self)
 
     def _repr_html_(self) -> str:
         return view.html(self)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Did v change from b to a? `change` is v_a − v_b, bias-corrected, with an interval."""
-
-    change: float
-    interval: tuple[float, float]
-    confidence: float
-
-    def _repr_html_(self) -> str:
-        return preformatted(self)
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        verdict = "no clear difference"
-        if high < 0 or low > 0:
-            verdict = f"the violation is {'lower' if high < 0 else 'higher'}"
-        interval = f"{self.confidence:.0%} interval {low:+.5f} … {high:+.5f}"
-        return f"change in v: {self.change:+.5f} nats, {interval}: {verdict}"
-
-
-def compare(a: Audit, b: Audit) -> Comparison:
-    """Did v really drop? The interval of v_a − v_b, valid for the same people or different ones.
-
-    Each audit's own interval is taken at half the error, so that both hold at once however the two
-    depend on each other; on the same rows this is wider than it need be. The lower of the two
-    confidences counts.
-
-    >>> from separatrix import audit
-    >>> y, z = np.random.default_rng(0).integers(0, 2, (2, 4000))
-    >>> a, b = (audit(y, u, sensitive_features=z) for u in (y, z))
-    >>> compare(a, b).interval[1] < 0
-    True
-    """
-    for name, value in (("a", a), ("b", b)):
-        if not isinstance(value, Audit):
-            raise InputError(
-                f"`{name}` must be an Audit, got {type(value).__name__}. Make one with "
-                "`audit(...)`."
-            )
-    confidence = min(a.confidence, b.confidence)
-    (a_low, a_high), (b_low, b_high) = (_span(x, 0.5 * (1.0 + confidence)) for x in (a, b))
-    change = a.violation_corrected - b.violation_corrected
-    return Comparison(change, (a_low - b_high, a_high - b_low), confidence)
 
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -350,13 +300,6 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
-
-
-def _span(a: Audit, confidence: float) -> tuple[float, float]:
-    if a.estimable:
-        return inference.interval(a.table, confidence)
-    people = certificates.default_composition(a.table)
-    return 0.0, certificates.violation_bound(a.table, confidence, composition=people)
 
 
 def _share(part: np.ndarray) -> list[float]:

@@ -1,4 +1,4 @@
-"""Audit of a score in a table or files: few rows in memory, many as the engine's histogram."""
+"""Scores in a table or files: few rows in memory, many as the engine's histogram."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from separatrix.auditing.frames import check_roles
-from separatrix.auditing.scores import ScoreAudit
+from separatrix.auditing.forms import check_roles
 from separatrix.columns.counting import count_scores
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
@@ -21,80 +20,27 @@ from separatrix.columns.sources import Source, check_numbers
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["audit_score_files", "audit_score_frame", "count_score_frame"]
+__all__ = ["count_score_files", "count_score_frame"]
 
 _IN_MEMORY = 1_000_000  # rows up to which every score is told apart
 _BINS = 1 << 14
 
 
-def audit_score_frame(
-    frame: Any,
-    *,
-    y: str,
-    z: str | Sequence[str],
-    score: str,
-    weight: str | None = None,
-    bins: int = 20,
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    composition: str | None = None,
-    random_state: int = 0,
-) -> ScoreAudit:
-    """Audit a score in a column of a table: pandas, polars, pyarrow, DuckDB, Dask, PySpark, …
-
-    Up to a million rows the audit is that of `audit_score`. Beyond, the engine counts a histogram
-    N[y, z, bin] with 16,384 bins of equal width, from 0 to 1 for probabilities and from the
-    smallest to the largest score otherwise. Scores in one bin count as equal, and `gap_upper` holds
-    for the thresholds inside the bins too.
-
-    Args:
-        frame: anything narwhals takes; lazy and distributed frames stay where they are.
-        y: column of true labels, two of them.
-        z: column of groups; several make their intersection.
-        score: column of numbers; larger speaks for the second label.
-        weight: column of row weights.
-        bins, confidence, guarantee, composition, random_state: as in `audit_score`.
-
-    >>> import polars as pl
-    >>> frame = pl.DataFrame({"y": [0, 0, 1, 1], "sex": [*"fmfm"], "p": [0.1, 0.4, 0.8, 0.9]})
-    >>> audit_score_frame(frame, y="y", z="sex", score="p").auroc
-    1.0
-    """
-    table = count_score_frame(frame, y=y, z=z, score=score, weight=weight)
-    return ScoreAudit.of(
-        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
-    )
-
-
-def audit_score_files(
-    path: str | Path,
-    *,
-    y: str,
-    z: str | Sequence[str],
-    score: str,
-    weight: str | None = None,
-    bins: int = 20,
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    composition: str | None = None,
-    random_state: int = 0,
-) -> ScoreAudit:
-    """Audit a score in files, larger than memory too; arguments as in `audit_score_frame`."""
+def count_score_files(
+    path: str | Path, *, y: str, z: str | Sequence[str], score: str, weight: str | None = None
+) -> ScoreTable:
+    """The table behind `audit_score` of files; arguments as in `count_score_frame`."""
     groups, _ = check_roles(y, z, score, weight)
     files = find_files(path)
     if is_parquet(files[0]) or is_large(files):
-        table = count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
-    else:
-        columns = read_table(path, given(y, *groups, score, weight))
-        table = count_scores(
-            columns[y],
-            as_numbers(columns[score], score),
-            sensitive_features={name: columns[name] for name in groups},
-            sample_weight=as_numbers(columns[weight], weight) if weight is not None else None,
-            names=(y, " & ".join(groups), score),
-        )
-    return ScoreAudit.of(
-        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
+        return count_score_frame(scan(files), y=y, z=groups, score=score, weight=weight)
+    columns = read_table(path, given(y, *groups, score, weight))
+    return count_scores(
+        columns[y],
+        as_numbers(columns[score], score),
+        sensitive_features={name: columns[name] for name in groups},
+        sample_weight=as_numbers(columns[weight], weight) if weight is not None else None,
+        names=(y, " & ".join(groups), score),
     )
 
 
@@ -107,11 +53,16 @@ def count_score_frame(
     weight: str | None = None,
     in_memory: int = _IN_MEMORY,
 ) -> ScoreTable:
-    """The table behind `audit_score_frame`, arguments as there: what each of many workers sends.
+    """The table behind `audit_score` of a frame: what each of many workers sends.
 
     Tables of parts add up to that of the whole.
 
     Args:
+        frame: anything narwhals takes; lazy and distributed frames stay where they are.
+        y: column of true labels, two of them.
+        z: column of groups; several make their intersection.
+        score: column of numbers; larger speaks for the second label.
+        weight: column of row weights.
         in_memory: rows up to which every score is told apart.
 
     >>> import polars as pl

@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from separatrix.auditing import score_view
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes
-from separatrix.columns.counting import count_scores
 from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
@@ -32,7 +31,7 @@ from separatrix.statistics.shuffling import shuffled_tables
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["RocCurve", "ScoreAudit", "audit_score"]
+__all__ = ["RocCurve", "ScoreAudit"]
 
 Array = NDArray[np.float64]
 _FINE = 1_024  # quantile bins of the ROC curves and of the shuffled gap
@@ -54,8 +53,8 @@ class RocCurve(NamedTuple):
 class ScoreAudit:
     """How far a score is from separation, over all thresholds, and how sure we are.
 
-    Made by `audit_score`, `audit_score_frame` or `audit_score_files`; from a table of scores
-    directly with `ScoreAudit.of(table)`. The second label is the positive one.
+    Made by `audit_score`; from a table of scores directly with `ScoreAudit.of(table)`.
+    The second label is the positive one.
 
     Attributes:
         gap: largest equalized-odds gap over all thresholds: mean over the two labels of the largest
@@ -255,50 +254,6 @@ class ScoreAudit:
 
     def _repr_html_(self) -> str:
         return score_view.html(self)
-
-
-def audit_score(
-    y_true: ArrayLike,
-    score: ArrayLike,
-    *,
-    sensitive_features: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    bins: int = 20,
-    confidence: float = 0.95,
-    guarantee: str = "finite-sample",
-    composition: str | None = None,
-    random_state: int = 0,
-) -> ScoreAudit:
-    """How far from separation is this score, at every threshold, and how sure are we?
-
-    Only the order of the scores matters: probabilities, logits and ranks give the same audit.
-
-    Args:
-        y_true: true labels, two of them; the second in sorted order is the positive one.
-        score: one number per row; larger speaks for the second label.
-        sensitive_features: groups; several columns (frame, array, list) make their intersection.
-        sample_weight: a weight per row. Weighted rows get wider bounds.
-        bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
-            together, so a score with few values gets fewer bins.
-        confidence: of the interval and of the bounds.
-        guarantee, composition: of the bound on v, as in `audit`.
-        random_state: seed of the shuffles.
-
-    Returns:
-        A `ScoreAudit`: print it, or read `gap`, `gap_upper`, `violation`, `auroc_by_group`, …
-
-    >>> rng = np.random.default_rng(0)
-    >>> y, z = rng.integers(0, 2, (2, 4_000))
-    >>> s = audit_score(y, rng.normal(size=4_000) + 2 * y + 0.5 * z, sensitive_features=z)
-    >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
-    (0.14, True)
-    """
-    table = count_scores(
-        y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
-    )
-    return ScoreAudit.of(
-        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
-    )
 
 
 def _check(scores: ScoreTable, bins: int) -> None:

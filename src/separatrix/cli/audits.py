@@ -25,23 +25,22 @@ def audit(
     file: str = typer.Argument(
         ..., help="CSV or Parquet file, a quoted pattern such as 'part-*.parquet', or - for stdin."
     ),
-    y: str = typer.Option(..., help="Column of true labels, or of a numeric outcome."),
-    z: list[str] = typer.Option(
+    target: str = typer.Option(..., help="Column of true labels, or of a numeric outcome."),
+    sensitive: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
     ),
-    pred: list[str] = typer.Option(
-        ...,
-        help="Column of predicted labels; repeat it for posteriors in label order.",
+    prediction: list[str] = typer.Option(
+        ..., help="Column of predicted labels; repeat it for posteriors in label order."
     ),
     weight: str | None = typer.Option(None, help="Column of row weights."),
     score: bool = typer.Option(
-        False, "--score", help="Audit --pred as a score, at every threshold; two labels."
+        False, "--score", help="Audit --prediction as a score, at every threshold; two labels."
     ),
-    continuous: bool = typer.Option(
-        False, "--continuous", help="The outcome is a number: --pred is its prediction."
+    regression: bool = typer.Option(
+        False, "--regression", help="The outcome is a number: --prediction is its prediction."
     ),
-    continuous_sensitive: bool = typer.Option(
-        False, "--continuous-sensitive", help="The attribute --z is a number, such as age."
+    numeric_sensitive: bool = typer.Option(
+        False, "--numeric-sensitive", help="The attribute --sensitive is a number, such as age."
     ),
     confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
     guarantee: str = typer.Option(
@@ -59,34 +58,44 @@ def audit(
 ) -> None:
     """How far from separation are these predictions, or this score, and how sure are we?
 
-    Example: separatrix audit predictions.csv --y income --z sex --z race --pred decision
+    Example: separatrix audit predictions.csv --target income --sensitive sex --prediction decision
     """
-    from separatrix.auditing import ceilings
-    from separatrix.auditing.files import audit_files
-    from separatrix.auditing.score_frames import audit_score_files
+    from separatrix.auditing import ceilings, door
 
-    numbers = continuous or continuous_sensitive
+    numbers = regression or numeric_sensitive
     if score and numbers:
         raise InputError(
-            "--score ranks two labels for groups; --continuous and --continuous-sensitive audit "
+            "--score ranks two labels for groups; --regression and --numeric-sensitive audit "
             "numbers. Leave one of them out."
         )
     names: Sequence[str] = ceilings.SCORE_NAMES if score else ceilings.DECISION_NAMES
     if numbers:
         names = ceilings.CONTINUOUS_NAMES
     highest = ceilings.parse_ceilings(fail_above, names)
-    if score and len(pred) != 1:
-        raise InputError(f"--score takes one --pred, the column of the score, got {len(pred)}.")
-    how: dict[str, Any] = {"weight": weight, "confidence": confidence, "random_state": seed}
-    how |= {"guarantee": guarantee, "composition": composition}
+    if (score or numbers) and len(prediction) != 1:
+        option = "--score" if score else "--regression"
+        raise InputError(f"{option} takes one --prediction, got {len(prediction)}.")
+    how: dict[str, Any] = {"target": target, "sensitive_features": sensitive}
+    how |= {"sample_weight": weight, "confidence": confidence, "random_state": seed}
+    bound: dict[str, Any] = {"guarantee": guarantee, "composition": composition}
+    if numbers and bound != {"guarantee": "finite-sample", "composition": None}:
+        raise InputError(
+            "--guarantee and --composition belong to labels and groups: leave them out."
+        )
     result: Audit | ScoreAudit | ContinuousAudit
     with working(f"Counting {file}"), readable(file) as path:
         if score:
-            result = audit_score_files(path, y=y, z=z, score=pred[0], **how)
+            result = door.audit_score(path, prediction=prediction[0], **how, **bound)
+        elif numbers:
+            result = door.audit_regression(
+                path,
+                prediction=prediction[0],
+                numeric_target=regression,
+                numeric_sensitive=numeric_sensitive,
+                **how,
+            )
         else:
-            how["target"] = "continuous" if continuous else "labels"
-            how["sensitive"] = "continuous" if continuous_sensitive else "groups"
-            result = audit_files(path, y=y, z=z, pred=pred, **how)
+            result = door.audit(path, prediction=prediction, **how, **bound)
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
     answer(str(result), result.to_dict(), json)
@@ -98,8 +107,8 @@ def audit(
 @app.command("limit")
 def limit_command(
     file: str = typer.Argument(..., help="CSV or Parquet file, or - for stdin."),
-    y: str = typer.Option(..., help="Column of true labels."),
-    z: list[str] = typer.Option(
+    target: str = typer.Option(..., help="Column of true labels."),
+    sensitive: list[str] = typer.Option(
         ..., help="Column of groups; repeat it for the intersection of several."
     ),
     score: list[str] = typer.Option(
@@ -122,8 +131,8 @@ def limit_command(
 ) -> None:
     """The best that any binary decision from a score can do, for every budget.
 
-    Example: separatrix limit scores.csv --y income --z sex --score p --maximize accuracy
-    --budget eo_gap
+    Example: separatrix limit scores.csv --target income --sensitive sex --score p --maximize
+    accuracy --budget eo_gap
     """
     from separatrix.optimum.limit import limit
     from separatrix.optimum.objectives import parse_cost
@@ -132,7 +141,7 @@ def limit_command(
     how: dict[str, Any] = {"maximize": objective, "budget": budget, "levels": level or None}
     how["criterion"] = criterion
     with working(f"Computing the limit of {file}"), readable(file) as path:
-        found = limit(path, target=y, sensitive_features=z, score=score, **how)
+        found = limit(path, target=target, sensitive_features=sensitive, score=score, **how)
     values = {"maximize": str(objective), "budget": found.budget, "levels": found.levels}
     values |= {"criterion": criterion, "values": found.values, "upper": found.upper}
     answer(str(found), values, json)

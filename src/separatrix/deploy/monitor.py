@@ -190,7 +190,7 @@ class Monitor:
             return self.check() if check else self.alarm
 
     def update_counts(self, batch: CountTable, *, check: bool = True) -> Alarm | None:
-        """`update` with rows counted elsewhere, such as `audit_frame(...).table`."""
+        """`update` with rows counted elsewhere, such as `audit(...).table`."""
         counts = placed_counts(self.reference, batch)
         with self._lock:
             self._starts.add(counts, batch.rows)

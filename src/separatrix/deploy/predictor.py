@@ -304,7 +304,7 @@ class Predictor:
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
         """Expected counts N[y, z, (branch, label)] of the revealed decision on labelled rows.
 
-        Not of a predictor of numbers: audit its predictions with ``target="continuous"``.
+        Not of a predictor of numbers: audit its predictions with `audit_regression`.
 
         The violation and utility of this table are those of the predictor, also for a mixture. With
         one component the predictions are the labels themselves.
@@ -312,7 +312,7 @@ class Predictor:
         if self.is_value:
             raise InputError(
                 "This predictor predicts a number, which has no table of labels: audit its "
-                'predictions with `audit(y, u, ..., target="continuous")`.'
+                "predictions with `audit_regression(y, u, ...)`."
             )
         q = self.branch_proba(X, sensitive_features) * np.asarray(self.weights)[:, None, None]
         posterior = np.moveaxis(q, 0, 1).reshape(q.shape[1], -1)

@@ -1,0 +1,267 @@
+"""The one door of each audit: arrays, a frame of any library, or files; the same result always."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from separatrix.auditing.arrays import count_table
+from separatrix.auditing.continuous import ContinuousAudit
+from separatrix.auditing.files import count_files
+from separatrix.auditing.forms import Roles, roles_of, whole_columns
+from separatrix.auditing.frames import count_frame
+from separatrix.auditing.result import Audit
+from separatrix.auditing.score_frames import count_score_files, count_score_frame
+from separatrix.auditing.scores import ScoreAudit
+from separatrix.columns.counting import count_scores
+from separatrix.columns.features import as_numbers
+from separatrix.columns.quantities import quantities
+from separatrix.columns.values import listed
+from separatrix.core.counts import CountTable
+from separatrix.core.score_tables import ScoreTable
+from separatrix.errors import InputError
+
+__all__ = ["audit", "audit_regression", "audit_score"]
+
+
+def audit(
+    y_true: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    target: str | None = None,
+    prediction: str | Sequence[str] | None = None,
+    sample_weight: Any = None,
+    labels: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
+    random_state: int = 0,
+) -> Audit:
+    """How far from separation are these decisions, and how sure are we?
+
+    Pass arrays, or a table and the names of its columns.
+
+    Args:
+        y_true: true labels; or a table: a frame (pandas, polars, pyarrow, DuckDB, Dask, PySpark,
+            whose engine then counts), a mapping of columns, a CSV or Parquet file, a pattern such
+            as "part-*.csv".
+        y_pred: labels (n,), or posteriors (n, K), one column per label in sorted order (`labels`
+            overrides), from which the decision is drawn. Not with a table.
+        sensitive_features: groups; several columns (frame, array, list) make their intersection.
+            Of a table: names of columns.
+        target, prediction: of a table: the column of true labels, and the column of decisions, or
+            one column of posteriors for each label.
+        sample_weight: a weight per row; of a table: its column. Weighted rows get wider bounds.
+        labels: all labels, in the order of the posterior's columns.
+        confidence: of the intervals and of the certified bounds.
+        guarantee: of the certified bounds: "finite-sample" or "large-sample" (guarantees.md).
+        composition: the people that the bound on v is about: "population", the default, or
+            "observed", the default for weighted rows under a finite-sample guarantee.
+        random_state: seed of the Monte Carlo test, of the shuffles and of the interval of the gap.
+
+    Returns:
+        An `Audit`: print it, or read `eo_gap`, `eo_gap_interval`, `violation`, `p_value`, …
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, (2, 2_000))
+    >>> copies = np.where(rng.random(2_000) < 0.2, z, y)    # one in five copies the group
+    >>> a = audit(y, copies, sensitive_features=z)
+    >>> round(a.violation, 3), round(a.utility, 3), a.p_value < 0.001
+    (0.075, 0.369, True)
+    >>> table = {"repaid": y, "decision": copies, "sex": z}
+    >>> b = audit(table, target="repaid", prediction="decision", sensitive_features="sex")
+    >>> b.eo_gap == a.eo_gap
+    True
+    """
+    roles = roles_of(
+        y_true,
+        y_pred,
+        target=target,
+        prediction=prediction,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )
+    if roles is None:
+        table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
+    else:
+        table = _count(y_true, roles, labels)
+    return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
+
+
+def audit_score(
+    y_true: Any,
+    score: Any = None,
+    *,
+    sensitive_features: Any,
+    target: str | None = None,
+    prediction: str | None = None,
+    sample_weight: Any = None,
+    bins: int = 20,
+    confidence: float = 0.95,
+    guarantee: str = "finite-sample",
+    composition: str | None = None,
+    random_state: int = 0,
+) -> ScoreAudit:
+    """How far from separation is this score, at every threshold, and how sure are we?
+
+    Only the order of the scores matters: probabilities, logits and ranks give the same audit.
+    Up to a million rows of a table every score is told apart. Beyond, the engine counts a histogram
+    with 16,384 bins of equal width; `gap_upper` holds for the thresholds inside the bins too.
+
+    Args:
+        y_true: true labels, two of them, the second in sorted order is the positive one; or a
+            table, as in `audit`.
+        score: one number per row; larger speaks for the second label. Not with a table.
+        sensitive_features: groups, as in `audit`.
+        target, prediction: of a table: the columns of true labels and of the score.
+        sample_weight: a weight per row; of a table: its column.
+        bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
+            together, so a score with few values gets fewer bins.
+        confidence: of the interval and of the bounds.
+        guarantee, composition: of the bound on v, as in `audit`.
+        random_state: seed of the shuffles.
+
+    Returns:
+        A `ScoreAudit`: print it, or read `gap`, `gap_upper`, `violation`, `auroc_by_group`, …
+
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, (2, 4_000))
+    >>> s = audit_score(y, rng.normal(size=4_000) + 2 * y + 0.5 * z, sensitive_features=z)
+    >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
+    (0.14, True)
+    """
+    roles = roles_of(
+        y_true,
+        score,
+        target=target,
+        prediction=prediction,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        words=("score", "prediction"),
+    )
+    if roles is None:
+        table = count_scores(
+            y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
+        )
+    else:
+        table = _count_scores(y_true, roles)
+    return ScoreAudit.of(
+        table, bins, confidence, random_state, guarantee=guarantee, composition=composition
+    )
+
+
+def audit_regression(
+    y_true: Any,
+    y_pred: Any = None,
+    *,
+    sensitive_features: Any,
+    target: str | None = None,
+    prediction: str | None = None,
+    sample_weight: Any = None,
+    numeric_target: bool = True,
+    numeric_sensitive: bool = False,
+    confidence: float = 0.95,
+    random_state: int = 0,
+) -> ContinuousAudit:
+    """How far from separation are predictions of a number, or any where the attribute is one?
+
+    Args:
+        y_true: true outcomes, numbers; or a table, as in `audit`, whose rows come into memory.
+        y_pred: one number per row. Not with a table.
+        sensitive_features: groups, as in `audit`, or one column of numbers.
+        target, prediction: of a table: the columns of outcomes and of predictions.
+        sample_weight: a weight per row; of a table: its column.
+        numeric_target: False where the outcome is a label and only the attribute is a number.
+        numeric_sensitive: whether the attribute is a number, such as age.
+        confidence: of the bound and of the intervals.
+        random_state: seed of the shuffles.
+
+    Returns:
+        A `ContinuousAudit`: print it, or read `violation_lower`, `p_value`, `by_group`, …
+
+    >>> rng = np.random.default_rng(0)
+    >>> z, ability = rng.integers(0, 2, 4_000), rng.normal(size=4_000)
+    >>> wage = ability + rng.normal(size=4_000)
+    >>> audit_regression(wage, ability + 0.5 * z, sensitive_features=z).violation_lower > 0.01
+    True
+    """
+    for name, value in (
+        ("numeric_target", numeric_target),
+        ("numeric_sensitive", numeric_sensitive),
+    ):
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"`{name}` must be True or False, got {value!r}.")
+    if not (numeric_target or numeric_sensitive):
+        raise InputError("Labels and groups have `audit`; here one of them must be a number.")
+    roles = roles_of(
+        y_true,
+        y_pred,
+        target=target,
+        prediction=prediction,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+    )
+    names = "y_true", "sensitive_features", "y_pred"
+    if roles is not None:
+        u = _one(roles)
+        names = roles.target, " & ".join(roles.groups), u
+        columns = whole_columns(y_true, roles)
+        y_true, y_pred, sensitive_features = columns["y"], columns["u"][0], columns["z"]
+        sample_weight = columns["w"]
+    rows = quantities(
+        y_true,
+        y_pred,
+        sensitive_features=sensitive_features,
+        sample_weight=sample_weight,
+        target="continuous" if numeric_target else "labels",
+        sensitive="continuous" if numeric_sensitive else "groups",
+        names=names,
+    )
+    return ContinuousAudit.of(rows, confidence, random_state)
+
+
+def _count(data: Any, roles: Roles, labels: Sequence[Hashable] | None) -> CountTable:
+    y, z, pred, weight = roles
+    how: dict[str, Any] = {"y": y, "z": z, "pred": pred, "weight": weight, "labels": labels}
+    if isinstance(data, str | Path):
+        return count_files(data, **how)
+    if not isinstance(data, Mapping):
+        return count_frame(data, **how)
+    columns = whole_columns(data, roles)
+    u = columns["u"][0]
+    if len(pred) > 1:
+        u = np.column_stack(
+            [as_numbers(x, name) for x, name in zip(columns["u"], pred, strict=True)]
+        )
+    names = y, " & ".join(z), ", ".join(pred)
+    return count_table(columns["y"], u, columns["z"], columns["w"], labels, names=names)
+
+
+def _count_scores(data: Any, roles: Roles) -> ScoreTable:
+    y, z, _, weight = roles
+    score = _one(roles)
+    how: dict[str, Any] = {"y": y, "z": z, "score": score, "weight": weight}
+    if isinstance(data, str | Path):
+        return count_score_files(data, **how)
+    if not isinstance(data, Mapping):
+        return count_score_frame(data, **how)
+    columns = whole_columns(data, roles)
+    return count_scores(
+        columns["y"],
+        as_numbers(columns["u"][0], score),
+        sensitive_features=columns["z"],
+        sample_weight=columns["w"],
+        names=(y, " & ".join(z), score),
+    )
+
+
+def _one(roles: Roles) -> str:
+    if len(roles.predictions) != 1:
+        raise InputError(
+            f"`prediction` must name one column of numbers, got {listed(roles.predictions)}."
+        )
+    return roles.predictions[0]
