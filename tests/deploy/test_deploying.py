@@ -124,7 +124,8 @@ def test_select_and_predict_on_the_command_line(traced, tmp_path):
     asked = ("--max-eo-gap", 0.1, "--cost", "fp=1,fn=2", "--method", "postprocessing")
     done = run("select", traced.folder, *asked, "--out", tmp_path / "model")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Smallest cost per row with EO gap ≤ 0.1: decisions of the base")
+    assert done.stdout.startswith("You need a rule: thresholds by sex")
+    assert "Smallest cost per row with EO gap ≤ 0.1: group rule" in done.stdout
     assert "always 'no'" in done.stdout
     assert f"Next: separatrix predict {tmp_path / 'model'} FILE" in done.stdout
     choice = json.loads((tmp_path / "model" / "manifest.json").read_text())["about"]["choice"]

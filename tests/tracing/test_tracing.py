@@ -213,7 +213,8 @@ def test_a_memory_map_stays_on_disk(tmp_path):
     [
         ({"method": "cni"}, "no method 'cni'"),
         ({"cv": 2}, "`cv` must be between 3 and the 300 rows"),
-        ({"trade_offs": (-1.0,)}, "not negative"),
+        ({"trade_offs": (-1.0,), "method": "cmi"}, "not negative"),
+        ({"trade_offs": (0.5,)}, "pass `method` too"),
         ({"sensitive_features": ["f"] * 10}, "same number of rows"),
         ({"y": ["no"] * 300}, "levels"),
     ],

@@ -33,13 +33,13 @@ from separatrix.estimators.procedures import Decisions, Procedure
 from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import Candidate, coin_share, contributions
-from separatrix.procedure.choice import choose
+from separatrix.procedure.choice import Choice, choose
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.runs.bases import JOINT, LABELS, WITHOUT
 from separatrix.runs.traced import Traced
 
-__all__ = ["POSTPROCESSING", "ask", "candidates_for", "group_column", "solved"]
+__all__ = ["POSTPROCESSING", "ask", "candidates_for", "choice_for", "solved"]
 
 POSTPROCESSING = "postprocessing"
 Array = NDArray[np.float64]
@@ -134,10 +134,25 @@ def candidates_for(
     return found
 
 
-def group_column(frontier: Traced) -> str:
+def _group_column(frontier: Traced) -> str:
     """The name of the sensitive column, where the groups came from columns."""
     named = () if frontier.grouping is None else frontier.grouping.columns
     return "" if named == ("sensitive_features",) else " and ".join(named)
+
+
+def choice_for(
+    frontier: Traced, request: Request, rules_only: bool = False, allow_constant: bool = False
+) -> Choice:
+    """What ships for a request of decisions.
+
+    A candidate that is the same for everybody keeps every budget and decides nothing: it is out
+    where another decides, unless it is allowed.
+    """
+    candidates = candidates_for(frontier, request, rules_only=rules_only)
+    deciding = [one for one in candidates if not one.possible or not _is_constant(one)]
+    if not allow_constant and any(one.possible for one in deciding):
+        candidates = deciding
+    return choose(candidates, request, _group_column(frontier))
 
 
 def _candidate(
@@ -179,11 +194,7 @@ def _solved_point(
         found = solved(frontier, _procedure(question), kind)
         name, sentence = f"a separated score of the base model ({base})", ""
     else:
-        candidates = candidates_for(frontier, question, rules_only=rules_only)
-        deciding = [one for one in candidates if not one.possible or not _is_constant(one)]
-        if not allow_constant and any(one.possible for one in deciding):
-            candidates = deciding  # the same for everybody keeps every budget, and decides nothing
-        choice = choose(candidates, question, group_column(frontier))
+        choice = choice_for(frontier, question, rules_only, allow_constant)
         found, kind = choice.candidate.payload
         name, sentence = f"{choice.candidate.name} ({base})", choice.sentence
     notes = []

@@ -108,7 +108,8 @@ class Shippable:
 
     def sentence(self) -> str:
         """The answer in words: what ships for the budget of the trace, and what it changes."""
-        chosen = [a.note for a in self.answers if a.kind == "choice"]
+        decides = self.first("plain").always is None  # a constant keeps every budget
+        chosen = [a.note for a in self.answers if a.kind == "choice" and decides]
         return " ".join([*chosen, self._rates_sentence()])
 
     def _rates_sentence(self) -> str:

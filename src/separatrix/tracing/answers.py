@@ -18,7 +18,7 @@ from separatrix import __version__
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
 from separatrix.core.criteria import CRITERIA
-from separatrix.deploy.asking import POSTPROCESSING, candidates_for, group_column, solved
+from separatrix.deploy.asking import POSTPROCESSING, choice_for, solved
 from separatrix.deploy.frontiers import held_out_audit
 from separatrix.deploy.words import budget_text, majority
 from separatrix.errors import InfeasibleError
@@ -27,7 +27,6 @@ from separatrix.estimators.plain import Plain, Posterior
 from separatrix.estimators.procedures import Decisions
 from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.limit import limit
-from separatrix.procedure.choice import choose
 from separatrix.procedure.request import Request
 from separatrix.runs import answers as files
 from separatrix.runs.answers import BASE, Answer
@@ -122,7 +121,7 @@ def _choice(frontier: Traced) -> Answer:
     request = first_request(frontier)
     (name, most), *_ = request.budgets.items()
     try:
-        choice = choose(candidates_for(frontier, request), request, group_column(frontier))
+        choice = choice_for(frontier, request)
     except InfeasibleError as error:
         return Answer("choice", "none", "accuracy", {name: most}, note=str(error))
     promise = {n: (one.value, one.error) for n, one in choice.candidate.promise.items()}

@@ -145,7 +145,9 @@ def trace_data(
         raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
     _check_sizes(data, cv)
     _check_criterion(criterion, data, blind)
-    wanted = _methods(method, data)
+    wanted = _methods(method)
+    if trade_offs is not None and not wanted:
+        raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
     seeds = (random_state,)
@@ -227,7 +229,7 @@ def _check_sizes(data: Data, cv: int) -> None:
             )
 
 
-def _methods(method: str | Sequence[str] | None, data: Data) -> list[str]:
+def _methods(method: str | Sequence[str] | None) -> list[str]:
     """The trained paths that were asked for."""
     asked = [] if method is None else [method] if isinstance(method, str) else method
     return list(dict.fromkeys(asked))
