@@ -162,7 +162,7 @@ def _asked(frontier: Any, asked: dict[str, Any], fresh: Unseen) -> dict[str, Any
     said = table.sum((0, 1)) / table.sum()
     silent = bool(not point.is_score and said.max() > 0.999 and not point.notes)
     shown = _shown(asked["maximize"], table[None], moments[None])
-    told = {name: [*point.promise[name], *found] for name, found in shown.items()}
+    told = {name: [*point.promise[name][:2], *found[:2]] for name, found in shown.items()}
     first = {"status": "shipped", "score": point.is_score, "silent_constant": silent}
     return {**first, "told": told}
 

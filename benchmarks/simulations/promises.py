@@ -1,6 +1,6 @@
 """Are budgets kept in the population, and do the ranges of promises cover what it shows?
 
-    python -m benchmarks.simulations promises [--samples 40] [--folds 12] [--only NAME ...] [--write]
+    python -m benchmarks.simulations promises [--samples 40] [--folds 12] [--only NAME] [--write]
 
 Each sample of a distribution (`distributions`) is asked for two budgets. The rule that ships is
 fitted to all rows; its true gap has a closed form. For the first `--folds` samples the same
@@ -187,7 +187,8 @@ def _promises(law: Distribution, outcomes: list[Outcome]) -> list[str]:
         promised = unseen(one.tables, one.squares, measures)
         for name, truth in (("eo_gap", one.gap), ("accuracy", law.accuracy(one.rates))):
             found = promised[name]
-            inside = found.low - 1e-12 <= truth <= found.high + 1e-12
+            low, high = found.interval
+            inside = low - 1e-12 <= truth <= high + 1e-12
             rows[name].append((inside, found.error, found.value - truth))
     cells = []
     for each in rows.values():

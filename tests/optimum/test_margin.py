@@ -41,7 +41,7 @@ def population_gap(rule):
     return 0.5 * np.ptp(rates, axis=0).sum()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_mean_population_gap_is_the_asked_one_and_without_a_margin_it_is_not():
     asked, kept, plain = 0.05, [], []
     for seed in range(24):
@@ -54,7 +54,7 @@ def test_the_mean_population_gap_is_the_asked_one_and_without_a_margin_it_is_not
     assert np.mean(plain) > asked + 0.008
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_confidence_keeps_the_budget_that_often():
     gaps = [
         population_gap(promised_rule(*draw(10_000, seed), asked=0.06, confidence=0.9).rule)
@@ -64,7 +64,7 @@ def test_a_confidence_keeps_the_budget_that_often():
 
 
 @pytest.mark.parametrize(
-    "budget", ["eo_gap", pytest.param("violation", marks=pytest.mark.slow), "parity_gap"]
+    "budget", ["eo_gap", pytest.param("violation", marks=pytest.mark.nightly), "parity_gap"]
 )
 @pytest.mark.parametrize("confidence", [None, 0.9])
 def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds(budget, confidence):
@@ -78,7 +78,7 @@ def test_what_is_refused_names_the_smallest_and_asking_for_that_succeeds(budget,
         best.rule(0.999 * smallest, confidence=confidence)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_group_with_a_weak_score_does_not_break_the_budget():
     """Its hull stands on corners that were lucky on the rows: a formula for noise misses that."""
     asked, gaps = 0.1, []

@@ -18,6 +18,7 @@ from separatrix.estimators.nested import NestedScores
 from separatrix.estimators.procedures import Procedure
 from separatrix.estimators.scoring import Scoring
 from separatrix.optimum.objectives import Cost
+from separatrix.procedure.plain import PlainRule
 from separatrix.statistics.unseen import Estimate, unseen
 
 __all__ = ["Measured", "mean_cost", "measured", "measured_fold", "unseen_score"]
@@ -36,8 +37,8 @@ class Measured:
         tables, squares: of each fold's test rows, as `statistics.unseen` takes them; the squares of
             a score are its rows' products Σ q qᵀ.
         groups: their names.
-        eased: outer folds, of four fifths of the rows, in which the budget could not be promised
-            and the smallest that could was taken instead.
+        eased: outer folds, of four fifths of the rows, in which a score's budget could not be
+            promised and the smallest that could was taken instead.
         laws: of decisions, P(U = u | row) of the unseen rows, (n, K), in the order of the rows.
     """
 
@@ -63,7 +64,8 @@ class Measured:
         aim = getattr(self.procedure, "maximize", None)
         if isinstance(aim, Cost):
             measures["cost"] = partial(mean_cost, aim.per_group(self.groups))
-        return unseen(self.tables, self.squares, measures)
+        fixed = isinstance(self.rule, PlainRule)
+        return unseen(self.tables, self.squares, measures, fixed=fixed)
 
     @property
     def constant(self) -> int | None:
@@ -89,14 +91,15 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Estimate]:
 def measured(
     procedure: Procedure, nested: NestedScores, y: Codes, z: Codes, labels: Levels, groups: Levels
 ) -> Measured:
-    """Run a procedure on every outer fold and on all rows.
+    """Run a procedure on all rows, and with what it settled there on every outer fold.
 
     Raises:
         InfeasibleError: all rows together cannot promise the budget.
     """
     rows, scores = nested.training(None)
     rule = procedure.fit(scores, y[rows], z[rows], groups)
-    folds = [measured_fold(procedure, nested, k, y, z, labels, groups) for k in nested.folds]
+    own = procedure.settled(rule)
+    folds = [measured_fold(own, nested, k, y, z, labels, groups) for k in nested.folds]
     width = max(one.tables.shape[-1] for one in folds)
     tables = np.concatenate([_padded(one.tables, width, 1) for one in folds])
     axes = folds[0].squares.ndim - 3  # of levels: one, or two of a score
@@ -121,7 +124,8 @@ def measured_fold(
 ) -> Measured:
     """Run a procedure on the training rows of outer fold k and measure it on its test rows.
 
-    Where the fold's rows are too few to promise the budget, the smallest that they can is taken.
+    Where the fold's rows are too few to promise a score's budget, the smallest that they can is
+    taken.
     """
     train, own = nested.training(k)
     run, eased = procedure, 0

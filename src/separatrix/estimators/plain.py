@@ -44,6 +44,9 @@ class Plain:
     def at_least(self, smallest: Budgets) -> Plain:
         return self
 
+    def settled(self, rule: object) -> Plain:
+        return self
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -59,4 +62,7 @@ class Posterior:
         return scores
 
     def at_least(self, smallest: Budgets) -> Posterior:
+        return self
+
+    def settled(self, rule: object) -> Posterior:
         return self

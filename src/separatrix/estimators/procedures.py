@@ -35,6 +35,7 @@ __all__ = ["Array", "Budgets", "Codes", "Decisions", "Procedure", "raised", "too
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Budgets = Mapping[str, float]
+_NOTHING = np.zeros((0, 2))  # borrowed, of a rule that takes its level over
 
 
 class Procedure(Protocol):
@@ -55,6 +56,10 @@ class Procedure(Protocol):
         """The same with budgets that are not below these."""
         ...
 
+    def settled(self, rule: Any) -> Procedure:
+        """The same with what the rule of all rows settled: the rules of folds take it over."""
+        ...
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -65,12 +70,14 @@ class Decisions:
         budgets: levels by the names of `optimum.objectives.BUDGETS`; empty for the best rule.
         blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
         margin: None: budgets are kept in expectation; 0: on the rows of the fit only.
+        level: of the first budget by name on the rows of the fit, where a margin was found already.
     """
 
     maximize: str | Cost = "accuracy"
     budgets: Budgets = field(default_factory=dict)
     blind: bool = False
     margin: float | None = None
+    level: float | None = None
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> PromisedRule:
         """The rule that is expected to keep every budget on unseen rows."""
@@ -78,6 +85,8 @@ class Decisions:
             return self._promises(scores, y, z, groups, "eo_gap").rule(None)
         (name, asked), *others = sorted(self.budgets.items())
         best = self._promises(scores, y, z, groups, name)
+        if self.level is not None:
+            return PromisedRule(best.at_level(self.level), self.level, np.nan, np.nan, _NOTHING)
         found = best.rule(asked, margin=self.margin)
         for other, most in others:
             used = partial(self._used, other, scores, y, z, groups)
@@ -103,6 +112,10 @@ class Decisions:
 
     def at_least(self, smallest: Budgets) -> Decisions:
         return replace(self, budgets=raised(self.budgets, smallest))
+
+    def settled(self, rule: PromisedRule) -> Decisions:
+        """With the level that the margin of all rows allows: it is not taken once more."""
+        return replace(self, level=rule.level) if self.budgets and self.margin is None else self
 
     def _promises(
         self, scores: Array, y: Codes, z: Codes, groups: Levels, budget: str
@@ -132,12 +145,16 @@ def _stricter(
     """The rule of the largest smaller level that is also expected to keep another budget."""
     if used(found) <= most:
         return found
-    low, high, kept = 0.0, found.level, best.rule(0.0, margin=0.0)
+
+    def at(level: float) -> PromisedRule:
+        return found._replace(rule=best.at_level(level), level=level)
+
+    low, high, kept = 0.0, found.level, at(0.0)
     if used(kept) > most:
         raise too_few({name: most}, {name: used(kept)}, float("nan"))
     for _ in range(10):
         middle = 0.5 * (low + high)
-        rule = best.rule(middle, margin=0.0)
+        rule = at(middle)
         if used(rule) <= most:
             low, kept = middle, rule
         else:

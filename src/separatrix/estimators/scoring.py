@@ -76,6 +76,9 @@ class Scoring:
     def at_least(self, smallest: Budgets) -> Scoring:
         return replace(self, budgets=raised(self.budgets, smallest))
 
+    def settled(self, rule: object) -> Scoring:
+        return self
+
 
 class _Path:
     """Scores from exact separation on, each with what unseen rows are expected to show of it."""

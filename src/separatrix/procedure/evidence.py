@@ -115,7 +115,7 @@ class Evidence:
         aim: Any = request.maximize
         return Candidate(
             name,
-            PromiseTable.from_estimates(self._estimates(law, request)),
+            PromiseTable.from_estimates(self._estimates(law, request, payload)),
             contributions(law, self.y, self.z, aim, self.groups, self.weight),
             self.weight,
             coin=coin_share(law, self.weight),
@@ -123,17 +123,18 @@ class Evidence:
             payload=payload,
         )
 
-    def _estimates(self, law: Array, request: Request) -> dict[str, Estimate]:
+    def _estimates(self, law: Array, request: Request, payload: Solved) -> dict[str, Estimate]:
         """What unseen rows will show of every metric, from the tables of all folds."""
+        fixed = isinstance(payload.rule, PlainRule)
         tables, squares = self._tables(law)
         measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
         if isinstance(request.maximize, Cost):
             measures["cost"] = partial(_mean_cost, request.maximize.per_group(self.groups))
-        found = unseen(tables, squares, measures)
+        found = unseen(tables, squares, measures, fixed=fixed)
         for name in request.budgets:
             if name not in found:  # corrected as a gap is
                 own = {GAPS[1]: partial(_used, name)}
-                found[name] = unseen(tables, squares, own)[GAPS[1]]
+                found[name] = unseen(tables, squares, own, fixed=fixed)[GAPS[1]]
         return found
 
     def _tables(self, law: Array) -> tuple[Array, Array]:

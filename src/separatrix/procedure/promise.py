@@ -13,8 +13,6 @@ from separatrix.statistics.unseen import Estimate
 
 __all__ = ["Promise", "PromiseTable"]
 
-_CONFIDENCE = 0.95  # of the interval from `low` to `high`
-
 
 class Promise(NamedTuple):
     """One metric of a model on rows that no part of it saw.
@@ -37,12 +35,12 @@ class Promise(NamedTuple):
     @classmethod
     def from_estimate(cls, metric: str, estimate: Estimate) -> Promise:
         """The promise of an estimate of `statistics.unseen`; the interval stays in the range."""
-        half = float(ndtri(0.5 + 0.5 * _CONFIDENCE)) * estimate.error
-        value = float(estimate.value)
-        low = value - half if metric == "cost" else max(value - half, 0.0)
-        nats = metric == "cost" or (metric in METRICS and METRICS[metric].nats)
-        high = value + half if nats else min(value + half, 1.0)
-        return cls(value, float(estimate.error), low, high)
+        low, high = estimate.interval
+        if metric != "cost":
+            low = max(low, 0.0)
+        if metric != "cost" and not (metric in METRICS and METRICS[metric].nats):
+            high = min(high, 1.0)
+        return cls(float(estimate.value), float(estimate.error), float(low), float(high))
 
     def upper(self, confidence: float) -> float:
         """What the metric exceeds with probability 1 − confidence, by a normal approximation."""

@@ -1,19 +1,28 @@
-r"""What unseen rows will show: an estimate and its standard error, from the tables of outer folds.
+r"""What unseen rows will show: estimate, standard error and range, from the tables of outer folds.
 
 Fold k has a procedure of its own and measures it on its test rows: a table N_k[y, z, u] of expected
-decisions. The rates r_k = N_k / n_k have a sampling error, which is drawn anew: r* = r + error, and
-the cells' sizes too. For a metric m(N) and F folds let m̄ be the mean of m(N_k).
+decisions. Pooled, N = Σ N_k, the rates r = N / n have a sampling error that is drawn anew:
+r* = r + error, and the cells' sizes too.
 
-- The estimate of accuracy, cost and AUROC is m̄. The utility, and what of independence and
-  sufficiency the tables show, grows with noise by as much as a second helping of the same noise
-  adds: 2 m̄ − E m(N*). The violation loses what groups that are alike would show with this noise
-  (`_Noise.violation`). The largest gap of noisy rates is far above that of the true ones; it is
-  taken to be ρ times what was seen, with the ρ for which the seen deviations, shrunk by ρ and then
-  disturbed by the error, show m̄ on average.
-- The error has two parts: the test rows' sampling error of m̄, and what the procedure of one fold
-  differs from another's beyond that, τ, since one such procedure ships:
-  :math:`\text{error}^2 = \operatorname{Var}(\bar m^*) + τ^2 (1 + 1/F) (F - 1) / (F - 3)`, the last
-  factor since τ is estimated from F values.
+Accuracy, cost and AUROC are linear: the estimate is the mean of m(N_k). Gaps and information grow
+with noise, by β = E m(N*) − m(N). How much of it the population will show depends on the procedure:
+
+- A rule that is not fitted to the groups has fixed rates. The pooled rates are these and a noise
+  that the population does not have: the estimate is m(N) − β (1 − exp(−m(N) / β)), which is m(N) −
+  β where that is far from 0, and never negative.
+- A rule that is fitted to make groups alike has the noise of its fit. The noise of fold k and of
+  the rows that its rule was fitted to cancel in the pooled rates, to first order, but one rule
+  ships and its noise stays: the estimate is m(N) + β.
+
+The folds tell which: the groups' rates vary between folds by their sampling error in the first case
+and by (F / (F − 1))² of that in the second. t between 0 and 1 says where the procedure stands. It
+is pulled towards ½, since few folds tell little, and the estimate is m(N) + (2t − 1) β. In both
+cases the spread of m(N*) is the standard error, and its quantiles, read forwards or backwards, are
+the range. A score is not pooled, since its levels differ between folds: its estimate is the mean of
+m(N_k) − β_k, whose noise of the test rows is independent of that of the fit.
+
+A linear metric has the sampling error of its mean, and what the procedure of one fold differs from
+another's beyond that, τ, since one such procedure ships: error² = Var(m̄*) + τ² (1 + 1/F).
 """
 
 from __future__ import annotations
@@ -31,16 +40,29 @@ __all__ = ["Estimate", "noise_floor", "unseen"]
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
-_DRAWS = 200
+_DRAWS = 400
+_WIDER = 1.2  # the spread of draws around rates that are estimates themselves; see the simulations
+_TAIL = 0.0125  # on each side of the range of a gap
+_RANGE = 2.2  # standard errors of a linear metric: τ is known from few folds
+_PRIOR = 0.25  # variance of t before the folds are seen: 0 or 1, equally likely
 GAPS = ("eo_gap", "gap", "tpr_gap")  # 0 where groups have the same rates given the label
 TWICE = ("utility", "independence", "sufficiency", "parity_gap", "predictive_gap")
 
 
 class Estimate(NamedTuple):
-    """A number and its standard error."""
+    """A number, its standard error, and a range that covers 95 %; None where nobody computed it."""
 
     value: float
     error: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The range; that of a normal law where nobody computed one."""
+        if self.low is None or self.high is None:
+            return self.value - 1.96 * self.error, self.value + 1.96 * self.error
+        return self.low, self.high
 
     def __str__(self) -> str:
         return f"{self.value:.4f} ± {self.error:.2g}"
@@ -51,6 +73,8 @@ def unseen(
     squares: Array,
     measures: Mapping[str, Measure],
     random_state: int = 0,
+    *,
+    fixed: bool = False,
 ) -> dict[str, Estimate]:
     """Estimate and standard error of each metric on rows that no part of the procedure saw.
 
@@ -61,26 +85,29 @@ def unseen(
         measures: functions of tables (..., y, z, u), by name. Those in `GAPS` are corrected as
             gaps, "violation" and those in `TWICE` as said above, all others are taken to be linear.
         random_state: seed of the draws.
+        fixed: whether the procedure is known not to be fitted to the groups; else the folds tell.
 
     >>> table = np.array([[[[80.0, 20.0], [75.0, 25.0]], [[30.0, 70.0], [35.0, 65.0]]]] * 5)
     >>> share = {"yes": lambda N: N[..., 1].sum((-1, -2)) / N.sum((-1, -2, -3))}
     >>> unseen(table, table, share)["yes"].value
     0.45
     """
-    noise = _Noise(tables, squares, np.random.default_rng(random_state))
-    drawn = noise.drawn(1.0)
+    rng = np.random.default_rng(random_state)
+    is_score = squares.ndim > tables.ndim
+    folds = _Noise(tables, squares, rng)
+    # the levels of one fold's score are not those of another's: scores are not pooled
+    noise = folds if is_score else _Noise(tables.sum(0)[None], squares.sum(0)[None], rng)
+    fitted = 0.0 if is_score or fixed else _fitted(tables, squares)
+    drawn, of_folds = noise.drawn(1.0), folds.drawn(1.0)
     found = {}
     for name, measure in measures.items():
         with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
-            seen, again = measure(tables), measure(drawn)
-        value, error = float(seen.mean()), _error(seen, again)
-        if name in GAPS:
-            value, error = _undisturbed(noise, measure, value, error)
-        elif name == "violation":
-            value = max(value - noise.violation(measure), 0.0)
-        elif name in TWICE:
-            value = max(2.0 * value - float(again.mean()), 0.0)
-        found[name] = Estimate(value, error)
+            if name not in (*GAPS, *TWICE, "violation"):
+                found[name] = _linear(measure(tables), measure(of_folds))
+                continue
+            seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
+        growth = noise.violation(measure) if name == "violation" else float(again.mean()) - seen
+        found[name] = _noisy(seen, max(growth, 0.0), again - again.mean(), fitted)
     return found
 
 
@@ -100,6 +127,7 @@ class _Noise:
     """Tables with their sampling error drawn anew; the same draws at every scale."""
 
     def __init__(self, tables: Array, squares: Array, rng: np.random.Generator) -> None:
+        self.tables = tables
         rows = tables.sum(-1, keepdims=True)
         known = np.where(rows > 0, rows, 1.0)
         self.rates = tables / known
@@ -169,30 +197,55 @@ def _correlated(normal: Array, covariance: Array) -> Array:
     return np.asarray((factor @ np.moveaxis(normal, 0, -1)).transpose(-1, *range(normal.ndim - 1)))
 
 
-def _undisturbed(noise: _Noise, measure: Measure, mean: float, error: float) -> tuple[float, float]:
-    """The mean gap with the disturbance taken out, and its error, both read off one curve.
+def _fitted(tables: Array, squares: Array) -> float:
+    """t: 0 for a procedure with fixed rates, 1 for one that is fitted to make the groups alike."""
+    folds = len(tables)
+    if folds < 2:
+        return 0.0
+    rows = tables.sum(-1, keepdims=True)
+    known = np.maximum(rows, 1e-9)
+    total = np.maximum(rows.sum(0), 1e-9)
+    variance = np.maximum((squares - tables**2 / known).sum(0) / total, 0.5 / total)
+    # against the fold's mean of the label: that the operating point moves says nothing of groups
+    share = rows / np.maximum(rows.sum(-2, keepdims=True), 1e-9)
+    apart = tables / known
+    apart = apart - (share * apart).sum(-2, keepdims=True)
+    moved = (rows * (apart - (rows * apart).sum(0) / total) ** 2).sum(0) / variance
+    free = ((folds - 1.0) * (1.0 - share.mean(0)) * np.ones_like(moved)).sum()
+    if free <= 0:
+        return 0.0  # one group
+    top = (folds / (folds - 1.0)) ** 2 - 1.0
+    estimate = (moved.sum() / free - 1.0) / top
+    # the labels that one row may get depend on each other: they count as one
+    error = 2.0 / ((folds - 1.0) * tables.shape[1] * (tables.shape[2] - 1.0)) / top**2
+    return float(np.clip(0.5 + _PRIOR / (_PRIOR + error) * (estimate - 0.5), 0.0, 1.0))
 
-    The curve is ρ ↦ the mean disturbed gap, which rises; the gap without disturbance is ρ times
-    what the tables show.
-    """
-    scale = np.linspace(0.0, 1.0, 9)
-    shown = np.maximum.accumulate([float(measure(noise.drawn(s)).mean()) for s in scale])
 
-    def without(gap: float) -> float:
-        return float(np.interp(gap, shown, scale * mean)) + max(gap - float(shown[-1]), 0.0)
+def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Estimate:
+    """A metric that grows with noise: m(N) + (2t − 1) β."""
+    # what is taken off never reaches what was seen: rates that differ have no gap of zero
+    change = growth if fitted > 0.5 or growth <= 0.0 else -growth * np.expm1(-seen / growth)
+    value = float(seen + (2.0 * fitted - 1.0) * change)
+    unsure = (1.0 - abs(2.0 * fitted - 1.0)) * growth
+    error = float(np.hypot(deviations.std(), unsure))
+    down, up = _WIDER * np.quantile(deviations, [_TAIL, 1.0 - _TAIL])
+    readings = []
+    if fitted < 1.0:  # the population is the rows less their noise
+        readings.append((seen - growth - up, max(seen - growth - down, seen)))
+    if fitted > 0.0:  # the population is the rows and a noise more
+        readings.append((seen + growth + down, seen + growth + up))
+    low, high = min(low for low, _ in readings), max(high for _, high in readings)
+    return Estimate(value, error, float(max(min(low, value), 0.0)), float(max(high, value)))
 
-    value = without(mean)
-    # the curve is flat at ρ = 0: a mean gap below all of it speaks for no gap as much as its foot
-    above = without(max(mean, float(shown[0])) + error) - value
-    return value, max(above, value - without(mean - error), error)
 
-
-def _error(seen: Array, again: Array) -> float:
-    """Sampling error of the mean over folds, and the spread of the procedures."""
+def _linear(seen: Array, again: Array) -> Estimate:
+    """A metric whose mean over folds is what unseen rows show."""
     folds = len(seen)
     again = again[np.isfinite(again).all(1)]
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
-    excess = max(between - float(again.var(0).mean()), 0.0)
-    wide = (folds - 1.0) / (folds - 3.0) if folds > 3 else 2.0  # τ is known from few folds: Student
-    return float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds) * wide))
+    # few folds show a spread by chance: what one standard error of it explains is no difference
+    chance = 1.0 + np.sqrt(2.0 / max(folds - 1.0, 1.0))
+    excess = max(between - chance * float(again.var(0).mean()), 0.0)
+    value, error = float(seen.mean()), float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds)))
+    return Estimate(value, error, value - _RANGE * error, value + _RANGE * error)
