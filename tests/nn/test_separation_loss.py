@@ -92,6 +92,24 @@ def test_both_ways_to_the_norms_give_the_same_update():
     torch.testing.assert_close(*updated, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1.0, 300.0])  # at 300 posteriors are rounded to 0 and 1
+def test_the_path_of_two_labels_gives_what_the_general_one_does(size):
+    """Weights of one take the general path; value, parts and update are the same."""
+    body, head = network()
+    x, y, z = data()
+    seen = []
+    for weight in (None, torch.ones(len(y))):
+        criterion = sx.nn.SeparationLoss(0.4, 2, 3)
+        loss = criterion(size * head(body(x)), y, z, head=head, sample_weight=weight)
+        seen.append((loss.item(), criterion.last, gradients(body, head, 2.0 * loss)))
+    (loss, last, update), (same_loss, same_last, same_update) = seen
+    assert loss == pytest.approx(same_loss, rel=1e-5)
+    assert last == pytest.approx(same_last, rel=1e-4)
+    torch.testing.assert_close(
+        update, same_update, rtol=1e-4, atol=1e-5 * float(update.abs().max())
+    )
+
+
 def test_without_normalisation_it_is_the_plain_sum():
     x, y, z = data()
     body, head = network()

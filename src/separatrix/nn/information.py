@@ -28,6 +28,7 @@ from separatrix.nn.many_labels import MANY, Cells, violation
 __all__ = [
     "Term",
     "attach",
+    "attach_rows",
     "cmi_term",
     "cross_entropy_term",
     "log_ratio",
@@ -174,8 +175,9 @@ class _Attach(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
         if not (ctx.shared and bool((upstream == 1.0).all())):
-            gradient = gradient * upstream[:, None, None].to(gradient.dtype)
-        return gradient.transpose(1, 2), None, None, None
+            factor = upstream[:, None, None] if upstream.ndim else upstream
+            gradient = gradient * factor.to(gradient.dtype)
+        return gradient, None, None, None
 
 
 def attach(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False) -> Tensor:
@@ -184,6 +186,11 @@ def attach(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False
     With `shared`, a backward pass from 1 hands out `gradient` itself: a copy less, where whatever
     made the logits only reads it.
     """
+    return attach_rows(logits, value, gradient.transpose(1, 2), shared)
+
+
+def attach_rows(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False) -> Tensor:
+    """`attach` with the gradient in the layout of the logits; both may lack the lane axis."""
     result: Tensor = _Attach.apply(logits, value.to(logits.dtype), gradient, shared)
     return result
 

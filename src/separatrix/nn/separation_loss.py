@@ -21,6 +21,7 @@ from torch import Tensor, distributed, nn
 from separatrix.core.binned_cmi import bins_for
 from separatrix.core.numbers import one_number, whole_number
 from separatrix.errors import InputError
+from separatrix.nn import two_labels
 from separatrix.nn.balance import EPSILON, head_norm
 from separatrix.nn.binned import Ranks, check_bins, running_term
 from separatrix.nn.information import (
@@ -28,6 +29,7 @@ from separatrix.nn.information import (
     _lanes,
     _size,
     attach,
+    attach_rows,
     check_tensor,
     cmi_term,
     cross_entropy_term,
@@ -165,6 +167,9 @@ class SeparationLoss(nn.Module):
         if coarse is not None:
             self.given = int(coarse.max()) + 1
         self.many = level == "draw" and utility == "ce" and n_labels >= MANY
+        # the commonest loss, which has a path of its own
+        self.plain = level == "draw" and utility == "ce" and not running and n_labels == 2
+        self.plain = self.plain and not coarser
         shape: tuple[int, ...] = (n_labels, self.given, n_groups)
         if level == "score":
             rows, scores = 512 / (1.0 - running), 1 if n_labels == 2 else n_labels
@@ -217,6 +222,10 @@ class SeparationLoss(nn.Module):
                 "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
                 "before it), one of them; or build the loss with normalise=False."
             )
+        if self.plain and sample_weight is None and not torch.compiler.is_compiling():
+            loss = self._two(logits, y, z, head)
+            if loss is not None:
+                return loss
         _size(y, self.n_labels, "y", "n_labels")
         z, known = _known(z) if self.utility == "ce" else (z, None)
         _size(z, self.n_groups, "z", "n_groups")
@@ -255,6 +264,26 @@ class SeparationLoss(nn.Module):
         wanted = self.training if self.distributed is None else self.distributed
         on = wanted and distributed.is_available() and distributed.is_initialized()
         return distributed.get_world_size() if on else 1
+
+    def _two(self, logits: Tensor, y: Tensor, z: Tensor, head: nn.Linear | None) -> Tensor | None:
+        """The loss of a plain batch of two labels on the CPU; None for every other batch."""
+        numbers = logits.dtype in (torch.float32, torch.float64) and logits.device.type == "cpu"
+        if not numbers or (self.normalise and head is None) or self._ranks() > 1:
+            return None
+        codes = two_labels.codes(y, z, self.n_groups)
+        if codes is None or len(codes[0]) != len(logits):
+            return None
+        w = None
+        if self.normalise and head is not None:
+            w = self._head_weight(head, logits.dtype)
+        step = two_labels.step(logits.detach(), *codes, self.n_groups, w)
+        norms = (
+            (step.norms[0] + self.eps, step.norms[1] + self.eps) if self.normalise else (1.0, 1.0)
+        )
+        a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
+        self._last = (step.task, step.cmi, *norms)
+        value = torch.tensor(a * step.task + b * step.cmi, dtype=logits.dtype)
+        return attach_rows(logits, value, step.gradient(a, b))
 
     def _terms(
         self,

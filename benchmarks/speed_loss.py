@@ -1,6 +1,6 @@
 """What the loss costs beside cross-entropy: CPU time and peak memory of a step, by size.
 
-    python -m benchmarks.loss [few | many | memory]
+    python -m benchmarks.speed_loss [few | many | memory]
 
 A step is forward, loss and backward of a network with two hidden layers of H and a linear head of
 K. Times are CPU seconds of one thread, the lower quartile of alternating repetitions, so that a
@@ -105,7 +105,7 @@ def memory() -> None:
 
 
 def _peak(way: str, labels: int, rows: int) -> float:
-    command = [sys.executable, "-m", "benchmarks.loss", "one", way, str(labels), str(rows)]
+    command = [sys.executable, "-m", "benchmarks.speed_loss", "one", way, str(labels), str(rows)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
