@@ -23,8 +23,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from separatrix import datasets
-from separatrix.estimators.base_choice import choose_bases
-from separatrix.estimators.base_models import base_model_named
+from separatrix.crossfit.base_models import base_model_named
+from separatrix.crossfit.model_choice import choose_bases
 
 Rows = tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp]]
 

@@ -37,9 +37,9 @@ from separatrix.core.information import (
     eo_gap,
     mutual_information,
 )
+from separatrix.crossfit.joint import cross_fit_joint
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InfeasibleError
-from separatrix.estimators.crossfit import cross_fit
-from separatrix.estimators.joint import cross_fit_joint
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.promised import Promises
 

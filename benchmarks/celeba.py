@@ -20,11 +20,11 @@ from pathlib import Path
 import numpy as np
 
 from separatrix import benchmarking, datasets
-from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.results import Results
-from separatrix.runs.runner import Execution, run
-from separatrix.runs.tidy import select
-from separatrix.show import figures
+from separatrix.frontier import paper_figures as figures
+from separatrix.frontier.results import Results
+from separatrix.frontier.sweep.jobs import Job, Source, grid
+from separatrix.frontier.sweep.runner import Execution, run
+from separatrix.frontier.tidy import select
 
 ROWS, FEATURES = 202_599, 512
 METHODS = ("erm", "cmi", "fr_train", "postprocessing")

@@ -32,11 +32,11 @@ from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.deploy import choosing
-from separatrix.deploy.certifying import rules_of
-from separatrix.deploy.frontiers import CERTIFIED
+from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
 from separatrix.errors import InfeasibleError
-from separatrix.estimators.nested import assemble, fit_piece, plan_fits
+from separatrix.frontier import trained_choice as choosing
+from separatrix.frontier.certified import rules_of
+from separatrix.frontier.measured import CERTIFIED
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound

@@ -17,7 +17,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import separatrix as sx
-from separatrix.tracing import training
+from separatrix.frontier import trace as training
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ import numpy as np
 
 import separatrix as sx
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.estimators.boosted import BoostedTrees
-from separatrix.estimators.crossfit import cross_fit
+from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 
 Arrays = dict[str, np.ndarray]

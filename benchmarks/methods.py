@@ -23,10 +23,10 @@ import torch
 import separatrix as sx
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix import methods
+from separatrix.frontier.budgets import best
+from separatrix.frontier.results import Results
+from separatrix.frontier.tidy import Columns, select
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.runs.budgets import best
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import Columns, select
 
 THRESHOLDS = (0.01, 0.02, 0.05)
 ORDER = (

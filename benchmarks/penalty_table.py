@@ -29,8 +29,8 @@ from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from benchmarks.penalty import DATA, FOLDS, INPUTS, PATHS, SEED, Array, file_of
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.metrics import METRICS
+from separatrix.frontier.sweep.evaluation import score_view
 from separatrix.nn.evaluation import auroc
-from separatrix.runs.evaluation import score_view
 from separatrix.statistics.shuffling import shuffled_tables
 
 PAGE = DOCS / "evidence" / "penalty.md"

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 import separatrix as sx
 from benchmarks.peers.page import path_of
 from benchmarks.peers.roster import LINES, SEEDS
-from separatrix.display import root_scale
 from separatrix.io import whole_file
+from separatrix.report.terminal import root_scale
 
 Array = NDArray[np.float64]
 NAME = "adult-paper"

@@ -114,8 +114,8 @@ def _largest(own: dict[str, float], total: float) -> dict[str, float]:
 
 def starting() -> dict[str, float]:
     """Seconds of import of the packages that a report of a tiny sweep loads, the largest first."""
-    from separatrix.runs.jobs import Job, Source, grid
-    from separatrix.runs.runner import run
+    from separatrix.frontier.sweep.jobs import Job, Source, grid
+    from separatrix.frontier.sweep.runner import run
 
     with tempfile.TemporaryDirectory() as folder:
         source = Source("synthetic", {"n": 400})

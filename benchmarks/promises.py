@@ -33,9 +33,9 @@ from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core import ordered
 from separatrix.core.metrics import METRICS
-from separatrix.estimators.measuring import mean_cost, unseen_score
+from separatrix.frontier import trace as training
+from separatrix.procedure.measuring import mean_cost, unseen_score
 from separatrix.statistics.unseen import unseen
-from separatrix.tracing import training
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.intp], NDArray[np.intp]]

@@ -21,11 +21,12 @@ from benchmarks import results_figures, results_paper, results_summary
 from benchmarks._measuring import DOCS, write_between_markers
 from separatrix import __version__
 from separatrix.core.metrics import PLANES
+from separatrix.frontier import paper_figures as figures
+from separatrix.frontier import path_tables as tables
+from separatrix.frontier.results import Results
+from separatrix.frontier.tidy import select
+from separatrix.frontier.yardsticks import plane_table
 from separatrix.io import write_whole
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import select
-from separatrix.show import figures, tables
-from separatrix.show.yardsticks import plane_table
 
 LEVELS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02)
 

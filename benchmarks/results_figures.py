@@ -10,12 +10,12 @@ import numpy as np
 from benchmarks.results_summary import paths
 from separatrix.core.envelope import pareto
 from separatrix.core.metrics import PLANES, majority_rate
-from separatrix.display import root_scale
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import means, select
-from separatrix.show import figures
-from separatrix.show.series import REFERENCES, Series, legend_names, series
-from separatrix.show.yardsticks import BOUNDED
+from separatrix.frontier import paper_figures as figures
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import REFERENCES, Series, legend_names, series
+from separatrix.frontier.tidy import means, select
+from separatrix.frontier.yardsticks import BOUNDED
+from separatrix.report.terminal import root_scale
 
 METHOD = paths(
     "cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x"

@@ -6,11 +6,11 @@ import numpy as np
 
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.metrics import METRICS
-from separatrix.runs.budgets import best
-from separatrix.runs.tidy import Columns, means, select
-from separatrix.show import tables
-from separatrix.show.series import Series, legend_names, series
-from separatrix.show.table import Table
+from separatrix.frontier import path_tables as tables
+from separatrix.frontier.budgets import best
+from separatrix.frontier.series import Series, legend_names, series
+from separatrix.frontier.tidy import Columns, means, select
+from separatrix.report.table import Table
 
 # the CMI rows of the paper's compact operating points, randomised policy: (budget, metric) -> mean,
 # sd

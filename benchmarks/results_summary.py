@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from separatrix.core.metrics import METRICS, PLANES, majority_rate
-from separatrix.runs.budgets import best
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import Columns, means, select
-from separatrix.show.series import Series, legend_names, series
-from separatrix.show.table import Table
-from separatrix.show.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached, small
+from separatrix.frontier.budgets import best
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import Series, legend_names, series
+from separatrix.frontier.tidy import Columns, means, select
+from separatrix.frontier.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached, small
+from separatrix.report.table import Table
 
 
 def paths(*names: str) -> list[Series]:

@@ -42,8 +42,8 @@ PARTS = ("sweep", "audit", "scores", "ranks")
 
 def sweep() -> dict[str, Any]:
     """The same ten stacks (5 folds × 2 seeds, 11 λ each) in this process and on Dask workers."""
-    from separatrix.runs.jobs import Job, Source, grid
-    from separatrix.runs.runner import Execution, run
+    from separatrix.frontier.sweep.jobs import Job, Source, grid
+    from separatrix.frontier.sweep.runner import Execution, run
 
     stacks = grid([Source("adult")], [Job("cmi", changes=(("epochs", 6),))], folds=5, seeds=(0, 1))
     models = sum(len(stack.runs) for stack in stacks)

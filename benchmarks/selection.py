@@ -20,9 +20,9 @@ from rich.progress import track
 from separatrix import conditional_mutual_information as violation
 from separatrix import mutual_information as utility
 from separatrix.core.counts import CountTable
-from separatrix.deploy.choosing import best_pair, select
-from separatrix.deploy.points import Candidate
 from separatrix.errors import InfeasibleError
+from separatrix.frontier.trained_choice import best_pair, select
+from separatrix.frontier.trained_points import Candidate
 
 SIZES, PATH, FOLDS = (2_000, 10_000, 50_000), np.linspace(0, 1, 11), 5
 RULES: dict[str, dict[str, object]] = {

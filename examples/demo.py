@@ -9,9 +9,9 @@ separatrix trace adult --estimator trees --method cmi_boosting --out demo
 from pathlib import Path
 
 from separatrix import datasets
-from separatrix.runs.runner import Execution
-from separatrix.tracing.tables import write_tables
-from separatrix.tracing.training import trace_data
+from separatrix.frontier.printed import write_tables
+from separatrix.frontier.sweep.runner import Execution
+from separatrix.frontier.trace import trace_data
 
 if __name__ == "__main__":  # local processes import this file again
     out = Path("demo")

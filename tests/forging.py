@@ -27,11 +27,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.joint import JointModel
+from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import DataError
-from separatrix.estimators.boosted import BoostedTrees
-from separatrix.estimators.joint import JointModel
-from separatrix.estimators.logistic import Logistic
-from separatrix.estimators.stored import model_bytes, model_from_bytes
+from separatrix.predictor.stored import model_bytes, model_from_bytes
 
 RNG = np.random.default_rng(0)
 X = np.c_[RNG.normal(size=(120, 2)), RNG.integers(0, 6, 120)]

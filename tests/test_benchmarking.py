@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from separatrix import benchmarking
 from separatrix.errors import InputError, MissingExtraError
+from separatrix.frontier import paper as benchmarking
 
 pytest.importorskip("torch")
 

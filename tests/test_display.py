@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import separatrix as sx
-from separatrix.display import new_axes, preformatted, root_scale
 from separatrix.errors import MissingExtraError
+from separatrix.report.terminal import new_axes, preformatted, root_scale
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ from separatrix import audit_score, datasets, separate
 from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import accuracy, mutual_information
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InfeasibleError
-from separatrix.estimators.crossfit import cross_fit
 from separatrix.optimum.limit import limit
 from separatrix.optimum.promised import Promises
 

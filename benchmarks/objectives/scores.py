@@ -30,7 +30,7 @@ import separatrix as sx
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from separatrix.columns.values import Coded
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.estimators.crossfit import cross_fit
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.optimum.roc.decisions import group_curves
 from separatrix.optimum.roc.lower_envelope import lower_curve
 from separatrix.optimum.scores.garbling import rising_kernel

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.protocol import Rows
 from separatrix import datasets
-from separatrix.estimators.crossfit import cross_fit
-from separatrix.estimators.joint import cross_fit_joint
+from separatrix.crossfit.joint import cross_fit_joint
+from separatrix.crossfit.out_of_fold import cross_fit
 
 __all__ = ["DATA", "TREES", "booster", "rows_of"]
 

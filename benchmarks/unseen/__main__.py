@@ -29,7 +29,7 @@ from separatrix.columns.counting import soft_sums
 from separatrix.core.metrics import METRICS
 from separatrix.core.score_gaps import largest_gap
 from separatrix.core.score_tables import ScoreTable
-from separatrix.estimators.measuring import unseen_score
+from separatrix.procedure.measuring import unseen_score
 from separatrix.statistics.unseen import noise_floor, unseen
 
 Array = NDArray[np.float64]

@@ -17,10 +17,6 @@ from .core.counts import CountTable as CountTable
 from .core.envelope import concave_envelope as concave_envelope
 from .core.information import conditional_mutual_information as conditional_mutual_information
 from .core.information import mutual_information as mutual_information
-from .deploy.loading import load as load
-from .deploy.monitor import Monitor as Monitor
-from .deploy.predictor import Predictor as Predictor
-from .deploy.wrapping import from_estimator as from_estimator
 from .errors import DataError as DataError
 from .errors import InfeasibleError as InfeasibleError
 from .errors import InputError as InputError
@@ -30,6 +26,11 @@ from .estimators.aligned import AlignedRegressor as AlignedRegressor
 from .estimators.frontier import FrontierClassifier as FrontierClassifier
 from .estimators.scorer import SeparatedScorer as SeparatedScorer
 from .estimators.single import SeparationClassifier as SeparationClassifier
+from .estimators.wrapping import from_estimator as from_estimator
+from .frontier.frontier import Frontier as Frontier
+from .frontier.frontier import load_frontier as load_frontier
+from .frontier.numeric_frontier import NumericFrontier as NumericFrontier
+from .frontier.trace import trace as trace
 from .optimum import population as population
 from .optimum.limit import limit as limit
 from .optimum.objectives import Cost as Cost
@@ -38,10 +39,9 @@ from .optimum.scores.align import alignment_path as alignment_path
 from .optimum.scores.aligned import AlignedScore as AlignedScore
 from .optimum.scores.separate import separate as separate
 from .optimum.scores.separated import SeparatedScore as SeparatedScore
+from .predictor.loading import load as load
+from .predictor.predictor import Predictor as Predictor
+from .production.monitor import Monitor as Monitor
 from .statistics.planning import sample_size as sample_size
-from .tracing.frontier import Frontier as Frontier
-from .tracing.frontier import load_frontier as load_frontier
-from .tracing.numeric_frontier import NumericFrontier as NumericFrontier
-from .tracing.training import trace as trace
 
 __version__: str

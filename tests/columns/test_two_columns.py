@@ -12,9 +12,9 @@ from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from separatrix.columns.groups import group_name
-from separatrix.deploy.streaming import predict_file
-from separatrix.deploy.wrapping import from_estimator
-from separatrix.tracing.rows import as_data
+from separatrix.estimators.wrapping import from_estimator
+from separatrix.frontier.rows import as_data
+from separatrix.production.streaming import predict_file
 
 GROUPS = (("f", "old"), ("f", "young"), ("m", "old"), ("m", "young"))
 

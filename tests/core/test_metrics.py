@@ -54,10 +54,12 @@ def test_a_metric_is_either_a_budget_or_an_objective():
 def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     balanced, results_folder, tmp_path
 ):
-    from separatrix.deploy.choosing import select
-    from separatrix.deploy.points import Candidate
-    from separatrix.runs.results import Results
-    from separatrix.show import figures, report, tables
+    from separatrix.frontier import page_content as report
+    from separatrix.frontier import paper_figures as figures
+    from separatrix.frontier import path_tables as tables
+    from separatrix.frontier.results import Results
+    from separatrix.frontier.trained_choice import select
+    from separatrix.frontier.trained_points import Candidate
 
     columns = Results.read(results_folder).columns
     assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()

@@ -8,9 +8,9 @@ import pytest
 
 from people import people
 from separatrix import datasets, methods
-from separatrix.deploy.component import Component
-from separatrix.deploy.predictor import Predictor
 from separatrix.methods import Lane, Recipe, Sample
+from separatrix.predictor.component import Component
+from separatrix.predictor.predictor import Predictor
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")

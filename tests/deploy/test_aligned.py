@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from sklearn.linear_model import LinearRegression
 
 import separatrix as sx
-from separatrix.deploy.kinds import restored
 from separatrix.errors import InputError
+from separatrix.predictor.kinds import restored
 
 
 @cache

@@ -9,11 +9,11 @@ import pytest
 
 import separatrix as sx
 from separatrix.core.information import accuracy, eo_gap
-from separatrix.deploy.asking import solved
-from separatrix.deploy.constants import with_warnings
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.estimators.procedures import Decisions
-from separatrix.estimators.scoring import Scoring
+from separatrix.frontier.constant import with_warnings
+from separatrix.frontier.selection import solved
+from separatrix.procedure.rule_fits import Decisions
+from separatrix.procedure.score_fits import Scoring
 
 pytestmark = pytest.mark.slow
 
@@ -173,7 +173,7 @@ def test_both_budgets_are_kept(frontier):
 
 
 def test_a_killed_trace_goes_on_where_it_was(tmp_path, monkeypatch):
-    from separatrix.runs import bases
+    from separatrix.frontier import base_scores as bases
 
     X, y, z = _people(300, 4)
     fitted = []

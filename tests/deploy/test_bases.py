@@ -9,10 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from separatrix.deploy.bases import kind_of
+from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import DataError
-from separatrix.estimators.boosted import BoostedTrees
-from separatrix.estimators.logistic import Logistic
+from separatrix.predictor.base_files import kind_of
 
 skops = pytest.importorskip("skops.io")
 

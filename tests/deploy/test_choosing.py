@@ -16,9 +16,9 @@ from scipy.optimize import linprog
 from separatrix import methods
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
-from separatrix.deploy.choosing import best_pair, select
-from separatrix.deploy.points import KINDS, Candidate
 from separatrix.errors import InfeasibleError, InputError, MissingExtraError
+from separatrix.frontier.trained_choice import best_pair, select
+from separatrix.frontier.trained_points import KINDS, Candidate
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 

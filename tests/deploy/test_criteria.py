@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from separatrix.core.criteria import CRITERIA
-from separatrix.show.report import page
+from separatrix.frontier.page_content import page
 
 
 def people(n, seed):

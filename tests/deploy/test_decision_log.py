@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from people import people
-from separatrix.deploy.streaming import predict_file, replay_file
 from separatrix.errors import DataError, InputError
+from separatrix.production.streaming import predict_file, replay_file
 
 SALT = "kept by the operator, not in the model"
 

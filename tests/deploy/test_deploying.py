@@ -14,8 +14,8 @@ import pytest
 import separatrix as sx
 from people import applicants
 from separatrix.cli import main
-from separatrix.deploy.constants import is_constant, with_warnings
 from separatrix.errors import InputError
+from separatrix.frontier.constant import is_constant, with_warnings
 from separatrix.statistics.unseen import Estimate
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ import pytest
 
 from people import people
 from separatrix import methods
-from separatrix.deploy.component import Component
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
+from separatrix.predictor.component import Component
 
 onnxruntime = pytest.importorskip("onnxruntime")
 

@@ -20,10 +20,10 @@ import pytest
 import separatrix as sx
 from people import people
 from separatrix.cli import main
-from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError, SeparatrixError
 from separatrix.io import write_whole
 from separatrix.processes import in_processes
+from separatrix.production.streaming import predict_file
 
 resource = pytest.importorskip("resource")
 

@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from people import people
-from separatrix.deploy import saving
-from separatrix.deploy.content import CORE, model_hash
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.predictor import saving
+from separatrix.predictor.content import CORE, model_hash
 
 
 class Bomb:
@@ -298,8 +298,8 @@ def test_a_scikit_learn_base_goes_through_skops(mixture, tmp_path, monkeypatch):
     matrix = mixture.matrix(rows)
     base = LogisticRegression().fit(matrix, rows["pay"])
     from separatrix import methods
-    from separatrix.deploy.component import Component
     from separatrix.methods import Lane, Recipe, Sample
+    from separatrix.predictor.component import Component
 
     sample = Sample(base.predict_proba(matrix), rows["pay"] == "low", rows["sex"] == "m", 2, 2)
     on_top = methods.fit(

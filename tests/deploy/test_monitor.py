@@ -13,9 +13,9 @@ from scipy import stats
 import separatrix as sx
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
-from separatrix.deploy.monitor import Monitor
-from separatrix.deploy.starts import Starts, share_of
 from separatrix.errors import InputError
+from separatrix.production.monitor import Monitor
+from separatrix.production.starts import Starts, share_of
 from separatrix.statistics.gap_evidence import GapEvidence
 
 

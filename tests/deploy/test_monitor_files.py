@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import separatrix as sx
 from separatrix.cli import app
-from separatrix.deploy.monitor import Monitor
-from separatrix.deploy.monitor_files import open_monitor, read_reference, update_from_files
-from separatrix.deploy.wrapping import from_estimator
 from separatrix.errors import InputError
+from separatrix.estimators.wrapping import from_estimator
+from separatrix.production.monitor import Monitor
+from separatrix.production.monitor_files import open_monitor, read_reference, update_from_files
 
 NAMES = ["income", "sex", "race", "decision", "score", "other"]
 COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]

@@ -13,9 +13,9 @@ from scipy.stats import chi2_contingency, kstest
 from people import people
 from separatrix import conditional_mutual_information, mutual_information
 from separatrix.columns.draws import uniforms
-from separatrix.deploy.component import Component
-from separatrix.deploy.predictor import Predictor
 from separatrix.errors import InputError
+from separatrix.predictor.component import Component
+from separatrix.predictor.predictor import Predictor
 
 SALT = "kept by the operator, not in the model"
 

@@ -16,9 +16,9 @@ import pytest
 
 import separatrix as sx
 from people import people
-from separatrix.deploy.saving import MANIFEST
 from separatrix.errors import DataError, InputError
 from separatrix.io import OpenFolder
+from separatrix.predictor.saving import MANIFEST
 
 
 @pytest.mark.slow

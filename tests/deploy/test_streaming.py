@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 import separatrix as sx
 from people import people
 from separatrix.cli import app
-from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError, InputError
+from separatrix.production.streaming import predict_file
 
 SALT = "kept by the operator, not in the model"
 
@@ -250,7 +250,7 @@ def test_memory_does_not_grow_with_the_file(single, tmp_path):
                 out.writerows(zip(*rows.values(), strict=True))
         code = (
             "import resource, sys, separatrix as sx;"
-            "from separatrix.deploy.streaming import predict_file;"
+            "from separatrix.production.streaming import predict_file;"
             f"print(predict_file(sx.load('{tmp_path}/model'), '{tmp_path}/rows.csv', "
             f"'{tmp_path}/out.csv', random_state=0, rows=10_000));"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"

@@ -11,11 +11,11 @@ import pytest
 
 import separatrix as sx
 from separatrix import datasets, methods
-from separatrix.deploy.component import Component
-from separatrix.deploy.predictor import Predictor
-from separatrix.deploy.streaming import predict_file
 from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample
+from separatrix.predictor.component import Component
+from separatrix.predictor.predictor import Predictor
+from separatrix.production.streaming import predict_file
 
 pytest.importorskip("torch")
 pytest.importorskip("safetensors")
@@ -71,7 +71,7 @@ def test_a_saved_model_reads_them_from_rows_groups_and_files(predictor, data, tm
 
 
 def test_a_damaged_grouping_is_refused(predictor, tmp_path):
-    from separatrix.deploy import schema
+    from separatrix.predictor import schema
 
     predictor.save(tmp_path / "model")
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_text(encoding="utf-8"))

@@ -14,9 +14,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 import separatrix as sx
 from people import people
-from separatrix.deploy.wrapping import from_estimator
 from separatrix.errors import InputError
 from separatrix.estimators.frontier import FrontierClassifier
+from separatrix.estimators.wrapping import from_estimator
 
 pytest.importorskip("skops")
 

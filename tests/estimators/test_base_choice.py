@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from separatrix import datasets
+from separatrix.crossfit import model_choice as base_choice
+from separatrix.crossfit.base_models import base_model_named
+from separatrix.crossfit.model_choice import choose_bases
+from separatrix.crossfit.nested import Fit
 from separatrix.errors import InputError
-from separatrix.estimators import base_choice
-from separatrix.estimators.base_choice import choose_bases
-from separatrix.estimators.base_models import base_model_named
-from separatrix.estimators.nested import Fit
 
 
 def people(n, seed=0):

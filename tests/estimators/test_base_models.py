@@ -9,15 +9,16 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from separatrix.errors import InputError, MissingExtraError
-from separatrix.estimators import base_models, boosted, stored
-from separatrix.estimators.base_models import (
+from separatrix.crossfit import base_models, boosted
+from separatrix.crossfit.base_models import (
     base_model_named,
     from_arrays,
     to_arrays,
 )
-from separatrix.estimators.boosted import BoostedTrees
-from separatrix.estimators.logistic import Logistic
+from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.logistic import Logistic
+from separatrix.errors import InputError, MissingExtraError
+from separatrix.predictor import stored
 
 NAMES = ["trees", "logistic", pytest.param("network", marks=pytest.mark.slow)]
 

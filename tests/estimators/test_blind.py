@@ -7,8 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
+from separatrix.crossfit.joint import JointModel, cross_fit_joint
 from separatrix.errors import InputError
-from separatrix.estimators.joint import JointModel, cross_fit_joint
 
 
 def draw(n=1_500, seed=0):

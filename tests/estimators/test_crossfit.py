@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from separatrix import datasets
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import cross_fit
 
 
 class Memory(ClassifierMixin, BaseEstimator):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from separatrix.estimators.nested import Fit, assemble, fit_piece, plan_fits
+from separatrix.crossfit.nested import Fit, assemble, fit_piece, plan_fits
 
 FOLD = np.array([0, 1, 2, 3, 0, 1, 2, 3, 1])
 

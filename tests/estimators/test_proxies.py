@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
+from separatrix.crossfit import proxies as room
+from separatrix.crossfit.proxies import Proxies, proxies
 from separatrix.errors import InputError
-from separatrix.estimators import proxies as room
-from separatrix.estimators.proxies import Proxies, proxies
 
 
 def columns(n: int = 3_000, seed: int = 0):

@@ -22,11 +22,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import forging
+from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import DataError, InputError
-from separatrix.estimators.boosted import BoostedTrees
-from separatrix.estimators.logistic import Logistic
-from separatrix.estimators.skops_file import digest
-from separatrix.estimators.stored import model_bytes, model_from_bytes
+from separatrix.predictor.skops_file import digest
+from separatrix.predictor.stored import model_bytes, model_from_bytes
 
 RNG = np.random.default_rng(0)
 X = np.c_[RNG.normal(size=(300, 2)), RNG.integers(0, 6, 300)]
@@ -125,7 +125,7 @@ def test_our_own_models_load_from_arrays_only():
     model = BoostedTrees().fit(X, Y)
     with pytest.raises(InputError, match=r"BoostedTrees .* inside a list"):
         model_bytes([model])
-    for trusted in ((), ("separatrix.estimators.boosted.BoostedTrees",)):
+    for trusted in ((), ("separatrix.crossfit.boosted.BoostedTrees",)):
         with pytest.raises(DataError, match="kept as arrays"):
             model_from_bytes(skops.io.dumps(model), trusted)
 

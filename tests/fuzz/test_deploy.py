@@ -14,9 +14,9 @@ import separatrix as sx
 from fuzzing import SEEDS, cases, finite, seldom, told
 from people import people
 from separatrix import datasets
-from separatrix.deploy.component import Component
-from separatrix.deploy.predictor import Predictor
 from separatrix.nn.networks import Networks
+from separatrix.predictor.component import Component
+from separatrix.predictor.predictor import Predictor
 
 pytestmark = pytest.mark.slow
 SECRET = "kept by the operator, not in the model"

@@ -15,10 +15,10 @@ import time
 
 import torch  # once, before the forks
 
-from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.runner import run
-from separatrix.runs.store import Store
-from separatrix.runs.work import work
+from separatrix.frontier.sweep.jobs import Job, Source, grid
+from separatrix.frontier.sweep.runner import run
+from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.sweep.work import work
 
 LAW = {"law": "bayes", "n": 1_200}
 QUICK = (("epochs", 2), ("min_steps", 40), ("batch", 128))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.metrics import METRICS
-from separatrix.runs.budgets import best, nested
-from separatrix.runs.tidy import CORRECTED, means
+from separatrix.frontier.budgets import best, nested
+from separatrix.frontier.tidy import CORRECTED, means
 
 FOLDS, POINTS = 5, 12
 

@@ -11,7 +11,13 @@ from sklearn.metrics import roc_auc_score
 from separatrix.auditing.door import audit_score
 from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
-from separatrix.runs.evaluation import best_threshold, decide, evaluate, score_view, thresholds
+from separatrix.frontier.sweep.evaluation import (
+    best_threshold,
+    decide,
+    evaluate,
+    score_view,
+    thresholds,
+)
 
 
 def objective(score, y, z, t, weight):

@@ -8,10 +8,10 @@ import pytest
 
 from separatrix import methods
 from separatrix.errors import DataError, InputError
-from separatrix.runs import keys
-from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.keys import RunKey, source_hash
-from separatrix.runs.runner import run
+from separatrix.frontier.sweep import keys
+from separatrix.frontier.sweep.jobs import Job, Source, grid
+from separatrix.frontier.sweep.keys import RunKey, source_hash
+from separatrix.frontier.sweep.runner import run
 
 LAW = {"law": "bayes", "n": 400}
 QUICK = (("epochs", 1), ("min_steps", 5), ("batch", 128))

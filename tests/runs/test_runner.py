@@ -19,16 +19,16 @@ import pytest
 from separatrix import methods
 from separatrix.columns.counting import count_labels
 from separatrix.errors import DataError, InputError
+from separatrix.frontier.sweep import jobs as jobs_room
+from separatrix.frontier.sweep import runner as running_room
+from separatrix.frontier.sweep import work as work_room
+from separatrix.frontier.sweep.evaluation import best_threshold
+from separatrix.frontier.sweep.jobs import Job, Source, grid
+from separatrix.frontier.sweep.runner import Execution, run
+from separatrix.frontier.sweep.saved import saved_runs
+from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.sweep.work import time_limit, work
 from separatrix.io import write_whole
-from separatrix.runs import jobs as jobs_room
-from separatrix.runs import runner as running_room
-from separatrix.runs import work as work_room
-from separatrix.runs.evaluation import best_threshold
-from separatrix.runs.jobs import Job, Source, grid
-from separatrix.runs.runner import Execution, run
-from separatrix.runs.saved import saved_runs
-from separatrix.runs.store import Store
-from separatrix.runs.work import time_limit, work
 
 pytest.importorskip("torch")
 HERE = Path(__file__).parent

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import safetensors
 
-from separatrix.deploy.frontiers import candidates_of
 from separatrix.errors import DataError
-from separatrix.runs.saved import MODELS, saved_runs
+from separatrix.frontier.measured import candidates_of
+from separatrix.frontier.sweep.saved import MODELS, saved_runs
 
 pytest.importorskip("torch")
 

@@ -7,10 +7,10 @@ import pytest
 
 from separatrix.core import information
 from separatrix.errors import DataError, InputError
-from separatrix.runs.keys import RunKey
-from separatrix.runs.results import Results
-from separatrix.runs.store import FILE, Record, ReferenceCurve, Store
-from separatrix.runs.tidy import means, select
+from separatrix.frontier.results import Results
+from separatrix.frontier.sweep.keys import RunKey
+from separatrix.frontier.sweep.store import FILE, Record, ReferenceCurve, Store
+from separatrix.frontier.tidy import means, select
 
 
 def run_key(fold=0):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import select
-from separatrix.show import report
+from separatrix.frontier import page_content as report
+from separatrix.frontier.results import Results
+from separatrix.frontier.tidy import select
 
 
 @pytest.fixture(scope="session")

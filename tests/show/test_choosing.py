@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import select
+from separatrix.frontier.results import Results
+from separatrix.frontier.tidy import select
 
 pytestmark = pytest.mark.browser
 

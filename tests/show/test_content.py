@@ -13,13 +13,13 @@ from separatrix.columns.counting import count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
-from separatrix.runs.results import Results
-from separatrix.runs.store import Record, Store
-from separatrix.runs.tidy import select, tidy
-from separatrix.show import report
-from separatrix.show.content import content, pooled
-from separatrix.show.series import Series
-from separatrix.show.series import series as series_of
+from separatrix.frontier import page_content as report
+from separatrix.frontier.page_content import content, pooled
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import Series
+from separatrix.frontier.series import series as series_of
+from separatrix.frontier.sweep.store import Record, Store
+from separatrix.frontier.tidy import select, tidy
 from separatrix.statistics import bounds
 from separatrix.statistics.certificates import violation_bound
 

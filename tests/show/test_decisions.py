@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from separatrix.runs.checksums import write_checksums
-from separatrix.runs.store import Store
+from separatrix.frontier.checksums import write_checksums
+from separatrix.frontier.sweep.store import Store
 
 pytestmark = pytest.mark.browser
 

@@ -14,11 +14,12 @@ from matplotlib.colors import to_hex, to_rgb
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.runs.results import Results
-from separatrix.runs.store import Record, Store
-from separatrix.runs.tidy import select, tidy
-from separatrix.show import figures
-from separatrix.show.series import Series, batch_series, main_series
+from separatrix.frontier import paper_figures as figures
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import Series, batch_series, main_series
+from separatrix.frontier.sweep.store import Record, Store
+from separatrix.frontier.tidy import select, tidy
+from separatrix.report.figures import figure_bytes
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +129,7 @@ def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folde
         for ending in ("png", "svg")
     ]
     assert sorted(tmp_path.iterdir()) == sorted(written)
-    again = figures._bytes(figures.gradient_norms(results, "two"), "svg")
+    again = figure_bytes(figures.gradient_norms(results, "two"), "svg")
     assert (tmp_path / "two-gradient-norm.svg").read_bytes() == again
 
 
@@ -207,7 +208,7 @@ def test_any_name_of_a_dataset_is_drawn_and_is_a_file(made_up):
     results = made_up(lambda r: [replace(r, run=replace(r.run, dataset=odd))])
     results = replace(results, about={odd: results.about["two"]})
     figure = figures.six_panels(results, odd)
-    assert b"<b>" not in figures._bytes(figure, "svg")
+    assert b"<b>" not in figure_bytes(figure, "svg")
     assert figures._file_name(odd) == "_50______b___frac_"
 
 

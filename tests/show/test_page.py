@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import means, select
+from separatrix.frontier.results import Results
+from separatrix.frontier.tidy import means, select
 
 pytestmark = pytest.mark.browser
 

@@ -11,8 +11,8 @@ import shutil
 import numpy as np
 import pytest
 
-from separatrix.runs.store import Store
-from separatrix.show import report
+from separatrix.frontier import page_content as report
+from separatrix.frontier.sweep.store import Store
 
 pytestmark = pytest.mark.browser
 

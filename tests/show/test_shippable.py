@@ -15,11 +15,11 @@ import pytest
 import separatrix as sx
 from people import applicants
 from separatrix.cli import main
-from separatrix.display import WIDTH
 from separatrix.errors import DataError
-from separatrix.runs.answers import ANSWERS, Answer, read_answers, write_answers
-from separatrix.show.shippable import Shippable
-from separatrix.tracing.tables import describe, write_tables
+from separatrix.frontier.answers import ANSWERS, Answer, read_answers, write_answers
+from separatrix.frontier.printed import describe, write_tables
+from separatrix.frontier.shippable import Shippable
+from separatrix.report.terminal import WIDTH
 
 pytestmark = pytest.mark.slow
 

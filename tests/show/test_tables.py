@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, utility_fraction
-from separatrix.runs.results import Results
-from separatrix.runs.store import ReferenceCurve
-from separatrix.runs.tidy import means, select
-from separatrix.show import tables
-from separatrix.show.series import Series, legend_names, series
-from separatrix.show.table import Table
+from separatrix.frontier import path_tables as tables
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import Series, legend_names, series
+from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.tidy import means, select
+from separatrix.report.table import Table
 
 
 @pytest.fixture(scope="module")

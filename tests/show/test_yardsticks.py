@@ -8,11 +8,11 @@ import pytest
 from separatrix.columns.counting import count_labels
 from separatrix.core.information import eo_gap
 from separatrix.core.metrics import PLANES, majority_rate
-from separatrix.runs.budgets import nested
-from separatrix.runs.results import Results
-from separatrix.runs.tidy import means, select
-from separatrix.show.series import series
-from separatrix.show.yardsticks import area, floor_of_gaps, plane_table, reached
+from separatrix.frontier.budgets import nested
+from separatrix.frontier.results import Results
+from separatrix.frontier.series import series
+from separatrix.frontier.tidy import means, select
+from separatrix.frontier.yardsticks import area, floor_of_gaps, plane_table, reached
 
 
 @pytest.fixture(scope="module")

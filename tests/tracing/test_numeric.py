@@ -15,8 +15,8 @@ from people import paid
 from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import DataError, InputError
+from separatrix.frontier.numeric_frontier import NumericPoint
 from separatrix.statistics.unseen import Estimate
-from separatrix.tracing.numeric_frontier import NumericPoint
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,14 @@ import separatrix as sx
 from people import applicants
 from separatrix import datasets
 from separatrix.errors import DataError, InputError
-from separatrix.runs.checksums import check_sums
-from separatrix.runs.jobs import Job
-from separatrix.runs.keys import ALL_ROWS
-from separatrix.runs.store import Store
-from separatrix.runs.tidy import select
-from separatrix.tracing import training
-from separatrix.tracing.rows import as_data
-from separatrix.tracing.training import trace_data
+from separatrix.frontier import trace as training
+from separatrix.frontier.checksums import check_sums
+from separatrix.frontier.rows import as_data
+from separatrix.frontier.sweep.jobs import Job
+from separatrix.frontier.sweep.keys import ALL_ROWS
+from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.tidy import select
+from separatrix.frontier.trace import trace_data
 
 pytestmark = pytest.mark.slow
 

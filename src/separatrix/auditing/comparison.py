@@ -13,8 +13,8 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.values import as_levels, check_lengths
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
-from separatrix.display import preformatted
 from separatrix.errors import InputError
+from separatrix.report.terminal import preformatted
 from separatrix.statistics import certificates, inference
 from separatrix.statistics.paired import paired_change
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA
-from separatrix.display import WIDTH, wrapped
+from separatrix.report.terminal import WIDTH, wrapped
 from separatrix.statistics.certificates import promise
 
 if TYPE_CHECKING:

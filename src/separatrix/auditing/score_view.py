@@ -10,7 +10,7 @@ from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.criteria import identity
-from separatrix.display import new_axes
+from separatrix.report.terminal import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

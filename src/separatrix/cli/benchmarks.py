@@ -45,8 +45,8 @@ def benchmark(
 
     Example: separatrix benchmark adult compas --quick --out results
     """
-    from separatrix.benchmarking import benchmark as run
-    from separatrix.runs.runner import Execution
+    from separatrix.frontier.paper import benchmark as run
+    from separatrix.frontier.sweep.runner import Execution
 
     where = Execution(jobs, backend, scheduler, timeout)
     lines: list[str] = []
@@ -73,9 +73,9 @@ def report(
 
     Example: separatrix report frontier
     """
-    from separatrix.runs.traced import MANIFEST
-    from separatrix.show import report as page
-    from separatrix.tracing.frontier import NUMERIC, load_frontier
+    from separatrix.frontier import page_content
+    from separatrix.frontier.frontier import NUMERIC, load_frontier
+    from separatrix.frontier.traced import MANIFEST
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"
@@ -83,7 +83,7 @@ def report(
         if frontier:  # its held-out posteriors say more
             load_frontier(folder).report(place)
         else:
-            page.write(folder, place)
+            page_content.write(folder, place)
     answer(str(place), {"report": place}, json)
 
 
@@ -91,7 +91,7 @@ def report(
 def list_datasets(json: bool = JSON) -> None:
     """Datasets that `trace` and `benchmark` know; for missing ones, what to put where."""
     from separatrix import datasets
-    from separatrix.show.listings import dataset_table
+    from separatrix.cli.listings import dataset_table
 
     answer(dataset_table(), datasets.listing(), json)
 
@@ -99,6 +99,6 @@ def list_datasets(json: bool = JSON) -> None:
 @app.command("methods")
 def list_methods(json: bool = JSON) -> None:
     """The methods, what they take, and where they come from."""
-    from separatrix.show.listings import method_rows, method_table
+    from separatrix.cli.listings import method_rows, method_table
 
     answer(method_table(), method_rows(), json)

@@ -66,8 +66,8 @@ def select(
 
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
+    from separatrix.frontier.frontier import NumericFrontier, load_frontier
     from separatrix.optimum.objectives import parse_cost
-    from separatrix.tracing.frontier import NumericFrontier, load_frontier
 
     with working(f"Choosing from {folder}"):
         frontier = load_frontier(folder)
@@ -130,8 +130,8 @@ def predict(
     --keep sex --out decisions.csv
     """
     from separatrix.columns.draws import UNSET, Unset, check_seed
-    from separatrix.deploy.loading import load
-    from separatrix.deploy.streaming import predict_file
+    from separatrix.predictor.loading import load
+    from separatrix.production.streaming import predict_file
 
     if seed is not None and salt_file is not None:
         raise InputError("Pass --seed or --salt-file: draws follow the row's place or its --id.")
@@ -170,8 +170,8 @@ def replay(
 
     Example: separatrix replay model decisions.jsonl people.csv --id person --salt-file secret.txt
     """
-    from separatrix.deploy.loading import load
-    from separatrix.deploy.streaming import replay_file
+    from separatrix.predictor.loading import load
+    from separatrix.production.streaming import replay_file
 
     salt = None if salt_file is None else _secret(salt_file)
     predictor = load(model, verify_key=verify_key)

@@ -13,7 +13,7 @@ from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from separatrix.datasets import Data
-    from separatrix.tracing.numeric_frontier import NumericFrontier
+    from separatrix.frontier.numeric_frontier import NumericFrontier
 
 __all__ = ["trace"]
 
@@ -91,9 +91,9 @@ def trace(
         text = f"{numbers}\n\nReport: {page}\nNext: {ask}"
         answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
         return
-    from separatrix.runs.runner import Execution
-    from separatrix.tracing.tables import describe, write_tables
-    from separatrix.tracing.training import trace_data
+    from separatrix.frontier.printed import describe, write_tables
+    from separatrix.frontier.sweep.runner import Execution
+    from separatrix.frontier.trace import trace_data
 
     with readable(data) as path:
         rows = _open(path, target, sensitive, drop, keep, categorical, missing_groups)
@@ -116,7 +116,7 @@ def _numbers(
 ) -> NumericFrontier:  # fmt: skip
     """Trace a numeric target of a file."""
     from separatrix.columns.readers import read_table
-    from separatrix.tracing.numeric import trace_numeric
+    from separatrix.frontier.numeric import trace_numeric
 
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {data!r}: --target COLUMN --sensitive COLUMN.")

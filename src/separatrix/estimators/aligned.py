@@ -15,10 +15,10 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight, quantity_column
 from separatrix.columns.values import listed
 from separatrix.core.conditional_cmi import attribute_bins
+from separatrix.crossfit.numeric_fit import cross_fit_numbers
+from separatrix.crossfit.out_of_fold import checked_rows, same_rows, seed_from, some_rows
+from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import checked_rows, same_rows, seed_from, some_rows
-from separatrix.estimators.group_columns import SensitiveColumns
-from separatrix.estimators.numeric_fit import cross_fit_numbers
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
 

@@ -16,8 +16,8 @@ from separatrix import datasets, methods
 from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import as_groups, group_codes
 from separatrix.columns.values import Levels
+from separatrix.crossfit.out_of_fold import check_labels, has_text
 from separatrix.errors import InputError
-from separatrix.estimators.crossfit import check_labels, has_text
 from separatrix.methods import Recipe
 
 __all__ = ["Array", "Base"]

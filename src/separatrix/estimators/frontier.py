@@ -25,8 +25,9 @@ from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import as_groups, group_codes, group_columns, group_name, intersect
 from separatrix.columns.values import Levels, listed
-from separatrix.errors import InputError, require
-from separatrix.estimators.crossfit import (
+from separatrix.crossfit.joint import JointFit, cross_fit_joint
+from separatrix.crossfit.matrices import ArrayModel
+from separatrix.crossfit.out_of_fold import (
     CrossFit,
     base_model,
     checked_rows,
@@ -40,19 +41,18 @@ from separatrix.estimators.crossfit import (
     some_rows,
     splits_of,
 )
-from separatrix.estimators.group_columns import (
+from separatrix.crossfit.sensitive_columns import (
     SensitiveColumns,
     holding_columns,
     without_columns,
 )
-from separatrix.estimators.joint import JointFit, cross_fit_joint
-from separatrix.estimators.matrices import ArrayModel
+from separatrix.errors import InputError, require
 from separatrix.optimum.objectives import Cost
+from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.rules import BlindRule, ThresholdChannel
 from separatrix.procedure.candidates import Candidate, CandidateTable
 from separatrix.procedure.choice import choose
 from separatrix.procedure.evidence import Evidence, Solved
-from separatrix.procedure.plain import PlainRule
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 
@@ -299,7 +299,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
         check_is_fitted(self, "classes_")
         # predictors lie above estimators, which do not import them
-        wrapping = import_module("separatrix.deploy.wrapping")
+        wrapping = import_module("separatrix.estimators.wrapping")
         return Path(wrapping.from_estimator(self).save(folder))
 
     @property

@@ -15,8 +15,8 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Coded, listed
 from separatrix.core.ordered import area
-from separatrix.errors import InputError
-from separatrix.estimators.crossfit import (
+from separatrix.crossfit.joint import JointFit, cross_fit_joint
+from separatrix.crossfit.out_of_fold import (
     CrossFit,
     checked_rows,
     cross_fit,
@@ -25,8 +25,8 @@ from separatrix.estimators.crossfit import (
     seed_from,
     some_rows,
 )
-from separatrix.estimators.group_columns import SensitiveColumns
-from separatrix.estimators.joint import JointFit, cross_fit_joint
+from separatrix.crossfit.sensitive_columns import SensitiveColumns
+from separatrix.errors import InputError
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore

@@ -10,10 +10,10 @@ from sklearn.metrics import accuracy_score
 
 from separatrix import methods
 from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
+from separatrix.crossfit.out_of_fold import seed_from
+from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
-from separatrix.estimators.crossfit import seed_from
-from separatrix.estimators.group_columns import SensitiveColumns
 from separatrix.methods import Lane, Sample
 
 __all__ = ["SeparationClassifier"]

@@ -10,16 +10,16 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from separatrix.deploy.loading import load
 from separatrix.errors import InputError, require
+from separatrix.frontier.numeric_frontier import NumericFrontier
 from separatrix.io import write_whole
-from separatrix.tracing.numeric_frontier import NumericFrontier
+from separatrix.predictor.loading import load
 
 if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
-    from separatrix.deploy.predictor import Predictor
-    from separatrix.tracing.frontier import Frontier
+    from separatrix.frontier.frontier import Frontier
+    from separatrix.predictor.predictor import Predictor
 
 __all__ = ["log_audit", "log_frontier", "log_model"]
 

@@ -15,11 +15,11 @@ from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import Envelope, concave_envelope, rising
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.numbers import one_number
-from separatrix.display import new_axes, root_scale, wrapped
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import BUDGETS, Value, budget_named, objective_of
 from separatrix.optimum.rules import Rule
 from separatrix.optimum.solvers import Solution, Solver
+from separatrix.report.terminal import new_axes, root_scale, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

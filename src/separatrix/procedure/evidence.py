@@ -21,10 +21,10 @@ from separatrix.core.metrics import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule
 from separatrix.procedure.candidates import Candidate, coin_share, contributions
-from separatrix.procedure.plain import PlainRule
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound

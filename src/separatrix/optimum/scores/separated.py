@@ -32,8 +32,8 @@ from separatrix.columns.scores import binary_score
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.partition import best_partition
-from separatrix.display import preformatted
 from separatrix.errors import InputError
+from separatrix.report.terminal import preformatted
 
 __all__ = ["SeparatedDecision", "SeparatedScore", "best_cuts"]
 

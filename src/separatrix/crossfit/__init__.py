@@ -1,0 +1,1 @@
+"""Base models, their out-of-fold scores, and nested splits."""

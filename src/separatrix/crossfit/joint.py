@@ -1,0 +1,202 @@
+"""Who is it, and what will happen, from the features alone: q(y, z | x) = P(z | x) P(y | x, z).
+
+Two classifiers: one for the group given the features, one for the label given the features and the
+group. The second is fitted once, with the group as 0/1 columns, and asked about every group. A row
+is therefore described without its group. One classifier of the pairs (y, z) has fewer rows for each
+answer and does worse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from separatrix.crossfit.out_of_fold import (
+    PRECOMPUTED,
+    base_model,
+    fit_one,
+    out_of_fold,
+    some_posteriors_of,
+    splits_of,
+)
+from separatrix.datasets import Preprocessing
+from separatrix.errors import InputError
+from separatrix.optimum.rules import check_joint
+
+__all__ = ["JointFit", "JointModel", "cross_fit_joint"]
+
+Array = NDArray[np.float64]
+_COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
+
+
+class JointModel(BaseEstimator):
+    """q(y, z | x) from two classifiers.
+
+    Args:
+        label_model: a classifier with `predict_proba` for P(y | x, z); None for boosted trees.
+        group_model: the same for P(z | x); None for the kind of `label_model`.
+
+    Attributes:
+        classes_, groups_: the labels and the groups, sorted.
+        label_model_, group_model_: the fitted classifiers.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> y, z = rng.integers(0, 2, (2, 500))
+    >>> X = rng.normal(size=(500, 2)) + np.stack([2 * y, 3 * z], 1)
+    >>> model = JointModel(LogisticRegression()).fit(X, y, z)
+    >>> model.joint_proba([[2.0, 0.0], [0.0, 3.0]]).round(1).tolist()
+    [[[0.1, 0.0], [0.9, 0.0]], [[0.0, 0.9], [0.0, 0.1]]]
+    """
+
+    def __init__(self, label_model: Any = None, group_model: Any = None) -> None:
+        self.label_model = label_model
+        self.group_model = group_model
+
+    def fit(
+        self, X: Any, y: NDArray[Any], z: NDArray[Any], sample_weight: Array | None = None
+    ) -> JointModel:
+        """Fit both classifiers.
+
+        Args:
+            X: a matrix of numbers, or rows as both classifiers take them.
+            y, z: labels and groups, one per row; codes 0, 1, … of the groups where cross-fitted.
+            sample_weight: weight of each row.
+        """
+        y, z = np.asarray(y), np.asarray(z)
+        self.classes_, self.groups_ = np.unique(y), np.unique(z)
+        code = np.searchsorted(self.groups_, z)
+        own = self.label_model if self.group_model is None else self.group_model
+        self.group_model_ = _fitted(own, X, code, sample_weight)
+        self.label_model_ = _fitted(self.label_model, self._with_group(X, code), y, sample_weight)
+        return self
+
+    def joint_proba(self, X: Any) -> Array:
+        """q(y, z | x), array (n, labels, groups)."""
+        check_is_fitted(self, "label_model_")
+        count = len(self.groups_)
+        of_z = some_posteriors_of(self.group_model_, X, np.arange(count))
+        joint = np.empty((len(of_z), len(self.classes_), count))
+        for g in range(count):
+            rows = self._with_group(X, np.full(len(of_z), g))
+            joint[:, :, g] = some_posteriors_of(self.label_model_, rows, self.classes_)
+        return joint * of_z[:, None, :]
+
+    def _with_group(self, X: Any, code: NDArray[np.intp]) -> Any:
+        """Rows with one 0/1 column per group behind the others."""
+        each = np.eye(len(self.groups_))[code]
+        if sparse.issparse(X):
+            return sparse.hstack([X, each], format="csr")
+        frame = nw.from_native(X, pass_through=True, eager_only=True)
+        if isinstance(frame, nw.DataFrame):
+            new = (
+                nw.new_series(f"{_COLUMN}{g}", each[:, g], backend=frame.implementation)
+                for g in range(each.shape[1])
+            )
+            return nw.concat(
+                [frame, *(column.to_frame() for column in new)], how="horizontal"
+            ).to_native()
+        rows = np.asarray(X)
+        if rows.ndim != 2 or rows.dtype.kind not in "fiub":
+            raise InputError(
+                "Without the group at decision time the rows must be a matrix of numbers or a "
+                f"frame, since the group is learned as further columns; got shape {rows.shape} of "
+                f"{rows.dtype}."
+            )
+        return np.hstack([rows, each.astype(rows.dtype if rows.dtype.kind == "f" else float)])
+
+
+@dataclass(frozen=True, eq=False)
+class JointFit:
+    """One joint model, and what clones of it said about rows that they did not see; `CrossFit`.
+
+    Args:
+        model: fitted to all rows; None if X is q itself.
+        scores: q(y, z | x) of every row of `fit`, array (n, labels, groups).
+        classes: the labels, sorted.
+        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
+    """
+
+    model: JointModel | None
+    scores: Array = field(repr=False)
+    classes: NDArray[Any]
+    preprocessing: Preprocessing | None = None
+
+    def posteriors(self, X: Any, z: Any = None) -> Array:
+        """q of new rows, array (n, labels, groups); the group is not looked at."""
+        if self.model is None:
+            return check_joint(X, self.scores.shape[1:])
+        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
+        return _of_all_groups(self.model, rows, self.scores.shape[2])
+
+
+def cross_fit_joint(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    z: NDArray[np.intp],
+    *,
+    group_estimator: Any = None,
+    cv: Any = 5,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
+    sample_weight: Array | None = None,
+    n_jobs: int | None = None,
+) -> JointFit:
+    """q(y, z | x) of every row by joint models that did not see it; the scheme of `cross_fit`.
+
+    Args:
+        estimator: the classifier for P(y | x, z); None for the default base model; "precomputed"
+            if X is q itself, array (n, labels, groups).
+        X, y, z, cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`. With
+            ``cv="prefit"`` the estimator is a fitted `JointModel` that did not see these rows.
+        group_estimator: the classifier for P(z | x); None for the kind of `estimator`.
+    """
+    classes, count = np.unique(y), len(np.unique(z))
+    if isinstance(estimator, str):
+        if estimator != PRECOMPUTED:
+            raise InputError(
+                f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
+            )
+        return JointFit(None, check_joint(X, (len(classes), count)), classes)
+    if isinstance(cv, str) and cv == "prefit":
+        if not isinstance(estimator, JointModel):
+            raise InputError(
+                '`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got '
+                f"{type(estimator).__name__}."
+            )
+        return JointFit(estimator, estimator.joint_proba(X), classes)
+    splits = splits_of(cv, X, y, z, groups, random_state)
+    model, preprocessing = base_model(estimator, X)
+    rows = X if preprocessing is None else preprocessing.transform(X)
+
+    def fit(train: NDArray[np.intp]) -> JointModel:
+        weight = None if sample_weight is None else sample_weight[train]
+        own = JointModel(model, group_estimator)
+        return own.fit(_safe_indexing(rows, train), y[train], z[train], weight)
+
+    def score(fitted: JointModel, test: NDArray[np.intp]) -> Array:
+        return _of_all_groups(fitted, _safe_indexing(rows, test), count)
+
+    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    return JointFit(whole, scores, classes, preprocessing)
+
+
+def _of_all_groups(model: JointModel, rows: Any, count: int) -> Array:
+    """q with zeros for the groups, by code, that a model never saw."""
+    q = model.joint_proba(rows)
+    found = np.zeros((*q.shape[:2], count))
+    found[:, :, model.groups_] = q
+    return found
+
+
+def _fitted(model: Any, X: Any, target: NDArray[Any], weight: Array | None) -> Any:
+    return fit_one(base_model(model, X)[0], X, target, weight)

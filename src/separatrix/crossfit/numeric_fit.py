@@ -1,0 +1,122 @@
+"""Any regressor as a source of honest predictions: every row by a model that did not see it.
+
+The scheme of `crossfit`: cv + 1 fits, out-of-fold predictions for the maps, and the regressor of
+all rows for new ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.utils import _safe_indexing
+
+from separatrix import datasets
+from separatrix.columns.scores import quantity_column
+from separatrix.crossfit.out_of_fold import (
+    PRECOMPUTED,
+    fit_one,
+    has_text,
+    is_prefit,
+    out_of_fold,
+    splits_of,
+)
+from separatrix.datasets import Preprocessing
+from separatrix.errors import InputError
+
+__all__ = ["NumericFit", "cross_fit_numbers", "predictions", "regressor"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NumericFit:
+    """One regressor, and what clones of it predict for rows that they did not see.
+
+    Args:
+        model: fitted to all rows; None if X is the predictions.
+        scores: the out-of-fold prediction of every row of `fit`, (n,).
+        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
+    """
+
+    model: Any
+    scores: Array = field(repr=False)
+    preprocessing: Preprocessing | None = None
+
+    def predict(self, X: Any) -> Array:
+        """The prediction for new rows, (n,)."""
+        if self.model is None:
+            return quantity_column(X, "X")
+        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
+        return predictions(self.model, rows)
+
+
+def cross_fit_numbers(
+    estimator: Any,
+    X: Any,
+    y: Array,
+    z: NDArray[np.intp],
+    *,
+    cv: Any = 5,
+    groups: ArrayLike | None = None,
+    random_state: Any = 0,
+    sample_weight: Array | None = None,
+    n_jobs: int | None = None,
+) -> NumericFit:
+    """Predict every row by a regressor that did not see it, and fit one to all rows.
+
+    Args:
+        estimator: a regressor; None for boosted trees; "precomputed" if X is predictions.
+        X: rows as the regressor takes them.
+        y: outcomes.
+        z: codes; every fold has rows of each.
+        cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> fitted = cross_fit_numbers(LinearRegression(), X, X.sum(1), np.arange(60) % 2, cv=3)
+    >>> bool(np.allclose(fitted.scores, X.sum(1)))
+    True
+    """
+    if isinstance(estimator, str):
+        if estimator != PRECOMPUTED:
+            raise InputError(
+                f"`estimator` must be a regressor, None or {PRECOMPUTED!r}, got {estimator!r}."
+            )
+        return NumericFit(None, quantity_column(X, "X"))
+    if is_prefit(estimator, cv):
+        return NumericFit(estimator, predictions(estimator, X))
+    splits = splits_of(cv, X, y, z, groups, random_state, labels=False)
+    model = regressor(estimator)
+    prepared = datasets.plan(X).fit(X) if estimator is None and has_text(X) else None
+    rows: Any = X if prepared is None else prepared.transform(X)
+    rows = rows.tocsr() if issparse(rows) else rows  # others have no rows to take
+
+    def fit(train: NDArray[np.intp]) -> Any:
+        weight = None if sample_weight is None else sample_weight[train]
+        return fit_one(model, _safe_indexing(rows, train), y[train], weight)
+
+    def score(fitted: Any, test: NDArray[np.intp]) -> Array:
+        return predictions(fitted, _safe_indexing(rows, test))
+
+    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    return NumericFit(whole, scores, prepared)
+
+
+def regressor(estimator: Any) -> Any:
+    """The regressor to clone; by default boosted trees, which take missing values."""
+    return HistGradientBoostingRegressor(random_state=0) if estimator is None else estimator
+
+
+def predictions(model: Any, X: Any) -> Array:
+    """One finite number per row."""
+    if hasattr(model, "predict_proba"):
+        raise InputError(
+            f"{type(model).__name__} is a classifier: a numeric outcome needs a regressor, such "
+            "as sklearn.ensemble.HistGradientBoostingRegressor."
+        )
+    return quantity_column(np.ravel(model.predict(X)), "predictions")

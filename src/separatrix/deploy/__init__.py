@@ -1,1 +1,0 @@
-"""What is in production: selection of a point, the predictor, its draws, its files, its monitor."""

@@ -1,0 +1,247 @@
+"""NumericFrontier: the folder of a trace of a numeric target as an object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from separatrix.columns.frames import tidy
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import from_plain
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.numbers import not_negative
+from separatrix.crossfit.nested import NestedScores
+from separatrix.datasets import Preprocessing
+from separatrix.errors import DataError, InfeasibleError
+from separatrix.estimators.wrapping import aligned_predictor
+from separatrix.frontier.checksums import check_sums
+from separatrix.io import as_path, copy_folder
+from separatrix.optimum.scores.align import PENALTIES, Numeric, aligned_path, chosen
+from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.stored import model_from_bytes
+from separatrix.report import numeric_page
+from separatrix.report.words import LABELS, estimate_text
+from separatrix.statistics.unseen import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "NumericFrontier", "NumericPoint"]
+
+ARRAYS, MANIFEST, MODEL, FORMAT = "numeric.safetensors", "numeric.json", "base.model", 2
+Array = NDArray[np.float64]
+METRICS = ("r2", "rmse", "violation")
+
+
+@dataclass(frozen=True, eq=False)
+class NumericPoint:
+    """What ships within a budget, and what unseen rows will show.
+
+    Args:
+        max_violation: the budget; None for the best R².
+        penalty: β of what ships.
+        promise: R², RMSE and v with standard errors: means over outer folds, each with a penalty
+            that its own inner folds chose.
+        eased: outer folds that could not keep the budget and took the least v.
+        make: makes the predictor.
+    """
+
+    max_violation: float | None
+    penalty: float
+    promise: dict[str, Estimate]
+    eased: int
+    make: Callable[[], Predictor] = field(repr=False)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The procedure that was measured, on all rows: what to ship."""
+        return self.make()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said: predictions that are no better than one number for everybody."""
+        r2 = self.promise["r2"]
+        if r2.value > 2.0 * r2.error:
+            return ()
+        return (
+            f"No signal: R² {estimate_text('r2', r2)} is not above 0 by two errors, so the mean "
+            "outcome, the same for everybody, predicts as well.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        promise = {name: list(found) for name, found in self.promise.items()}
+        asked = {"max_violation": self.max_violation, "penalty": self.penalty}
+        return {**asked, "promise": promise, "eased": self.eased, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        asked = "best R²" if self.max_violation is None else f"v ≤ {self.max_violation:g}"
+        said = [f"{LABELS[name]} {estimate_text(name, x)}" for name, x in self.promise.items()]
+        eased = f" {self.eased} outer folds could not keep it." if self.eased else ""
+        first = f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
+        return "\n".join([first, *(f"! {note}" for note in self.notes)])
+
+
+class NumericFrontier:
+    """What is possible for a numeric target. Made by `trace(..., target="continuous")`.
+
+    `points` has R², RMSE and v of every penalty, `select` solves for a budget, `report` writes a
+    page.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        check_sums(self.folder)
+        try:
+            self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+            arrays = load((self.folder / ARRAYS).read_bytes())
+            if self.manifest["format"] != FORMAT:
+                raise ValueError(f"format {self.manifest['format']}")
+            self.groups = tuple(map(from_plain, self.manifest["groups"]))
+            self.data = Numeric(arrays["y"], arrays["y"], arrays["z"], self.groups)
+            inner, honest = arrays["inner"][..., None], arrays["honest"][:, None]
+            self.nested = NestedScores(arrays["fold"], inner, honest, ("",))
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+            raise DataError(
+                f"{str(self.folder)!r} is not a whole frontier of a numeric target "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        numeric = self.manifest["sensitive"] == "continuous"
+        self.codes = attribute_bins(self.data.z) if numeric else self.data.z
+
+    @property
+    def points(self) -> Any:
+        """A tidy frame: penalty (none for the regressor as it is), fold, r2, rmse, violation."""
+        names = ("penalty", "fold", *METRICS)
+        return tidy({name: [row[name] for row in self._rows] for name in names})
+
+    @property
+    def means(self) -> list[tuple[float | None, dict[str, Estimate]]]:
+        """Each penalty with the means over the outer folds and their standard errors."""
+        rows = self._rows
+        penalties = dict.fromkeys(row["penalty"] for row in rows)
+        return [(b, _mean([row for row in rows if row["penalty"] == b])) for b in penalties]
+
+    @property
+    def _rows(self) -> list[dict[str, Any]]:
+        if not self.manifest["points"]:
+            raise DataError(
+                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
+                "with the same folder."
+            )
+        return list(self.manifest["points"])
+
+    def measured(self) -> list[dict[str, Any]]:
+        """R², RMSE and v of the regressor as it is and of every penalty, on every outer fold."""
+        found: list[dict[str, Any]] = []
+        for k in self.nested.folds:
+            train, test, codes = self._split(k)
+            found.append({"penalty": None, "fold": k, **self._judged(test.y, test.s, codes)})
+            for one in aligned_path(train, PENALTIES, self.manifest["levels"]):
+                out = one.levels[one.coded(test.s, test.z)]
+                row = {"penalty": one.penalty, "fold": k, **self._judged(test.y, out, codes)}
+                found.append(row)
+        return found
+
+    def select(self, *, max_violation: float | None = None) -> NumericPoint:
+        """The best R² within a budget of v; without one, the best R².
+
+        `point.predictor` is what to ship, `point.promise` what it will show on unseen rows. The
+        penalty is chosen on inner folds, in every outer fold anew.
+
+        Args:
+            max_violation: v of conditional ranks, in nats.
+        """
+        if max_violation is not None:
+            max_violation = not_negative(max_violation, "max_violation")
+        rows, eased = [], 0
+        shipped = self._solved(self._all(), max_violation)
+        for k in self.nested.folds:
+            train, test, codes = self._split(k)
+            try:
+                one = self._solved(train, max_violation)
+            except InfeasibleError as error:
+                one = self._solved(train, error.smallest["violation"] * (1.0 + 1e-9))
+                eased += 1
+            out = one.levels[one.coded(test.s, test.z)]
+            rows.append(self._judged(test.y, out, codes))
+        promise = _mean(rows)
+        choice: dict[str, Any] = {"maximize": "r2", "penalty": shipped.penalty}
+        choice["promise"] = promise
+        if max_violation is not None:
+            choice["max_violation"] = max_violation
+        return NumericPoint(
+            max_violation, shipped.penalty, promise, eased, lambda: self._predictor(shipped, choice)
+        )
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
+        """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
+        if path is not None:
+            return numeric_page.draw_file(self.means, path)
+        return numeric_page.draw(self.means, ax)
+
+    def report(self, path: str | Path) -> Path:
+        """One self-contained HTML page that opens offline."""
+        return numeric_page.write(path, self.manifest, self.means)
+
+    def save(self, folder: str | Path) -> Path:
+        """Copy the frontier to a folder that does not exist yet; whole or not at all."""
+        return copy_folder(self.folder, as_path(folder, "folder"))
+
+    def __str__(self) -> str:
+        return "\n".join(numeric_page.lines(self.manifest, self.means))
+
+    def __repr__(self) -> str:
+        size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
+        return f"<NumericFrontier of {self.manifest['name']!r}: {size}>"
+
+    def _all(self) -> Numeric:
+        return replace(self.data, s=self.nested.honest[:, 0])
+
+    def _split(self, k: int) -> tuple[Numeric, Numeric, NDArray[Any]]:
+        """Training rows and test rows of an outer fold, each with honest predictions."""
+        rows, scores = self.nested.training(k)
+        tested, own = self.nested.tested(k)
+        test = replace(self.data[tested], s=own[:, 0])
+        return replace(self.data[rows], s=scores[:, 0]), test, self.codes[tested]
+
+    def _solved(self, data: Numeric, asked: float | None) -> AlignedScore:
+        levels, seed = self.manifest["levels"], self.manifest["seed"]
+        last = 0.0 if asked is None else chosen(data, asked, levels=levels, random_state=seed)
+        return aligned_path(data, [b for b in PENALTIES if b <= last], levels)[-1]
+
+    def _judged(self, y: Array, u: Array, codes: NDArray[Any]) -> dict[str, float]:
+        error = float(np.mean((y - u) ** 2))
+        v = rank_violation(y, u, codes, int(self.codes.max()) + 1)
+        return {"r2": 1.0 - error / float(y.var()), "rmse": error**0.5, "violation": v}
+
+    def _predictor(self, shipped: AlignedScore, choice: dict[str, Any]) -> Predictor:
+        m = self.manifest
+        path = self.folder / MODEL
+        model = model_from_bytes(path.read_bytes(), (), path)
+        prepared = m["preprocessing"]
+        return replace(
+            aligned_predictor(shipped, [model]),
+            preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
+            grouping=Grouping(tuple(m["columns"]), self.groups),
+            about={"choice": choice, "card": {"name": m["name"], "rows": m["rows"]}},
+        )
+
+
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Estimate]:
+    found = {}
+    for name in METRICS:
+        x = np.array([row[name] for row in rows])
+        found[name] = Estimate(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
+    return found

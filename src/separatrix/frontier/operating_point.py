@@ -1,0 +1,166 @@
+"""OperatingPoint: what will be shipped, what it promises, and what must be said about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.auditing.result import Audit
+from separatrix.columns.values import Levels
+from separatrix.core.criteria import CRITERIA
+from separatrix.errors import InputError
+from separatrix.frontier.trained_points import Selection
+from separatrix.predictor.predictor import Predictor
+from separatrix.procedure.request import Request
+from separatrix.report.terminal import wrapped
+from separatrix.report.words import LABELS, estimate_text, majority, recognised
+from separatrix.statistics.unseen import Estimate
+
+__all__ = ["OperatingPoint"]
+
+Array = NDArray[np.float64]
+_ORDER = ("accuracy", "balanced_accuracy", "cost", "auroc", "eo_gap", "violation", "utility")
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingPoint:
+    """A chosen procedure.
+
+    Args:
+        question: what was asked.
+        name: what ships, in words.
+        promise: what `predictor` will show on unseen rows: estimate and standard error by metric,
+            measured by running the same procedure on the training rows of every outer fold.
+        tables: expected counts N[y, z, u] of each fold's test rows; of a score's levels likewise.
+        labels, groups: their names.
+        build: makes the predictor.
+        notes: what must be said: a constant, a budget that folds could not keep, …
+        selection: the options among trained points, where one of them was chosen.
+        audit: of the shipped decisions on rows that they were not fitted to; None for a score.
+        shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
+        squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
+        sentence: why this one, in the user's terms.
+        coin: share of people whose decision a coin makes.
+    """
+
+    question: Request
+    name: str
+    promise: Mapping[str, Estimate]
+    tables: Array = field(repr=False)
+    labels: Levels
+    groups: Levels
+    build: Callable[[], Predictor] = field(repr=False)
+    notes: tuple[str, ...] = ()
+    selection: Selection | None = field(default=None, repr=False)
+    audit: Audit | None = field(default=None, repr=False)
+    shipped: Array | None = field(default=None, repr=False)
+    squares: Array | None = field(default=None, repr=False)
+    sentence: str = ""
+    coin: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Promise nothing about criteria that were not asked for: of their gaps six of twenty were
+        outside two errors on the tables of docs/evidence/unseen.md.
+        """
+        asked = ("separation", self.question.criterion)
+        others = [kind for kind in CRITERIA.values() if kind.name not in asked]
+        names = {name for kind in others for name in (kind.gap_name, kind.name)}
+        kept = {name: one for name, one in self.promise.items() if name not in names}
+        object.__setattr__(self, "promise", kept)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """What to ship: the same procedure, run on all rows."""
+        return self.build()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The promised values without their errors."""
+        return {name: found.value for name, found in self.promise.items()}
+
+    @property
+    def violation(self) -> float:
+        """The promised v."""
+        return self.promise["violation"].value
+
+    @property
+    def utility(self) -> float:
+        """The promised u, of decisions."""
+        if "utility" not in self.promise:
+            raise InputError("This point is a score; it promises AUROC, EO gap and v.")
+        return self.promise["utility"].value
+
+    @property
+    def decided(self) -> Array:
+        """Counts (folds, y, z, u) of what ships itself where they are known, else of the folds."""
+        return self.tables if self.shipped is None else self.shipped
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it ships a score rather than decisions."""
+        return "auroc" in self.promise
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for the manifest, the card and JSON."""
+        always, share = majority(self.tables, self.labels)
+        out: dict[str, Any] = {
+            "asked": str(self.question),
+            "budgets": dict(self.question.budgets),
+            "model": self.name,
+            "why": self.sentence,
+            "promise": {name: list(found) for name, found in self.promise.items()},
+            "majority": {"label": always, "share": share},
+            "notes": list(self.notes),
+        }
+        if self.selection is not None:
+            out["choice"] = self.selection.to_dict()
+        return out
+
+    def __str__(self) -> str:
+        lines = wrapped(self.sentence) if self.sentence else []
+        lines += wrapped(f"{self.question}: {self.name}.")
+        for note in self.notes:
+            lines += wrapped(f"! {note}")
+        if not self.is_score:
+            said = recognised(self.tables.sum(0), self.labels, self.groups)
+            lines += wrapped(f"Recognised: {said}.")
+            if self.coin > 0:
+                lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))
+        lines.append("On unseen rows (estimate ± standard error over outer folds):")
+        told = self._told()
+        for name, value, more in told:
+            lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
+        if any(value.startswith("below") for _, value, _ in told):
+            lines.append("  below: two standard errors; with so few rows it may as well be zero")
+        if self.selection is not None:
+            lines += ["", str(self.selection)]
+        return "\n".join(lines)
+
+    def _told(self) -> list[tuple[str, str, str]]:
+        """Each promised metric in words, with what to compare it with."""
+        always, share = majority(self.tables, self.labels)
+        beside = {"accuracy": f"always {always!r}: {share:.4f}"}
+        if self.is_score:
+            beside["eo_gap"] = "the largest over all thresholds"
+        kind = CRITERIA[self.question.criterion]
+        own = () if kind.name == "separation" else (kind.gap_name, kind.name)
+        first, *rest = [name for name in _ORDER if name in self.promise]
+        shown = [first, *(name for name in own if name in self.promise), *rest]
+        return [
+            (LABELS[name], estimate_text(name, self.promise[name]), beside.get(name, ""))
+            for name in shown
+        ]
+
+    def _repr_html_(self) -> str:
+        said = [f"{self.question}: {self.name}.", *(f"! {note}" for note in self.notes)]
+        rows = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>"
+            for row in self._told()
+        )
+        return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"

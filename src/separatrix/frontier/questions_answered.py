@@ -1,0 +1,323 @@
+"""Measure what could be shipped, once at the end of a trace, into `answers.json`.
+
+The terminal's table, the report and `frontier.csv` read this list (`frontier.answers`); `select`
+solves anew for exactly what is asked. The measured rules also become records, points of the
+frontier beside the trained ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix import __version__
+from separatrix.auditing.result import Audit
+from separatrix.core import ordered
+from separatrix.core.criteria import CRITERIA
+from separatrix.errors import InfeasibleError
+from separatrix.frontier import answers as files
+from separatrix.frontier.answers import BASE, Answer
+from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
+from separatrix.frontier.checksums import remove_checksums, write_checksums
+from separatrix.frontier.measured import held_out_audit
+from separatrix.frontier.selection import POSTPROCESSING, choice_for, solved
+from separatrix.frontier.sweep.keys import RunKey, hash_of
+from separatrix.frontier.sweep.store import Record, ReferenceCurve, Store
+from separatrix.frontier.traced import Traced
+from separatrix.frontier.trained_answers import Asked, of_tables, trained_answers
+from separatrix.optimum.limit import limit
+from separatrix.procedure.measuring import Measured
+from separatrix.procedure.plain_fits import Plain, Posterior
+from separatrix.procedure.request import Request
+from separatrix.procedure.rule_fits import Decisions
+from separatrix.procedure.score_fits import Scoring
+from separatrix.report.words import budget_text, majority
+from separatrix.statistics.unseen import noise_floor
+
+__all__ = ["compare_criteria", "first_request", "plain_audit", "write_answers"]
+
+GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
+_COMPARED = 0.05  # the gap at which the criteria are compared
+_SHARES = (0.3, 0.05)  # of the plain model's v
+Array = NDArray[np.float64]
+
+
+def write_answers(frontier: Traced) -> None:
+    """Measure the usual questions; write answers, records and limits."""
+    answers: list[Answer] = []
+    asked: Asked | None = None
+    with Store(frontier.folder) as store:
+        for blind in (False, True) if frontier.sees_groups or frontier.blind else (False,):
+            plain = _plain(frontier, blind)
+            asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
+            (decided, hard), (drawn, soft) = plain
+            answers += [decided, drawn]
+            store.add(_records(frontier, decided, soft, hard))
+            if blind and not frontier.blind:
+                continue
+            own = _few(asked, len(frontier.labels)) if blind else asked
+            for answer, tables in _solved(frontier, own, blind):
+                answers.append(answer)
+                store.add(_records(frontier, answer, tables))
+        _write_limits(frontier, store)
+    answers.append(_choice(frontier))
+    frontier = type(frontier)(frontier.folder)  # with the records that are new
+    if frontier.criterion == "separation":
+        for blind in (False, True) if frontier.blind else (False,):
+            answers += trained_answers(frontier, asked or (), blind)
+    files.write_answers(frontier.folder, [*answers, _constant(frontier)])
+
+
+def compare_criteria(frontier: Traced) -> None:
+    """Add the comparison of the criteria, which only the report shows, where it is not there yet.
+
+    Predictive parity is the slowest of all questions, so a trace itself does not ask it.
+    """
+    known = files.read_answers(frontier.folder)
+    if known and all(answer.kind != "criterion" for answer in known):
+        added = _criteria(frontier, known)
+        remove_checksums(frontier.folder)
+        files.write_answers(frontier.folder, [*known, *added])
+        write_checksums(frontier.folder)
+
+
+def plain_audit(frontier: Traced) -> Audit | None:
+    """The audit of the plain model's decisions on rows that it did not see."""
+    found = solved(frontier, Plain())
+    return held_out_audit(frontier, found.tables, found.squares)
+
+
+def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
+    """The base model, decided and drawn."""
+    known = " without the group" if blind else ""
+    kind = WITHOUT if blind else LABELS
+    found = solved(frontier, Plain(), kind)
+    more: dict[str, Any] = {}
+    if len(frontier.labels) == 2:
+        score = solved(frontier, Plain(score=True), kind)
+        more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
+    drawn = solved(frontier, Posterior(), kind)
+    point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
+    point |= {"trade_off": 0.0}
+    hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
+    name = f"plain model{known}"
+    plain = _answer(frontier, "plain", name, found, point=hard, blind=blind, **more)
+    random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft, blind=blind)
+    return [(plain, found.tables), (random, drawn.tables)]
+
+
+def first_request(frontier: Traced) -> Request:
+    """What the first sentence of a trace is about."""
+    name = CRITERIA[frontier.criterion].gap_name
+    return Request("accuracy", {name: float(frontier.manifest["max_eo_gap"])})
+
+
+def _choice(frontier: Traced) -> Answer:
+    """What ships for the budget of the trace, and the first sentence that a user reads."""
+    request = first_request(frontier)
+    (name, most), *_ = request.budgets.items()
+    try:
+        choice = choice_for(frontier, request)
+    except InfeasibleError as error:
+        return Answer("choice", "none", "accuracy", {name: most}, note=str(error))
+    promise = {n: (one.value, one.error) for n, one in choice.candidate.promise.items()}
+    named = choice.candidate.name
+    return Answer("choice", named, "accuracy", {name: most}, promise=promise, note=choice.sentence)
+
+
+def _asked(frontier: Traced, plain: Sequence[tuple[Answer, Array]]) -> Asked:
+    """The usual questions: budgets below what the plain model shows, or one above it."""
+    promise, name = plain[0][0].promise, CRITERIA[frontier.criterion].gap_name
+    gap, v = promise[name][0], promise["violation"][0]
+    asked: list[tuple[str, str, float]] = []
+    if len(frontier.labels) == 2:
+        usual = sorted({*GAPS, float(frontier.manifest["max_eo_gap"])}, reverse=True)
+        levels = [x for x in usual if x < gap] or [min(x for x in (*usual, 1.0) if x >= gap)]
+        asked += [("accuracy", name, level) for level in levels]
+    if frontier.criterion != "separation":
+        return asked
+    levels = [float(f"{share * v:.1g}") for share in _SHARES if share * v > 1e-9]
+    return asked + [("utility", "violation", level) for level in levels or [1e-3]]
+
+
+def _few(asked: Asked, labels: int) -> Asked:
+    """The questions of blind decisions: one of utility, slow to solve without the group.
+
+    For more than two labels utility cannot be solved there, and accuracy is asked for instead.
+    """
+    if labels > 2:
+        return [("accuracy", budget, level) for _, budget, level in asked]
+    slow = [one for one in asked if one[0] == "utility"]
+    return [one for one in asked if one not in slow[1:]]
+
+
+def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answer, Array]]:
+    """Decisions for each question, and the separated score."""
+    for aim in dict.fromkeys(aim for aim, _, _ in asked):
+        refused: InfeasibleError | None = None
+        reached = False
+        for _, budget, level in (one for one in asked if one[0] == aim):
+            try:
+                yield _decisions(frontier, aim, budget, level, blind)
+                reached = True
+            except InfeasibleError as error:
+                refused = error
+        if not reached and refused is not None:  # all were too small: the smallest that is not
+            yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
+    if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
+        found = solved(frontier, Scoring(exact=True))
+        smallest = {"eo_gap": _up(_smallest(frontier))}
+        answer = _answer(
+            frontier, "score", "separated score", found, maximize="auroc", budgets=smallest,
+            area=found.promise["auroc"], roc=_roc(found.tables),
+        )  # fmt: skip
+        yield answer, found.tables
+
+
+def _decisions(
+    frontier: Traced, aim: str, budget: str, level: float, blind: bool
+) -> tuple[Answer, Array]:
+    found = solved(
+        frontier, Decisions(aim, {budget: level}, blind=blind), JOINT if blind else LABELS
+    )
+    inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
+    point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level}
+    point |= {"policy": "randomized"}
+    name = f"{budget_text({budget: level})}{' without the group' if blind else ''}"
+    level_of = {budget: level}
+    answer = _answer(
+        frontier, "decisions", name, found, maximize=aim, budgets=level_of, point=point
+    )
+    return answer, found.tables
+
+
+def _criteria(frontier: Traced, measured: Sequence[Answer]) -> Iterator[Answer]:
+    """For two labels the best accuracy within the same gap of each criterion in turn.
+
+    Args:
+        measured: answers so far; a question that is among them is not solved again.
+    """
+    told = {
+        tuple(one.budgets.items()): one
+        for one in measured
+        if one.kind == "decisions" and one.maximize == "accuracy" and not one.blind
+    }
+    for name, kind in CRITERIA.items() if len(frontier.labels) == 2 else ():
+        gap, level = kind.gap_name, _COMPARED
+        answer = told.get(((gap, level),))
+        if answer is None:
+            try:
+                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+            except InfeasibleError as error:
+                level = _up(error.smallest[gap])
+                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        title = f"{name.replace('_', ' ')}: {budget_text({gap: level})}"
+        yield replace(answer, kind="criterion", name=title, point={})
+
+
+def _answer(
+    frontier: Traced,
+    kind: str,
+    name: str,
+    found: Measured,
+    *,
+    area: Any = None,
+    budgets: Mapping[str, float] | None = None,
+    **more: Any,
+) -> Answer:
+    both = {**found.promise, **({} if area is None else {"auroc": area})}
+    promise = {name: (float(x[0]), float(x[1])) for name, x in both.items()}
+    folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
+    note = f"{folds} could not promise it" if found.eased else ""
+    more = {"blind": bool(getattr(found.procedure, "blind", False)), "note": note, **more}
+    if found.is_score:
+        more["floor"] = noise_floor(found.tables, found.squares)
+    else:
+        more |= of_tables(frontier.labels, found.tables, found.squares)
+    return Answer(kind, name, budgets=dict(budgets or {}), promise=promise, **more)
+
+
+def _roc(tables: Array) -> list[list[list[float]]]:
+    """The ROC curve of each group from counts (fold, 2, group, level), at most 50 corners."""
+    curves: list[list[list[float]]] = []
+    for own in np.moveaxis(tables.sum(0), 1, 0):
+        mass = own.sum(1, keepdims=True)
+        if (mass <= 0).any():
+            curves.append([])
+            continue
+        coarse = ordered.merged(own, own.sum(0), 50)
+        tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
+        curves.append([[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()])
+    return curves
+
+
+def _smallest(frontier: Traced) -> float:
+    """The smallest EO gap at every threshold that `select` can promise of a score."""
+    rows, scores = frontier.nested.training(None)
+    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
+    try:
+        Scoring({"eo_gap": 0.0}).fit(scores, y, z, frontier.groups)
+    except InfeasibleError as error:
+        return error.smallest["eo_gap"]
+    return 0.0
+
+
+def _up(level: float) -> float:
+    """Rounded up to two digits."""
+    if level <= 0.0:
+        return 1e-6
+    digit = 10.0 ** (np.floor(np.log10(level)) - 1)
+    return float(f"{np.ceil(level / digit - 1e-9) * digit:.3g}")
+
+
+def _constant(frontier: Traced) -> Answer:
+    """Always the most frequent label."""
+    cells = np.zeros((len(frontier.labels), len(frontier.groups)))
+    np.add.at(cells, (frontier.rows["y"], frontier.rows["z"]), 1.0)
+    label, share = majority(cells[..., None], frontier.labels)
+    zero = (0.0, 0.0)
+    error = float(np.sqrt(share * (1 - share) / cells.sum()))
+    promise = {"accuracy": (share, error), "eo_gap": zero, "violation": zero, "utility": zero}
+    promise["balanced_accuracy"] = (1.0 / int((cells.sum(1) > 0).sum()), 0.0)
+    return Answer("constant", f"always {label!r}", promise=promise, always=label)
+
+
+def _records(
+    frontier: Traced, answer: Answer, soft: Array, hard: Array | None = None
+) -> list[Record]:
+    """The folds of measured decisions as records; of a score none."""
+    if not answer.point:
+        return []
+    m = frontier.manifest
+    point = {name: value for name, value in answer.point.items() if name != "policy"}
+    decided: Any = [None] * len(soft) if hard is None else hard
+    first: dict[str, Any] = {
+        "dataset": frontier.name, "fingerprint": m["fingerprint"], "folds": m["folds"],
+        "split_seed": m["seed"], "weight": None, **point, "seed": m["seed"],
+        "details": {"bases": m["base"]["bases"]},
+        "source": hash_of(["rule around a base model"]), "version": __version__,
+    }  # fmt: skip
+    area = answer.promise.get("auroc", (float("nan"),))[0]
+    return [
+        Record(RunKey(fold=k, **first), "ok", soft=one, hard=two, auroc=area)
+        for k, (one, two) in enumerate(zip(soft, decided, strict=True))
+    ]
+
+
+def _write_limits(frontier: Traced, store: Store) -> None:
+    """The best that the held-out scores allow on these rows: u by v, and accuracy by EO gap."""
+    key = str(frontier.manifest["fingerprint"])
+    if store.curves(key):
+        return
+    y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
+    curve = limit(y, q, sensitive_features=z, points=80)
+    name = frontier.name
+    store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility), key)
+    if len(frontier.labels) == 2:
+        best = limit(y, q, sensitive_features=z, maximize="accuracy", budget="eo_gap")
+        named = "limit of accuracy by EO gap"
+        store.add_curve(ReferenceCurve(name, named, best.levels, best.values), key)

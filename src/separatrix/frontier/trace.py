@@ -1,0 +1,281 @@
+"""`trace`: what is possible around a base model, and along trained paths, into a folder."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from separatrix import datasets
+from separatrix.columns.frames import column_names
+from separatrix.columns.groups import group_name
+from separatrix.core.criteria import criterion_named
+from separatrix.core.numbers import whole_number
+from separatrix.crossfit.nested import plan_fits
+from separatrix.crossfit.proxies import proxies
+from separatrix.datasets import Data
+from separatrix.errors import DataError, InputError
+from separatrix.frontier.base_models import base_key, base_of, fit_base
+from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
+from separatrix.frontier.checksums import remove_checksums, write_checksums
+from separatrix.frontier.frontier import Frontier
+from separatrix.frontier.numeric import trace_numeric
+from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
+from separatrix.frontier.numeric_frontier import NumericFrontier
+from separatrix.frontier.questions_answered import write_answers
+from separatrix.frontier.rows import as_data
+from separatrix.frontier.sweep.jobs import Job, Source, grid
+from separatrix.frontier.sweep.runner import HERE, Execution, describe, run
+from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.traced import check_same_base, check_same_rows, write_manifest
+from separatrix.io import Stages, as_folder
+
+__all__ = ["trace", "trace_data"]
+
+
+def trace(
+    X: Any,
+    y: ArrayLike,
+    *,
+    sensitive_features: Any,
+    estimator: Any = None,
+    max_eo_gap: float = 0.05,
+    blind: bool = False,
+    criterion: str = "separation",
+    method: str | Sequence[str] | None = None,
+    trade_offs: Sequence[float] | None = None,
+    cv: int = 5,
+    random_state: int = 0,
+    n_jobs: int = 1,
+    out: str | Path | None = None,
+    progress: bool | None = None,
+    target: str = "labels",
+    sensitive: str = "groups",
+    levels: int = 16,
+) -> Frontier | NumericFrontier:
+    """What is possible on these rows: the best decisions and scores for every budget.
+
+    The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
+    rows and measured on rows that no part of it saw.
+
+    Args:
+        X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
+            numeric array. Text is one-hot, numbers are scaled.
+        y: labels, two or more.
+        sensitive_features: groups; several columns make their intersection. A column of X of the
+            same name is left out of X.
+        estimator: the base model. None for the best of boosted trees, logistic regression and,
+            with torch, a network, by inner log-loss; "trees", "logistic", "network" or
+            "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
+        max_eo_gap: the gap that the first sentence is about; the curve has all budgets. With
+            another criterion, its own gap.
+        blind: also what is possible without the group at decision time.
+        criterion: whose gap the usual questions are about: "separation", or for two labels
+            "independence", "sufficiency" (not blind) or "equal_opportunity". `select` answers all
+            of them on any frontier.
+        method: trained paths beside the base model, of `methods.names()`, as "cmi" or with a
+            recipe, as "cmi:score". By default none: they take most of the time of a trace.
+        trade_offs: λ of the trained paths; by default each method's own grid.
+        cv: folds, stratified on (label, group).
+        random_state: seed of folds and models.
+        n_jobs: processes; −1 for all cores.
+        out: folder that the frontier is written to; calling again with the same folder resumes. By
+            default a temporary one: `Frontier.save` keeps it.
+        progress: what is being done, on stderr; by default if that is a terminal.
+        target: "labels", or "continuous" for numbers: then the base model is a regressor (None or
+            "trees", "linear", or an object), every group gets a rising map of its predictions
+            (`AlignedRegressor`), and the frontier has R², RMSE and v.
+        sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
+        levels: of a continuous target, at most so many different predictions.
+
+    Returns:
+        The frontier; a `NumericFrontier` for a continuous target.
+    """
+    if target not in ("labels", "continuous"):
+        raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
+    if target == "continuous":
+        if blind or criterion != "separation" or method or trade_offs is not None:
+            raise InputError(
+                "`blind`, `criterion`, `method` and `trade_offs` are for labels, not for numbers."
+            )
+        return trace_numeric(
+            X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
+            levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
+            progress=progress,
+        )  # fmt: skip
+    if sensitive != "groups":
+        raise InputError(
+            'sensitive="continuous" traces a numeric target: pass target="continuous" too; for '
+            "labels use `align`."
+        )
+    rows = X if estimator is not None and not isinstance(estimator, str) else None
+    return trace_data(
+        as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
+        max_eo_gap=max_eo_gap,
+        criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
+        random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
+    )  # fmt: skip
+
+
+def trace_data(
+    data: Data,
+    *,
+    name: str,
+    estimator: Any = None,
+    raw: Any = None,
+    max_eo_gap: float = 0.05,
+    blind: bool = False,
+    criterion: str = "separation",
+    method: str | Sequence[str] | None = None,
+    trade_offs: Sequence[float] | None = None,
+    cv: int = 5,
+    random_state: int = 0,
+    out: str | Path | None = None,
+    execution: Execution = HERE,
+) -> Frontier:
+    """`trace` of data that are loaded already, under a name."""
+    cv = whole_number(cv, "cv")
+    if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
+        raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
+    _check_sizes(data, cv)
+    _check_criterion(criterion, data, blind)
+    wanted = _methods(method)
+    if trade_offs is not None and not wanted:
+        raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
+    source = Source(name, data=data)
+    jobs = _jobs(wanted, trade_offs, blind)
+    seeds = (random_state,)
+    stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
+    if method is not None:
+        _check_methods(wanted, {stack.job.method for stack in stacks}, data)
+    folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
+    stages = Stages(execution.progress)
+    try:
+        if (folder / NUMERIC).is_file():
+            raise InputError(
+                f"{str(folder)!r} holds the frontier of a numeric target. Pass another folder for "
+                "labels, or remove that one."
+            )
+        check_same_rows(folder, data)
+        remove_checksums(folder)
+        fold = datasets.folds(data.y, data.z, cv, random_state)
+        with stages.stage("Choosing the base model"):
+            base = base_of(data, estimator, raw, fold, random_state)
+        check_same_base(folder, base_key(data, base, fold), base.note)
+        notes = []
+        if blind:
+            with stages.stage("Looking for columns that give the group away"):
+                notes = _blind_notes(data, raw, random_state)
+        kinds = [LABELS, *([WITHOUT] if base.reads == "xz" else []), *([JOINT] if blind else [])]
+        fits = len(plan_fits(base.bases))
+        for kind in kinds:
+            what = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}[kind]
+            with stages.stage(f"Fitting the base model{what}", fits) as done:
+                key = fit_base(
+                    folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
+                )
+        if stacks:
+            named = ", ".join(dict.fromkeys(job.method for job in jobs))
+            with stages.stage(f"Training {named}", live=True):
+                run(stacks, folder, execution)
+            _check_outcome(folder, wanted)
+        with Store(folder) as store:
+            store.describe(name, describe(data))
+        about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
+        about["trusted"] = []
+        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
+                       criterion=criterion, max_eo_gap=max_eo_gap, notes=notes)  # fmt: skip
+        frontier = Frontier(folder)
+        with stages.stage("Measuring what could be shipped"):
+            write_answers(frontier)
+        write_checksums(folder)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if out is None:  # a temporary folder lives as long as its frontier
+        weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
+    return frontier
+
+
+def _check_criterion(criterion: str, data: Data, blind: bool) -> None:
+    criterion_named(criterion)
+    if criterion != "separation" and len(data.labels) > 2:
+        raise InputError(
+            f"criterion={criterion!r} needs two labels, and there are {len(data.labels)}. Leave it "
+            "out for separation."
+        )
+    if criterion == "sufficiency" and blind:
+        raise InputError("Sufficiency needs the group at decision time: leave `blind` out.")
+
+
+def _check_sizes(data: Data, cv: int) -> None:
+    """Every label and group must be in the training rows of every fold."""
+    for what, names, sizes in (
+        ("label", data.labels, data.cells.sum(1)),
+        ("group", data.groups, data.cells.sum(0)),
+    ):
+        least = int(sizes.argmin())
+        if sizes[least] < cv:
+            raise InputError(
+                f"The {what} {group_name(names[least])!r} has {sizes[least]} rows, too few for "
+                f"{cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
+            )
+
+
+def _methods(method: str | Sequence[str] | None) -> list[str]:
+    """The trained paths that were asked for."""
+    asked = [] if method is None else [method] if isinstance(method, str) else method
+    return list(dict.fromkeys(asked))
+
+
+def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
+    """What a user must know who decides without the group."""
+    named = data.grouping.columns if data.grouping is not None else ()
+    if raw is not None and not isinstance(raw, np.ndarray | list):
+        inside = [column for column in named if column in column_names(raw, "X")]
+        if inside:
+            raise InputError(
+                f"`X` holds the sensitive column {inside[0]!r}, which a blind decision may not "
+                "see. Leave it out of `X`."
+            )
+    said = [f"Left out for decisions without the group: {', '.join(map(repr, named))}."]
+    found = proxies(data.columns or data.X, data.z, random_state=random_state)
+    known = bool(named) and named != ("sensitive_features",)  # an array has no name of its own
+    return [*(said if known else []), str(found)]
+
+
+def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:
+    own = None if trade_offs is None else tuple(float(t) for t in trade_offs)
+    inputs = ("xz", "x") if blind else ("xz",)
+    jobs = []
+    for name in wanted:
+        method, _, recipe = name.partition(":")
+        jobs += [Job(method, own, one, recipe or "default", keep=True) for one in inputs]
+    return jobs
+
+
+def _check_methods(wanted: Sequence[str], able: set[str], data: Data) -> None:
+    missing = [m for m in wanted if m.partition(":")[0] not in able]
+    if missing:
+        raise InputError(
+            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
+            "any."
+        )
+
+
+def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
+    """Refuse a frontier in which a method that was asked for has no point."""
+    with Store(folder) as store:
+        records = store.records()
+    for name in wanted:
+        own = [record for record in records if record.run.method == name.partition(":")[0]]
+        if own and not any(record.status == "ok" for record in own):
+            raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")

@@ -1,0 +1,295 @@
+"""Traced: the folder of one trace, with its rows, its preprocessing and its models.
+
+Beside the records and the models it holds `frontier.json` (names, preprocessing of each fold, card)
+and `rows.safetensors` (label, group and fold of every row).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix import datasets
+from separatrix.columns.groups import from_plain, to_plain
+from separatrix.crossfit.nested import NestedScores
+from separatrix.datasets import Data, Grouping, Preprocessing
+from separatrix.errors import DataError, InputError
+from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
+from separatrix.frontier.checksums import check_sums
+from separatrix.frontier.results import Results
+from separatrix.frontier.sweep.jobs import fingerprint
+from separatrix.frontier.sweep.keys import ALL_ROWS
+from separatrix.frontier.sweep.saved import SavedRun
+from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.tidy import Columns
+from separatrix.io import as_path, write_whole
+
+__all__ = [
+    "MANIFEST",
+    "Traced",
+    "check_same_base",
+    "check_same_rows",
+    "read_manifest",
+    "write_manifest",
+]
+
+FORMAT = 4
+MANIFEST, ROWS = "frontier.json", "rows.safetensors"
+
+
+class Traced:
+    """The folder of one trace.
+
+    Args:
+        folder: that `trace` wrote.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = as_path(folder, "folder")
+        self.manifest = read_manifest(self.folder)
+
+    @cached_property
+    def results(self) -> Results:
+        """The records, curves and models."""
+        return Results.read(self.folder)
+
+    @property
+    def columns(self) -> Columns:
+        """The points as arrays: a row per method, inputs, λ, fold and policy; see `tidy`."""
+        return self.results.columns
+
+    @property
+    def means(self) -> Columns:
+        """Fold means and standard deviations, one row per (method, inputs, λ, policy)."""
+        return self.results.mean
+
+    @property
+    def name(self) -> str:
+        """What the data are called."""
+        return str(self.manifest["name"])
+
+    @property
+    def labels(self) -> tuple[Hashable, ...]:
+        """The labels in the order of their codes."""
+        return tuple(self.manifest["labels"])
+
+    @property
+    def groups(self) -> tuple[Hashable, ...]:
+        """The groups in the order of their codes."""
+        return tuple(map(from_plain, self.manifest["groups"]))
+
+    @cached_property
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """`y`, `z` (codes) and `fold` of every row."""
+        from safetensors.numpy import load_file
+
+        return dict(load_file(self.folder / ROWS))
+
+    @property
+    def grouping(self) -> Grouping | None:
+        """Finds the group of raw rows by column name, where the groups came from columns."""
+        known = self.manifest["grouping"]
+        return None if known is None else Grouping.from_dict(known)
+
+    def preprocessing(self, fold: int = ALL_ROWS) -> Preprocessing | None:
+        """From raw columns to X, by the training rows of `fold`; None where X was a matrix."""
+        known = self.manifest["preprocessing"].get(str(fold))
+        return None if known is None else Preprocessing.from_dict(known)
+
+    @cached_property
+    def nested(self) -> NestedScores:
+        """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
+        return read_bases(self.folder, self._base_rows(LABELS), self.manifest["base"]["bases"])
+
+    @cached_property
+    def without(self) -> NestedScores:
+        """The same of P(y | x), from models that never saw the group's columns.
+
+        A base model of the caller's sees the caller's rows as they are: then the same models.
+        """
+        if not self.sees_groups:
+            return self.nested
+        return read_bases(self.folder, self._base_rows(WITHOUT), self.manifest["base"]["bases"])
+
+    @cached_property
+    def measurements(self) -> dict[str, Any]:
+        """What was measured so far: solving twice takes twice the time."""
+        return {}
+
+    @property
+    def sees_groups(self) -> bool:
+        """Whether the base model was given the group beside the features."""
+        return bool(self.manifest["base"]["reads"] == "xz")
+
+    @cached_property
+    def joint(self) -> NestedScores:
+        """The same of P(y, z | x), from models that see no group when they predict."""
+        if not self.blind:
+            raise InputError(
+                "This frontier was traced with the group only. Trace it again with blind=True "
+                "(--blind) for decisions without the group."
+            )
+        return read_bases(self.folder, self._base_rows(JOINT), self.manifest["base"]["bases"])
+
+    @property
+    def criterion(self) -> str:
+        """The criterion whose gap the usual questions are about."""
+        return str(self.manifest.get("criterion", "separation"))
+
+    @property
+    def blind(self) -> bool:
+        """Whether decisions without the group were traced too."""
+        return bool(self.manifest["blind"])
+
+    def base_model(self, kind: str = LABELS, k: int | None = None) -> Any:
+        """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
+        rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
+        return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
+
+    def _base_rows(self, kind: str) -> BaseRows:
+        shape, known = (len(self.labels), len(self.groups)), self.rows
+        codes = known["y"], known["z"], shape, known["fold"]
+        return BaseRows(None, *codes, self.manifest["base"]["key"], kind)
+
+    @property
+    def limit(self) -> ReferenceCurve | None:
+        """The limit of post-processing ERM's held-out posteriors, where it was computed."""
+        return self.results.limit(self.name)
+
+    def saved_run(
+        self,
+        method: str,
+        trade_off: float,
+        *,
+        inputs: str = "xz",
+        fold: int = ALL_ROWS,
+        seed: int | None = None,
+    ) -> tuple[SavedRun, int]:
+        """The stack that holds a run, and its lane there."""
+        wanted = method, inputs, fold, trade_off
+        for saved in self.results.saved:
+            for lane, run in enumerate(saved.runs):
+                found = run.method, run.inputs, run.fold, run.trade_off
+                if found == wanted and seed in (None, run.seed):
+                    return saved, lane
+        raise InputError(
+            f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
+            f"fold {fold}. Its points are in `points`."
+        )
+
+    def held_out(
+        self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
+    ) -> NDArray[np.float32]:
+        """Posteriors (n, K) of every row, in order, by the model that was not trained on it."""
+        out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
+        for fold in range(int(self.manifest["folds"])):
+            saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold, seed=seed)
+            out[self.rows["fold"] == fold] = saved.held_out[lane]
+        return out
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """What `write_manifest` wrote; one sentence if absent, damaged or of another format."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(
+            f"There is no frontier in {str(folder)!r}: no {MANIFEST}. Pass the folder of "
+            "`separatrix trace`."
+        )
+    check_sums(folder)
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path} is damaged: {error}.") from error
+    if version != FORMAT:
+        raise DataError(
+            f"{path} has format {version!r}; this separatrix reads {FORMAT}. Trace the data again."
+        )
+    return dict(manifest)
+
+
+def write_manifest(
+    folder: Path,
+    name: str,
+    data: Data,
+    folds: int,
+    seed: int,
+    *,
+    base: Mapping[str, Any],
+    blind: bool,
+    criterion: str = "separation",
+    max_eo_gap: float = 0.05,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write what is the same for all points: rows, names, preprocessing, base models.
+
+    Args:
+        folder: of the trace.
+        name, data, folds, seed: of the trace.
+        base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
+            they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
+        blind: whether decisions without the group were traced.
+        criterion: whose gap the usual questions are about.
+        max_eo_gap: the gap that the first sentence is about.
+        notes: what the user was told.
+    """
+    from safetensors.numpy import save
+
+    fold = datasets.folds(data.y, data.z, folds, seed)
+    whole = data.preprocessing
+    fitted = {
+        str(k): None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
+        for k in (ALL_ROWS, *range(folds))
+    }
+    manifest = {
+        "format": FORMAT,
+        "name": name,
+        "fingerprint": fingerprint(data),
+        "rows": len(data),
+        "folds": folds,
+        "seed": seed,
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
+        "features": list(data.features),
+        "target": data.target,
+        "grouping": None if data.grouping is None else data.grouping.to_dict(),
+        "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
+        "card": data.card.to_dict(),
+        "base": dict(base),
+        "blind": blind,
+        "criterion": criterion,
+        "max_eo_gap": max_eo_gap,
+        "notes": list(notes),
+    }
+    codes = {"y": data.y, "z": data.z, "fold": fold}
+    write_whole(folder / ROWS, save({name: v.astype(np.int64) for name, v in codes.items()}))
+    write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
+
+
+def check_same_rows(folder: Path, data: Data) -> None:
+    """A folder belongs to one dataset: its models and its preprocessing would not fit another's."""
+    if (folder / MANIFEST).is_file():
+        known = read_manifest(folder)
+        if known["fingerprint"] != fingerprint(data):
+            raise InputError(
+                f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, "
+                f"{known['rows']:,} rows). Pass another folder, or remove that one."
+            )
+
+
+def check_same_base(folder: Path, key: str, note: str) -> None:
+    """A folder belongs to one base model and its folds: points of two would be averaged."""
+    if (folder / MANIFEST).is_file():
+        known = read_manifest(folder)["base"]
+        if known["key"] != key:
+            raise InputError(
+                f"{str(folder)!r} holds a frontier of another base model, other folds or another "
+                f"seed ({known['note']} Asked now: {note}) Pass another folder, or remove that one."
+            )

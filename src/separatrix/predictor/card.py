@@ -1,0 +1,173 @@
+"""MODEL_CARD.md and its plot: what a person must know before using the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from separatrix import methods
+from separatrix.columns.groups import group_name
+from separatrix.report.terminal import root_scale
+from separatrix.report.words import LABELS, estimate_text
+from separatrix.statistics.unseen import Estimate
+
+if TYPE_CHECKING:
+    from separatrix.predictor.predictor import Predictor
+
+__all__ = ["CARD", "PLOT", "text", "write"]
+
+CARD, PLOT = "MODEL_CARD.md", "frontier.svg"
+_TITLES = {"choice": "Why this point", "audit": "Measured at selection"}
+_TITLES |= {"options": "Other options", "card": "Data"}
+
+
+def write(predictor: Predictor, folder: Path) -> None:
+    """Write the card, and the plot where the points of the frontier are known."""
+    points = predictor.about.get("points")
+    drawn = bool(points) and find_spec("matplotlib") is not None  # [figures]; the card says it all
+    if drawn:
+        _plot(points, predictor.about.get("point"), folder / PLOT)
+    (folder / CARD).write_text(text(predictor, plot=drawn), encoding="utf-8")
+
+
+def text(predictor: Predictor, plot: bool = False) -> str:
+    """The card as Markdown."""
+    about = predictor.about
+    lines = ["# Model card", ""]
+    if len(predictor.components) > 1:
+        lines += [
+            "A **revealed mixture**: for each decision one of the models below is drawn, "
+            "independently of the person, and the draw is reported with the decision.",
+            "",
+        ]
+    lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
+    branches = zip(predictor.components, predictor.weights, strict=True)
+    for i, (component, weight) in enumerate(branches):
+        lines.append(
+            f"| {i} | {weight:.1%} | {methods.style(component.method).label} | "
+            f"{component.trade_off:g} | {_decision(predictor, i)} |"
+        )
+    lines += [
+        "",
+        *_axes(predictor),
+        f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
+        "- throws a coin: "
+        f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
+    ]
+    if predictor.randomized:
+        bound = predictor.key_id or "none; bind one with `predictor.with_key(salt)`"
+        lines.append(f"- key id of the secret: {bound}")
+    lines.append(f"- model hash: {predictor.model_hash}")
+    prepared = predictor.preprocessing
+    columns = predictor.features if prepared is None else prepared.columns
+    if columns:
+        lines.append(f"- reads the columns: {_names(columns)}")
+    for key, title in _TITLES.items():
+        if about.get(key):
+            lines += ["", f"## {title}", "", *_listed(_with_errors(about[key]))]
+    if plot:
+        lines += ["", "## Where it lies", "", f"![utility against violation, in nats]({PLOT})"]
+    lines += [
+        "",
+        "## Limits",
+        "",
+        "The violation v = I(U;Z|Y) is what the decision says about the group beyond the true "
+        "outcome, in nats. It was measured on data like the training data, with the recorded "
+        "outcome taken as the true one; another population or another way of recording outcomes "
+        "needs another audit, and `separatrix.Monitor` watches the one in use. A low v says "
+        "nothing about accuracy within a group, nor whether the outcome itself is the right thing "
+        "to predict.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _axes(predictor: Predictor) -> list[str]:
+    """What is predicted, and for whom."""
+    groups = _names([group_name(group) for group in predictor.groups])
+    if not predictor.groups and predictor.uses_groups:
+        columns = predictor.grouping.columns if predictor.grouping else ()
+        groups = f"none: the attribute is a number {' '.join(map(_escape, columns))}".rstrip()
+    if not predictor.is_value:
+        return [f"- labels: {_names(predictor.labels)}", f"- groups: {groups}"]
+    values = ", ".join(f"{value:.5g}" for value in predictor.labels)
+    return [f"- released values: {values}", f"- groups: {groups}"]
+
+
+def _with_errors(value: Any) -> Any:
+    """A promise as the terminal and the report write it: estimate ± standard error."""
+    if not isinstance(value, Mapping) or "promise" not in value:
+        return value
+    promise = {
+        LABELS[name]: estimate_text(name, Estimate(*found))
+        for name, found in value["promise"].items()
+    }
+    return {**value, "promise": promise}
+
+
+def _decision(predictor: Predictor, branch: int) -> str:
+    component = predictor.components[branch]
+    if predictor.is_value:
+        return "none: it is a number, one of the released values"
+    if predictor.is_score:
+        return "none: it is a score, a level that is drawn"
+    if component.policy == "randomized":
+        return "drawn from the posterior"
+    if len(predictor.labels) == 2:
+        return f"{_escape(predictor.labels[1])} if its posterior exceeds {component.threshold:.4g}"
+    return "the most probable label"
+
+
+def _listed(value: Any, depth: int = 0) -> list[str]:
+    if isinstance(value, str):
+        return [_escape(value)]
+    if not isinstance(value, Mapping):
+        return [f"{'  ' * depth}- {_escape(_number(one))}" for one in value]
+    lines = []
+    for key, one in value.items():
+        name = _escape(str(key).replace("_", " "))
+        if one in ("", None) or (isinstance(one, Mapping | list | tuple) and not one):
+            continue
+        if isinstance(one, Mapping):
+            lines += [f"{'  ' * depth}- {name}:", *_listed(one, depth + 1)]
+        elif isinstance(one, list | tuple):
+            lines.append(f"{'  ' * depth}- {name}: {_escape(', '.join(map(_number, one)))}")
+        else:
+            lines.append(f"{'  ' * depth}- {name}: {_escape(_number(one))}")
+    return lines
+
+
+def _number(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _names(levels: Any) -> str:
+    shown = ", ".join(_escape(level) for level in levels[:30])
+    return shown + (f" and {len(levels) - 30} more" if len(levels) > 30 else "")
+
+
+def _escape(value: Any) -> str:
+    """The user's words as text: no markup, no line breaks."""
+    out = escape(str(value), quote=False).replace("\n", " ")
+    for mark in "\\`*_[]|":
+        out = out.replace(mark, "\\" + mark)
+    return out
+
+
+def _plot(points: Any, chosen: Any, path: Path) -> None:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    FigureCanvasSVG(figure)
+    axes = figure.subplots()
+    axes.plot(*zip(*points, strict=True), "o", color="#0072b2", ms=4, label="candidates")
+    if chosen is not None:
+        axes.plot([chosen[0]], [chosen[1]], "*", color="#d55e00", ms=14, label="this model")
+    x, y = "violation v = I(U;Z|Y), nats", "utility u = I(U;Y), nats"
+    root_scale(axes)
+    axes.set(xlabel=x, ylabel=y)
+    axes.legend()
+    figure.savefig(path, metadata={"Date": None})

@@ -1,0 +1,1 @@
+"""What runs every day: files in, decisions out, and the monitor."""

@@ -1,0 +1,1 @@
+"""Tables, figures and pages of plain data; nothing is computed here."""

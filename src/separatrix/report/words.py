@@ -1,0 +1,103 @@
+"""The answer in the user's words: who is recognised, what it costs, what always the same gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.groups import group_name
+from separatrix.columns.values import Levels
+from separatrix.core.information import conditional_rates
+from separatrix.core.metrics import METRICS
+
+if TYPE_CHECKING:
+    from separatrix.statistics.unseen import Estimate
+
+__all__ = [
+    "LABELS", "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+LABELS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "cost": "cost per row",
+    "auroc": "AUROC",
+    "eo_gap": "EO gap",
+    "eo_max": "EO max",
+    "fpr_gap": "FPR gap",
+    "violation": "v",
+    "utility": "u",
+    "r2": "R²",
+    "rmse": "RMSE",
+    **{name: metric.label for name, metric in METRICS.items() if not metric.leads},
+}
+_NATS = ("violation", "independence", "sufficiency")
+
+
+def budget_text(budgets: Mapping[str, float]) -> str:
+    """What was asked for.
+
+    >>> budget_text({"eo_gap": 0.05})
+    'EO gap ≤ 0.05'
+    """
+    return " and ".join(f"{LABELS[name]} ≤ {most:g}" for name, most in budgets.items())
+
+
+def number(metric: str, value: float) -> str:
+    """A metric as people read it: small violations with an exponent, all else with four digits.
+
+    >>> number("violation", 0.00002), number("accuracy", 0.87214)
+    ('2.0e-05', '0.8721')
+    """
+    return f"{value:.1e}" if metric in _NATS and 0 < value < 5e-4 else f"{value:.4f}"
+
+
+def estimate_text(metric: str, found: Estimate) -> str:
+    """An estimate with its standard error; one of zero as what it is below by two errors.
+
+    >>> from separatrix.statistics.unseen import Estimate
+    >>> estimate_text("eo_gap", Estimate(0.021, 0.01)), estimate_text("eo_gap", Estimate(0.0, 0.03))
+    ('0.0210 ± 0.01', 'below 0.06')
+    """
+    shown = number(metric, found.value)
+    if metric in ("eo_gap", "violation") and float(shown) == 0.0 < found.error:
+        return f"below {2 * found.error:.2g}"
+    return f"{shown} ± {found.error:.2g}"
+
+
+def majority(tables: Array, labels: Levels) -> tuple[str, float]:
+    """The most frequent label and its share: what always saying it would get right."""
+    rows = np.asarray(tables).reshape(-1, *tables.shape[-3:]).sum((0, 2, 3))
+    return str(labels[int(rows.argmax())]), float(rows.max() / rows.sum())
+
+
+def constant_text(label: object, share: float) -> str:
+    """What a constant is called everywhere."""
+    return f"the same for everybody: always {str(label)!r} (right for {share:.1%} of the rows)"
+
+
+def recognised(table: Array, labels: Levels, groups: Levels, most: int = 4) -> str:
+    """The rates that matter: of people with the second label, the share of each group that gets it.
+
+    For more than two labels, of the most frequent one.
+
+    >>> N = np.array([[[80.0, 20.0], [70.0, 30.0]], [[40.0, 60.0], [33.0, 67.0]]])
+    >>> recognised(N, ("no", "yes"), ("f", "m"))
+    "of people with 'yes', 60 % of f and 67 % of m"
+    """
+    rates = conditional_rates(table)
+    y = 1 if len(labels) == 2 else int(table.sum((1, 2)).argmax())
+    size = table.sum(2)[y]
+    shown = [int(k) for k in np.argsort(-size, kind="stable")[:most] if size[k] > 0]
+    parts = [f"{rates[y, k, y]:.0%} of {group_name(groups[k])}".replace("%", " %") for k in shown]
+    rest = int((size > 0).sum()) - len(shown)
+    more = f" ({rest} smaller groups not shown)" if rest > 0 else ""
+    return f"of people with {str(labels[y])!r}, {_listed(parts)}{more}"
+
+
+def _listed(parts: Sequence[Any]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
