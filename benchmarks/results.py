@@ -1,6 +1,7 @@
 """The results pages from folders of `separatrix benchmark`: our run beside the paper's.
 
-    separatrix benchmark --ablations --recipes --seed 1101 --out results
+    separatrix benchmark --seed 1101 --out results
+    separatrix benchmark --paper --seed 1101 --out results
     python -m benchmarks.results results --again other-seed another-seed
     python -m benchmarks.results large --only tables --page results-large.md
 
@@ -17,11 +18,12 @@ import os
 import platform
 from pathlib import Path
 
-from benchmarks import results_figures, results_paper, results_summary
+from benchmarks import results_figures, results_summary
 from benchmarks._measuring import DOCS, write_between_markers
 from separatrix import __version__
 from separatrix.core.metrics import PLANES
 from separatrix.frontier import paper_figures as figures
+from separatrix.frontier import paper_page
 from separatrix.frontier import path_tables as tables
 from separatrix.frontier.results import Results
 from separatrix.frontier.tidy import select
@@ -38,7 +40,7 @@ def by_dataset(folders: list[Path]) -> dict[str, Results]:
         results = Results.read(folder)
         for name in results.datasets:
             found.setdefault(name, results)
-    order = [*results_paper.PAPER, *found]
+    order = [*paper_page.DATASETS, *found]
     return {name: found[name] for name in dict.fromkeys(order) if name in found}
 
 
@@ -64,13 +66,11 @@ def of_dataset(results: Results, dataset: str, place: Path, brief: bool) -> list
     lines = [f"## {dataset}", "", cost_of(results, dataset), ""]
     planes = PLANES if results.labels(dataset) == 2 else ("information",)
     shown = [plane_table(columns, dataset, plane) for plane in planes]
-    if dataset in results_paper.PAPER:
-        shown.append(results_paper.beside_the_paper(columns, dataset))
-    if dataset in results_paper.OTHERS:
-        shown.append(results_paper.others_beside_the_paper(columns, dataset))
+    if paper_page.paper_rows(dataset):
+        shown.append(paper_page.beside(results, dataset))
     limit = results.limit(dataset)
     shown.append(tables.envelopes(columns, dataset, levels=LEVELS, limit=limit))
-    against = results_paper.above_postprocessing(columns, dataset)
+    against = results_summary.above_postprocessing(columns, dataset)
     shown += [] if against is None else [against]
     for table in shown:
         lines += [table.markdown(), ""]

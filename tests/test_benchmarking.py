@@ -4,22 +4,54 @@ from __future__ import annotations
 
 import pytest
 
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import paper as benchmarking
 
 pytest.importorskip("torch")
 
 
-def test_the_papers_recipe_of_comparison_methods_is_run_where_it_is_asked_for():
-    """CMI and ERM always have it; the others by `recipes`, or by name."""
-
-    def with_it(*arguments, **options):
-        jobs = benchmarking._jobs(*arguments, quick=False, **options)
-        return {job.method for job in jobs if job.recipe == "paper"}
+def test_the_papers_recipe_is_run_of_cmi_and_erm_and_of_what_is_asked_for_by_name():
+    def with_it(wanted):
+        return {job.method for job in benchmarking._jobs(wanted, False) if job.recipe == "paper"}
 
     assert with_it(None) == {"cmi", "erm", "raw_cmi"}
-    assert {"fr_train", "infofair", "cmi"} <= with_it(None, every=True)
     assert with_it(["infofair"]) == {"infofair"}
+
+
+def test_the_paper_runs_its_methods_and_says_what_is_not_here(tmp_path, monkeypatch):
+    """ACS has the ablations; an absent dataset is told with its reason, not refused."""
+
+    def load(source):
+        if source.name not in ("adult", "acs_occupation"):
+            raise DataError(f"{source.name} is not here.")
+
+    seen = {}
+    monkeypatch.setattr(benchmarking.Source, "load", load)
+    monkeypatch.setattr(benchmarking, "_run", lambda todo, *rest: seen.update(todo) or iter(()))
+    monkeypatch.setattr(benchmarking.Results, "read", lambda place: place)
+    monkeypatch.setattr(
+        benchmarking.paper_page, "write_page", lambda results, place, missing: [missing]
+    )
+    (missing,) = benchmarking.paper_benchmark(None, tmp_path)
+    assert set(missing) == {"compas", "bank", "celeba", "acs_occupation_large"}
+    assert "--option celeba.weights=PATH" in missing["celeba"]
+    adult, acs = ({(j.method, j.inputs, j.name) for j in seen[n]} for n in seen)
+    assert {("erm", "x", "paper"), ("exponentiated_gradient", "xz", "default")} <= adult
+    assert {("raw_cmi", "xz", "paper"), ("cmi", "xz", "paper, batch=4096")} <= acs - adult
+    with pytest.raises(DataError, match="bank is not here"):
+        list(benchmarking.paper_benchmark(["bank"], tmp_path))
+
+
+@pytest.mark.nightly
+def test_the_paper_by_one_command_resumes(tmp_path):
+    pytest.importorskip("fairlearn")
+
+    def said():
+        return list(benchmarking.paper_benchmark(["adult"], tmp_path, quick=True))
+
+    assert any("added" in line and "ok" in line for line in said())
+    assert any("nothing new" in line for line in said())
+    assert "adult: the paper's rows and ours" in (tmp_path / "paper.md").read_text()
 
 
 def test_a_recipe_is_named_after_its_method():

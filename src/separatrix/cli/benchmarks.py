@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from separatrix.cli.app import JSON, answer, app, say
+from separatrix.errors import InputError
 from separatrix.io import working
 
 __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
@@ -22,15 +24,15 @@ def benchmark(
         "exponentiated_gradient.",
     ),
     quick: bool = typer.Option(False, "--quick", help="Two folds, few trade-offs, short training."),
-    ablations: bool = typer.Option(
-        False, "--ablations", help="Also batch sizes and gradient norms on ACS."
-    ),
-    recipes: bool = typer.Option(
-        False, "--recipes", help="Also the paper's recipe of each comparison method."
+    paper: bool = typer.Option(
+        False, "--paper", help="Only the paper: its six datasets, methods, ablations, and paper.md."
     ),
     blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
+    option: list[str] = typer.Option(
+        [], help="Of a dataset, such as celeba.weights=PATH; repeat it."
+    ),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
     timeout: float | None = typer.Option(
         None, help="Seconds after which one stack of networks is given up."
@@ -41,24 +43,45 @@ def benchmark(
     ),
     json: bool = JSON,
 ) -> None:
-    """Is the method good? Writes the paper's tables and figures. Run it again to resume.
+    """Does the paper's method work? Writes tables and figures. Run it again to resume.
 
-    Example: separatrix benchmark adult compas --quick --out results
+    Example: separatrix benchmark --paper --out results
     """
-    from separatrix.frontier.paper import benchmark as run
+    from separatrix.frontier import paper as protocol
     from separatrix.frontier.sweep.runner import Execution
 
-    where = Execution(jobs, backend, scheduler, timeout)
+    if paper and (method or blind):
+        raise InputError("--paper has the paper's own methods: leave out --method and --blind.")
+    shared: dict[str, Any] = {
+        "quick": quick, "folds": folds, "seed": seed, "options": _options(option),
+        "execution": Execution(jobs, backend, scheduler, timeout),
+    }  # fmt: skip
+    if paper:
+        made = protocol.paper_benchmark(dataset or None, out, **shared)
+    else:
+        chosen = method or None
+        made = protocol.benchmark(
+            dataset or None, out, chosen_methods=chosen, blind=blind, **shared
+        )
     lines: list[str] = []
-    for line in run(
-        dataset or None, out, chosen_methods=method or None, quick=quick, ablations=ablations,
-        recipes=recipes, blind=blind, folds=folds, seed=seed, execution=where,
-    ):  # fmt: skip
+    for line in made:
         lines.append(line)
         if not json:
             say(line)
     if json:
         answer("", {"folder": out, "lines": lines}, json)
+
+
+def _options(given: list[str]) -> dict[str, dict[str, str]]:
+    """`celeba.weights=PATH` by dataset."""
+    found: dict[str, dict[str, str]] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        dataset, dot, option = name.partition(".")
+        if not (equals and dot and dataset and option):
+            raise InputError(f"--option must be DATASET.NAME=VALUE, got {text!r}.")
+        found.setdefault(dataset, {})[option] = value
+    return found
 
 
 @app.command()

@@ -1,20 +1,22 @@
 """Benchmark: datasets × methods under the paper's protocol, into one folder of results.
 
-Running it again resumes. Nothing here measures: `runs` does, and `show` reads its records.
+Running it again resumes. Nothing here measures: `sweep` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from separatrix import datasets, methods
 from separatrix.core.metrics import PLANES
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import paper_figures as figures
+from separatrix.frontier import paper_page
 from separatrix.frontier import path_tables as tables
 from separatrix.frontier.results import Results
 from separatrix.frontier.sweep.jobs import Job, Source, Stack, grid
@@ -26,15 +28,21 @@ from separatrix.frontier.yardsticks import plane_table
 from separatrix.io import working, write_whole
 from separatrix.optimum.limit import limit
 
-__all__ = ["PAPER", "benchmark"]
+__all__ = ["benchmark", "paper_benchmark"]
 
-PAPER = ("adult", "compas", "bank", "acs_occupation")  # the paper's tables; celeba needs its images
+USUAL = paper_page.DATASETS[:4]  # celeba needs its images, the large ACS hours
 LEFT_OUT = ("exponentiated_gradient",)  # tens of networks for every point; ask for it by name
 BATCHES = (512, 1024, 2048, 4096)  # the paper's ablation
 ALL_CORES = Execution(n_jobs=-1)
+Options = Mapping[str, Mapping[str, Any]]
+NO_OPTIONS: Options = {}
 _LIKE_FOR_LIKE = ("cmi", "erm", "raw_cmi")  # always with the paper's recipe as well
 _LIMIT_ROWS = 60_000  # that the limit of many labels is computed on, at most
 _QUICK = (("epochs", 4), ("min_steps", 150))
+_HELP = {
+    "celeba": "Weights: --option celeba.weights=PATH; features that you have: --option "
+    "celeba.embeddings=PATH."
+}
 _NEED_THE_GROUP = ("postprocessing", "threshold_optimizer")  # when they predict
 
 
@@ -44,50 +52,99 @@ def benchmark(
     *,
     chosen_methods: Sequence[str] | None = None,
     quick: bool = False,
-    ablations: bool = False,
-    recipes: bool = False,
     blind: bool = False,
     folds: int = 5,
     seed: int = 0,
+    options: Options = NO_OPTIONS,
     execution: Execution = ALL_CORES,
 ) -> Iterator[str]:
     """Run what is not there yet, write tables and figures; gives what to print, piece by piece.
 
     Args:
-        names: datasets; by default the paper's that are on this machine.
+        names: datasets; by default the paper's four tables that are on this machine.
         out: folder.
         chosen_methods: by default all but exponentiated gradient, which takes far longer, and the
             recipes "score". One recipe of a method is "cmi:score".
         quick: two folds, at most five trade-offs a method, a fifth of the training: a first look.
-        ablations: also the paper's on ACS: batch sizes 512 … 4096, no gradient norms.
-        recipes: also the paper's recipe of each comparison method; CMI and ERM always have both,
-            and so has a method that is asked for by name.
         blind: also every method on X alone, but those that need the group to predict.
         folds, seed: of the protocol.
+        options: of `datasets.load`, by dataset.
         execution: where and how it runs.
     """
     place = Path(out)
     chosen = list(dict.fromkeys(names)) if names is not None else _at_hand()
-    todo = _jobs(chosen_methods, quick, blind, recipes)
-    stacks: list[Stack] = []
-    for name in chosen:
-        source = Source(name)
-        own = todo + (_ablations(quick) if ablations and name.startswith("acs") else [])
-        own = [_thinned(job, name) for job in own] if quick else own
-        stacks += grid([source], own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed)
-    records = sum(len(stack.runs) for stack in stacks)
-    yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(chosen)}"
-    outcome = run(stacks, place, execution)
-    counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items()))
-    yield f"{outcome.skipped:,} records were there; added {counts or 'nothing new'}"
-    add_limits(place)
+    todo = dict.fromkeys(chosen, _jobs(chosen_methods, quick, blind))
+    yield from _run(todo, place, quick, folds, seed, options, execution)
+    add_limits(place, options)
     results = Results.read(place)
     yield from write_tables(results, place)
     drawn = figures.draw(results, place / "figures")
     yield f"{len(drawn)} figures in {place / 'figures'}"
 
 
-def add_limits(folder: Path) -> None:
+def paper_benchmark(
+    names: Sequence[str] | None,
+    out: str | Path,
+    *,
+    quick: bool = False,
+    folds: int = 5,
+    seed: int = 0,
+    options: Options = NO_OPTIONS,
+    execution: Execution = ALL_CORES,
+) -> Iterator[str]:
+    """The paper: its methods with its recipe, its ablations, and the page `paper.md`.
+
+    Args:
+        names: datasets; by default those of its six that are here or can be downloaded. What is
+            not is told on the page, with the reason.
+        out, quick, folds, seed, options, execution: see `benchmark`.
+    """
+    place, missing = Path(out), {}
+    todo: dict[str, list[Job]] = {}
+    for name in names or paper_page.DATASETS:
+        try:
+            Source(name, options.get(name, {})).load()
+        except (DataError, MissingExtraError) as error:
+            if names:
+                raise
+            missing[name] = f"{error} {_HELP.get(name, '')}".strip()
+            continue
+        jobs = []
+        acs = name.startswith("acs")
+        for method in (*paper_page.METHODS, *(paper_page.ABLATION if acs else ())):
+            try:
+                recipe = paper_page.recipe(method)
+            except MissingExtraError as error:
+                missing[method] = str(error)
+                continue
+            changes = _QUICK if quick else ()
+            both = ("xz", "x") if method == "erm" else ("xz",)
+            jobs += [Job(method, inputs=own, recipe=recipe, changes=changes) for own in both]
+        todo[name] = jobs + (_ablations(quick) if acs else [])
+    yield from _run(todo, place, quick, folds, seed, options, execution)
+    others = [name for name in paper_page.DATASETS if names and name not in names]
+    missing |= dict.fromkeys(others, "it was not asked for.")
+    yield from paper_page.write_page(Results.read(place), place, missing)
+
+
+def _run(
+    todo: Mapping[str, list[Job]], place: Path, quick: bool, folds: int, seed: int,
+    options: Options, execution: Execution,
+) -> Iterator[str]:  # fmt: skip
+    """Run the jobs of each dataset that have no record yet."""
+    stacks: list[Stack] = []
+    for name, jobs in todo.items():
+        own = [_thinned(job, name) for job in jobs] if quick else jobs
+        sources = [Source(name, options.get(name, {}))]
+        stacks += grid(sources, own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed)
+    records = sum(len(stack.runs) for stack in stacks)
+    yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(todo)}"
+    outcome = run(stacks, place, execution)
+    counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items()))
+    yield f"{outcome.skipped:,} records were there; added {counts or 'nothing new'}"
+
+
+def add_limits(folder: Path, options: Options = NO_OPTIONS) -> None:
     """Limit of post-processing ERM's held-out posteriors, for every dataset whose ERM was kept."""
     erm = [s for s in saved_runs(folder) if (s.first.method, s.first.inputs) == ("erm", "xz")]
     with Store(folder) as store:
@@ -97,7 +154,7 @@ def add_limits(folder: Path) -> None:
             key = hash_of([first.series, first.protocol])
             if store.curves(key):
                 continue
-            data = datasets.load(name)
+            data = datasets.load(name, **options.get(name, {}))
             fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
             posterior = np.full((len(data), len(data.labels)), np.nan, dtype=np.float32)
             for saved in own:
@@ -139,12 +196,10 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
 
 def _at_hand() -> list[str]:
     here = {row["name"] for row in datasets.listing() if row["available"]}
-    return [name for name in PAPER if name in here]
+    return [name for name in USUAL if name in here]
 
 
-def _jobs(
-    wanted: Sequence[str] | None, quick: bool, blind: bool = False, every: bool = False
-) -> list[Job]:
+def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
     names = list(dict.fromkeys(methods.names() if wanted is None else wanted))
     if wanted is None:
         names = [name for name in names if name not in LEFT_OUT]
@@ -162,7 +217,7 @@ def _jobs(
             jobs.append(Job(name, recipe=recipe, changes=changes))
             continue
         # like for like with the paper needs its recipe as well
-        both = wanted is not None or every or name in _LIKE_FOR_LIKE
+        both = wanted is not None or name in _LIKE_FOR_LIKE
         both = both and "paper" in known and known["paper"] != known["default"]
         jobs.append(Job(name, changes=changes, keep=name == "erm"))
         if name == "erm":
