@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.penalty import DATA, PATHS
 from benchmarks.penalty_table import Cell, floor, merged, rows_of
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 
 ROWS = (("x", "score_violation", "auroc"), ("xz", "eo_gap at ½", "accuracy at ½"))
 CUT = 0.08  # an AUROC so far below the best is not shown

@@ -2,7 +2,7 @@
 
 For each budget the λ of a fold is the best on the other folds among those within the budget there;
 if none is, the one that comes closest. A cell shows what was reached of the goal and, in brackets,
-of the budget. Metrics are those of `core.metrics`: (v, u), accuracy and EO gap of a draw from the
+of the budget. Metrics are those of `core.measures`: (v, u), accuracy and EO gap of a draw from the
 posterior, "at ½" of the decision P(Y = 1 | x) > ½; AUROC and the largest EO gap over all thresholds
 of the score: means over the folds. Its violation is I(S; Z | Y) in 20 quantile bins of each fold,
 the tables added.
@@ -28,7 +28,7 @@ import separatrix as sx
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from benchmarks.penalty import DATA, FOLDS, INPUTS, PATHS, SEED, Array, file_of
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.frontier.sweep.evaluation import score_view
 from separatrix.nn.evaluation import auroc
 from separatrix.statistics.shuffling import shuffled_tables

@@ -32,7 +32,7 @@ from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core import ordered
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import table_measures
 from separatrix.frontier import trace as training
 from separatrix.procedure.measuring import mean_cost, unseen_score
 from separatrix.statistics.unseen import unseen
@@ -171,7 +171,7 @@ def _shown(aim: Any, table: Array, moments: Array) -> dict[str, Any]:
     """What unseen rows show, their own noise taken out in the same way."""
     if aim == "auroc":
         return unseen_score(table, moments)
-    measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
+    measures: dict[str, Any] = {**table_measures()}
     if isinstance(aim, sx.Cost):
         costs = aim.per_group(tuple(range(table.shape[2])))
         measures["cost"] = lambda tables: mean_cost(costs, tables)

@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks import results_figures, results_summary
 from benchmarks._measuring import DOCS, write_between_markers
 from separatrix import __version__
-from separatrix.core.metrics import PLANES
+from separatrix.core.planes import PLANES
 from separatrix.frontier import paper_figures as figures
 from separatrix.frontier import paper_page
 from separatrix.frontier import path_tables as tables

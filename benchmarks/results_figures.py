@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.results_summary import paths
 from separatrix.core.envelope import pareto
-from separatrix.core.metrics import PLANES, majority_rate
+from separatrix.core.planes import PLANES, majority_rate
 from separatrix.frontier import paper_figures as figures
 from separatrix.frontier.results import Results
 from separatrix.frontier.series import REFERENCES, Series, legend_names, series

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from separatrix.core.envelope import concave_envelope
-from separatrix.core.metrics import METRICS, PLANES, majority_rate
+from separatrix.core.measures import METRICS
+from separatrix.core.planes import PLANES, majority_rate
 from separatrix.frontier import path_tables as tables
 from separatrix.frontier.budgets import best
 from separatrix.frontier.results import Results

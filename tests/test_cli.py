@@ -159,8 +159,11 @@ def test_audit_of_a_score_prints_its_gap_and_writes_a_page(folder):
     ("more", "status", "what"),
     [
         (("--fail-above", "eo_gap=0.05", "--fail-above", "violation=5"), 3, "eo_gap is 0."),
+        (("--fail-below", "impact_ratio=0.99"), 3, "below 0.99"),
+        (("--fail-below", "impact_ratio=0"), 0, ""),
+        (("--fail-above", "impact_ratio=0.8"), 2, "--fail-below"),
         (("--score", "--fail-above", "gap=0.9"), 0, ""),
-        (("--score", "--fail-above", "eo_gap=0.05"), 2, "there are violation, "),
+        (("--score", "--fail-above", "eo_gap=0.05"), 2, "There are violation, "),
     ],
 )
 def test_fail_above_stops_a_pipeline_with_one_sentence(folder, more, status, what):

@@ -31,9 +31,9 @@ from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from benchmarks.peers.rows import DATA
 from benchmarks.peers.threshold_optimizer import Scores
 from separatrix import audit_score, datasets, separate
-from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import accuracy, mutual_information
+from separatrix.core.measures import CRITERIA
 from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.limit import limit

@@ -26,12 +26,12 @@ from benchmarks.peers.measure import (
 )
 from benchmarks.peers.roster import BOOSTING, COLOURS, LINES, OURS, PLAIN, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, TREES
-from separatrix.core import metrics
+from separatrix.core import planes
 from separatrix.core.envelope import concave_envelope
 
 Array = NDArray[np.float64]
 STEPS = 20  # budgets under which the area is summed up
-MOST = {name: plane.most for name, plane in metrics.PLANES.items()}  # the largest budgets
+MOST = {name: plane.most for name, plane in planes.PLANES.items()}  # the largest budgets
 SURE = 0.975  # of Student's law: a difference of fewer errors than its quantile may be chance
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from benchmarks._measuring import DOCS, markdown, write_between_markers
 from benchmarks.simulations.distributions import DISTRIBUTIONS, Distribution
 from separatrix.columns.counting import soft_sums
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.promised import Promises
 from separatrix.statistics.unseen import unseen

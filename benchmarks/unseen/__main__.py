@@ -26,7 +26,7 @@ from benchmarks.unseen import page
 from benchmarks.unseen.peers import ASKED, PEERS, Split, UnableError
 from benchmarks.unseen.tables import TABLES, fetch
 from separatrix.columns.counting import soft_sums
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS, table_measures
 from separatrix.core.score_gaps import largest_gap
 from separatrix.core.score_tables import ScoreTable
 from separatrix.procedure.measuring import unseen_score
@@ -42,7 +42,7 @@ def shows(split: Split, q: Array) -> dict[str, tuple[float, float]]:
     table, moments = soft_sums(q, y, z, (len(split.labels), len(split.groups)))
     assert moments is not None
     square = np.diagonal(moments, axis1=-2, axis2=-1)
-    of = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    of = table_measures()
     found = {name: tuple(e) for name, e in unseen(table[None], square[None], of).items()}
     seen = float(METRICS["eo_gap"].of(table))  # type: ignore[misc]
     return found | {"seen gap": (seen, noise_floor(table[None], square[None]))}

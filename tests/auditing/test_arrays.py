@@ -169,6 +169,24 @@ def test_one_empty_corner_takes_the_interval_and_not_the_value():
     assert "6 of 80 cells" in a.notes[0]
 
 
+def test_gaps_of_one_kind_are_those_of_the_rates():
+    rng = np.random.default_rng(5)
+    y, u, z = rng.integers(0, 2, 900), rng.integers(0, 2, 900), rng.integers(0, 3, 900)
+    a = sx.audit(y, u, sensitive_features=z)
+    fpr, tpr = ([u[(y == k) & (z == g)].mean() for g in range(3)] for k in range(2))
+    share = [u[z == g].mean() for g in range(3)]
+    assert (a.fpr_gap, a.tpr_gap) == pytest.approx((np.ptp(fpr), np.ptp(tpr)))
+    assert a.eo_max == pytest.approx(max(a.fpr_gap, a.tpr_gap))
+    assert a.parity_gap == pytest.approx(np.ptp(share))
+    assert a.impact_ratio == pytest.approx(min(share) / max(share))
+    only = sx.audit([0, 0, 1, 1], [0, 1, 1, 1], sensitive_features=["f", "m", "f", "f"])
+    assert np.isnan(only.tpr_gap)
+    assert json.loads(only.to_json())["tpr_gap"] is None
+    three = sx.audit(rng.integers(0, 3, 90), rng.integers(0, 3, 90), sensitive_features=z[:90])
+    with pytest.raises(InputError, match=r"two labels, but there are 3"):
+        _ = three.tpr_gap
+
+
 def test_a_comparison_sees_a_real_drop_and_no_other(rows):
     y, z, _, u, _ = rows
     before = sx.audit(y, np.where(z == "a", 0, u), sensitive_features=z)

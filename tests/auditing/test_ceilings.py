@@ -43,7 +43,7 @@ def test_the_smallest_of_two_values_counts():
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("eo_gap=0.1", "there are violation, "),
+        ("eo_gap=0.1", "There are violation, "),
         ("gap", "needs a number"),
         ("gap=x", "needs a number"),
         ("gap=nan", "needs a number"),

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 
 from separatrix.columns.counting import count_labels, count_posteriors
-from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, criterion_named, identity
 from separatrix.core.information import conditional_mutual_information, law, mutual_information
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, METRICS, criterion_named, identity
 from separatrix.errors import InputError
 from strategies import count_tables
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
-from separatrix.core.criteria import CRITERIA
+from separatrix.core.measures import CRITERIA
 from separatrix.frontier.page_content import page
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
+from separatrix.core.measures import BUDGETS, OBJECTIVES
+from separatrix.core.rates import rates_violation
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import BUDGETS, OBJECTIVES, Cost, Value
-from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.certified import best_separated
 from separatrix.optimum.roc.decisions import least_level, solve
 from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve

@@ -12,9 +12,10 @@ from separatrix.core.information import (
     gaps_by_label,
     mutual_information,
 )
+from separatrix.core.measures import BUDGETS
 from separatrix.errors import InputError
 from separatrix.optimum.law import gains_of
-from separatrix.optimum.objectives import BUDGETS, Cost, Value
+from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.population import blind_limit
 from separatrix.optimum.rules import Rule
 

@@ -14,8 +14,8 @@ from scipy.optimize import differential_evolution
 import separatrix as sx
 from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
-from separatrix.optimum.rates import rates_utility, rates_violation
 from separatrix.optimum.roc.certified import certified_curve
 from separatrix.optimum.roc.regions import Regions, roc_curve
 from separatrix.optimum.rules import ThresholdChannel

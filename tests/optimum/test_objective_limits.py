@@ -8,8 +8,9 @@ import pytest
 
 import separatrix as sx
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
+from separatrix.core.measures import BUDGETS
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import BUDGETS, Cost
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import ThresholdChannel
 

@@ -134,7 +134,7 @@ def test_a_confidence_asks_for_the_bound_not_the_estimate():
     "maximize", ["accuracy", "balanced_accuracy", "utility", Cost({"a": 1, "b": 2}, 5)]
 )
 def test_contributions_add_up_to_the_objective(maximize):
-    from separatrix.core.metrics import METRICS
+    from separatrix.core.measures import METRICS
 
     rng = np.random.default_rng(1)
     y, z, w = rng.integers(0, 2, 300), rng.integers(0, 2, 300), rng.random(300)

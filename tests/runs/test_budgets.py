@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import recorded_metrics
 from separatrix.frontier.budgets import best, nested
 from separatrix.frontier.tidy import CORRECTED, means
 
@@ -21,7 +21,7 @@ def columns(used, goal):
     fixed |= {"policy": "randomized", "status": "ok"}
     made = {name: np.array([value] * size) for name, value in fixed.items()}
     made |= {"fold": fold.ravel(), "trade_off": point.ravel().astype(float)}
-    made |= {name: np.full(size, np.nan) for name in (*METRICS, *CORRECTED)}
+    made |= {name: np.full(size, np.nan) for name in (*recorded_metrics(), *CORRECTED)}
     made |= {"eo_gap": used.ravel(), "accuracy": goal.ravel()}
     return {name: column[order] for name, column in made.items()}
 

@@ -7,7 +7,7 @@ import pytest
 
 from separatrix.columns.counting import count_labels
 from separatrix.core.information import eo_gap
-from separatrix.core.metrics import PLANES, majority_rate
+from separatrix.core.planes import PLANES, majority_rate
 from separatrix.frontier.budgets import nested
 from separatrix.frontier.results import Results
 from separatrix.frontier.series import series

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from separatrix.columns.counting import count_labels, count_posteriors
-from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA
+from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA
 from separatrix.statistics import inference
 from separatrix.statistics.dependence import dependence, dependences
 

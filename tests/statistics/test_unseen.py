@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import table_measures
 from separatrix.core.ordered import area
 from separatrix.statistics.unseen import Estimate, unseen
 
-MEASURES = {name: m.of for name, m in METRICS.items() if m.of is not None}
+MEASURES = table_measures()
 
 
 def _tables(rng, rates, rows, folds=5):

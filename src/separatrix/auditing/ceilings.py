@@ -10,12 +10,14 @@ from separatrix.auditing.continuous import ContinuousAudit
 from separatrix.auditing.notes import named_cells
 from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
+from separatrix.core.measures import METRICS
 from separatrix.errors import InputError
 from separatrix.statistics.gaps import unseen_cells
 
 __all__ = [
     "CONTINUOUS_NAMES",
     "DECISION_NAMES",
+    "FLOOR_NAMES",
     "SCORE_NAMES",
     "exceeded",
     "parse_ceilings",
@@ -24,18 +26,29 @@ __all__ = [
 
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
 _OTHERS = "independence", "sufficiency"
-_GAPS = "parity_gap", "ppv_gap", "npv_gap", "tpr_gap"
-DECISION_NAMES = (*_VIOLATION, *_OTHERS, *_GAPS, "eo_gap_upper", "eo_gap", "auditor_bound")
+_OF_TABLES = {n: m for n, m in METRICS.items() if m.criterion and m.needs == "table"}
+FLOOR_NAMES = tuple(name for name, m in _OF_TABLES.items() if not m.lower_is_better)
+DECISION_NAMES = tuple(
+    dict.fromkeys(
+        (
+            *_VIOLATION,
+            *(name for name, m in _OF_TABLES.items() if m.lower_is_better),
+            *("eo_gap_upper", "ppv_gap", "npv_gap", "auditor_bound"),
+        )
+    )
+)
 _OF_LABEL = {"tpr_gap": slice(-1, None), "fpr_gap": slice(0, 1)}  # gaps of one label
-_OF_PREDICTION = {"ppv_gap": slice(1, 2), "npv_gap": slice(0, 1)}
+_OF_PREDICTION = {"ppv_gap": slice(1, 2), "npv_gap": slice(0, 1), "predictive_gap": slice(None)}
 _RATES = {"eo_gap", "eo_max", "gap", *_OF_LABEL, *_OF_PREDICTION}
 _BOUNDED = "eo_gap_upper (of a score: gap_upper), which allows for that"
 CONTINUOUS_NAMES = "violation_at_resolution", "violation_lower", "rmse"
 SCORE_NAMES = (*_VIOLATION, *_OTHERS, "parity_gap", "calibration_gap", "gap", "gap_upper")
 
 
-def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """`NAME=VALUE` texts as a mapping; the smallest value counts where a name comes twice.
+def parse_ceilings(
+    texts: Sequence[str], names: Sequence[str], option: str = "--fail-above"
+) -> dict[str, float]:
+    """`NAME=VALUE` texts as a mapping; the strictest value counts where a name comes twice.
 
     >>> parse_ceilings(["eo_gap=0.05", "violation=1e-3"], DECISION_NAMES)
     {'eo_gap': 0.05, 'violation': 0.001}
@@ -45,24 +58,28 @@ def parse_ceilings(texts: Sequence[str], names: Sequence[str]) -> dict[str, floa
         name, _, number = text.partition("=")
         name = name.strip()
         if name not in names:
+            other = " It is a minimum: pass it to --fail-below." if name in FLOOR_NAMES else ""
             raise InputError(
-                f"--fail-above knows no value {name!r}; there are {', '.join(names)}. Write "
-                f"NAME=VALUE, such as {names[-2]}=0.05."
+                f"{option} knows no value {name!r}.{other} There are {', '.join(names)}. Write "
+                f"NAME=VALUE, such as {names[0]}=0.05."
             )
         try:
             value = float(number)
         except ValueError:
             value = float("nan")
         if not np.isfinite(value):
-            raise InputError(
-                f"--fail-above {text!r} needs a number after '=', such as {name}=0.05."
-            )
-        ceilings[name] = min(value, ceilings.get(name, value))
+            raise InputError(f"{option} {text!r} needs a number after '=', such as {name}=0.05.")
+        strictest = max if option == "--fail-below" else min
+        ceilings[name] = strictest(value, ceilings.get(name, value))
     return ceilings
 
 
-def exceeded(audit: Audit | ScoreAudit | ContinuousAudit, ceilings: dict[str, float]) -> str:
-    """One sentence that names what is too large; empty where nothing is.
+def exceeded(
+    audit: Audit | ScoreAudit | ContinuousAudit,
+    ceilings: dict[str, float],
+    floors: dict[str, float] | None = None,
+) -> str:
+    """One sentence that names what is too large or too small; empty where nothing is.
 
     >>> from separatrix import audit
     >>> a = audit([0, 1] * 50, [0, 0] * 50, sensitive_features=[0, 0, 1, 1] * 25)
@@ -75,6 +92,9 @@ def exceeded(audit: Audit | ScoreAudit | ContinuousAudit, ceilings: dict[str, fl
         for name, value in ceilings.items()
         if found[name] > value
     ]
+    for name, least in (floors or {}).items():
+        if (value := value_of(audit, name)) < least:
+            above.append(f"{name} is {value:.6g}, below {least:g}")
     if not above:
         for name, value in found.items():
             _refuse_unknown(audit, name, value)

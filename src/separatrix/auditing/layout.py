@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from separatrix.columns.groups import group_name
-from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA
+from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA
 from separatrix.report.terminal import WIDTH, wrapped
 from separatrix.statistics.certificates import promise
 

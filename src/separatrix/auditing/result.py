@@ -14,9 +14,11 @@ from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_no
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
+from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
-from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, identity
+from separatrix.core.measures import BASE_DEPENDENCE, METRICS, identity
+from separatrix.errors import InputError
 from separatrix.statistics import bounds, certificates, gaps, inference
 from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
@@ -146,9 +148,49 @@ class Audit:
         return violation_floor(self.table)
 
     @property
+    def eo_max(self) -> float:
+        """The largest difference of rates for any label: fairlearn's equalized_odds_difference."""
+        return float(METRICS["eo_max"](self.table.counts))
+
+    @property
+    def fpr_gap(self) -> float:
+        """Range of the groups' false-positive rates; NaN where fewer than two groups show one."""
+        return self._rate_gap("fpr_gap", 0)
+
+    @property
+    def tpr_gap(self) -> float:
+        """Range of the groups' true-positive rates; NaN where fewer than two groups show one."""
+        return self._rate_gap("tpr_gap", 1)
+
+    @property
+    def parity_gap(self) -> float:
+        """Range of the groups' shares of each decision: the demographic-parity difference."""
+        return float(METRICS["parity_gap"](self.table.counts))
+
+    @property
+    def impact_ratio(self) -> float:
+        """Smallest share of the last prediction in a group, divided by the largest."""
+        return float(METRICS["impact_ratio"](self.table.counts))
+
+    @property
+    def predictive_gap(self) -> float:
+        """Largest difference between groups of what a decision means, over the decisions."""
+        return float(METRICS["predictive_gap"](self.table.counts))
+
+    def _rate_gap(self, name: str, label: int) -> float:
+        labels = self.table.labels
+        if len(labels) != 2:
+            raise InputError(
+                f"`{name}` needs two labels, but there are {len(labels)} ({listed(labels)}). Read "
+                "`by_label`, or audit one label against the rest."
+            )
+        seen = self.table.counts[label].sum(-1) > 0
+        return float(METRICS[name](self.table.counts)) if seen.sum() > 1 else float("nan")
+
+    @property
     def independence(self) -> float:
         """I(U; Z): what the prediction says about the group; 0 under demographic parity."""
-        return float(CRITERIA["independence"].information(self.table.counts))
+        return float(METRICS["independence"](self.table.counts))
 
     @property
     def sufficiency(self) -> float:
@@ -156,7 +198,7 @@ class Audit:
 
         independence + sufficiency = violation + base_dependence.
         """
-        return float(CRITERIA["sufficiency"].information(self.table.counts))
+        return float(METRICS["sufficiency"](self.table.counts))
 
     @property
     def base_dependence(self) -> float:
@@ -247,6 +289,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""
+        two = len(self.table.labels) == 2
         plain = {
             name: _plain(getattr(self, name))
             for name in self.__dataclass_fields__
@@ -258,6 +301,10 @@ class Audit:
             "groups": list(self.table.groups),
             "predictions": "hard" if self.table.moments is None else "posterior or weighted",
             **plain,
+            "eo_max": self.eo_max,
+            **({n: _or_none(getattr(self, n)) for n in ("fpr_gap", "tpr_gap")} if two else {}),
+            "parity_gap": self.parity_gap,
+            "impact_ratio": self.impact_ratio,
             "independence": self.independence,
             "sufficiency": self.sufficiency,
             "base_dependence": self.base_dependence,
@@ -300,6 +347,10 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
+
+
+def _or_none(x: float) -> float | None:
+    return None if np.isnan(x) else x
 
 
 def _share(part: np.ndarray) -> list[float]:

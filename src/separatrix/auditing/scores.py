@@ -18,7 +18,7 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
-from separatrix.core.criteria import identity
+from separatrix.core.measures import identity
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError

@@ -9,7 +9,7 @@ import numpy as np
 from separatrix.auditing import layout
 from separatrix.auditing.layout import PALETTE, nats
 from separatrix.columns.groups import group_name
-from separatrix.core.criteria import identity
+from separatrix.core.measures import identity
 from separatrix.report.terminal import new_axes
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from separatrix.cli.app import JSON, answer, app, readable
+from separatrix.core.measures import BUDGETS, CRITERIA, OBJECTIVES
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
@@ -55,6 +56,9 @@ def audit(
     fail_above: list[str] = typer.Option(
         [], help="NAME=VALUE, such as eo_gap=0.05: exit 3 if it is larger; repeat it."
     ),
+    fail_below: list[str] = typer.Option(
+        [], help="NAME=VALUE, such as impact_ratio=0.8: exit 3 if it is smaller; decisions only."
+    ),
 ) -> None:
     """How far from separation are these predictions, or this score, and how sure are we?
 
@@ -72,6 +76,9 @@ def audit(
     if numbers:
         names = ceilings.CONTINUOUS_NAMES
     highest = ceilings.parse_ceilings(fail_above, names)
+    if fail_below and (score or numbers):
+        raise InputError("--fail-below is for decisions: leave out --score and --regression.")
+    lowest = ceilings.parse_ceilings(fail_below, ceilings.FLOOR_NAMES, "--fail-below")
     if (score or numbers) and len(prediction) != 1:
         option = "--score" if score else "--regression"
         raise InputError(f"{option} takes one --prediction, got {len(prediction)}.")
@@ -99,7 +106,7 @@ def audit(
     if html is not None:
         write_whole(html, result.to_html(), parents=False)
     answer(str(result), result.to_dict(), json)
-    if above := ceilings.exceeded(result, highest):
+    if above := ceilings.exceeded(result, highest, lowest):
         typer.echo(f"separatrix: {above}", err=True)
         raise typer.Exit(3)
 
@@ -114,15 +121,14 @@ def limit_command(
     score: list[str] = typer.Option(
         ..., help="Column of P(last label); repeat it for posteriors in label order."
     ),
-    maximize: str = typer.Option("utility", help="utility, accuracy or balanced_accuracy."),
-    cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
-    criterion: str = typer.Option(
-        "separation", help="separation, independence, sufficiency or equal_opportunity."
+    maximize: str = typer.Option(
+        "utility", help=f"{', '.join(n for n in OBJECTIVES if n != 'cost')}."
     ),
+    cost: str = typer.Option("", help="Costs of errors to minimise instead, such as fp=1,fn=5."),
+    criterion: str = typer.Option("separation", help=", ".join(CRITERIA)),
     budget: str | None = typer.Option(
         None,
-        help="violation, eo_gap, eo_max or fpr_gap; independence or parity_gap; predictive_gap; "
-        "tpr_gap. By default the first of the criterion.",
+        help=f"{', '.join(BUDGETS)}. By default the first of the criterion.",
     ),
     level: list[float] = typer.Option(
         [], help="A budget to solve for; repeat it for several. By default a curve."

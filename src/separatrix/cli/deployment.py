@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from separatrix.cli.app import JSON, answer, app, readable, say
-from separatrix.core.metrics import objectives
+from separatrix.core.measures import leading_objectives
 from separatrix.errors import InputError
 from separatrix.io import working
 
@@ -29,7 +29,8 @@ def select(
         None, help="Budget on the criterion's own gap: EO, parity, predictive or TPR gap."
     ),
     maximize: str = typer.Option(
-        "accuracy", help=f"{', '.join(sorted(objectives()))}; auroc ships a score, else decisions."
+        "accuracy",
+        help=f"{', '.join(sorted(leading_objectives()))}; auroc ships a score, else decisions.",
     ),
     cost: str | None = typer.Option(
         None, help="Minimise costs instead, of a false positive and a false negative: fp=1,fn=5."

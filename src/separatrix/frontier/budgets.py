@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.frontier.tidy import Columns
 
 __all__ = ["Chosen", "best", "nested"]

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import label_of, table_measures
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier import base_scores as bases
 from separatrix.frontier import trained_choice as choosing
@@ -36,7 +36,6 @@ from separatrix.frontier.trained_points import Candidate, Selection
 from separatrix.procedure.measuring import Measured, measured, measured_fold
 from separatrix.procedure.request import Request
 from separatrix.procedure.rule_fits import Decisions
-from separatrix.report.words import LABELS
 from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.unseen import Estimate
 
@@ -121,8 +120,8 @@ def _point(
     )
     # of the procedure on all rows only the budgets are certified: its own bounds fail more often
     told = option.bounds if question.one_fold else question.budgets
-    bounds = ", ".join(f"{LABELS[n]} at most {told[n]:.4g}" for n in option.bounds)
-    measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    bounds = ", ".join(f"{label_of(n)} at most {told[n]:.4g}" for n in option.bounds)
+    measures = table_measures()
     by = "the rows of fold 0" if question.one_fold else "every fold's rows, unseen by its rule"
     if rules:
         found = rules[option.components[0].trade_off]

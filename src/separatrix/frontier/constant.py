@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.groups import group_name
+from separatrix.core.measures import label_of
 from separatrix.frontier.operating_point import OperatingPoint
-from separatrix.report.words import LABELS, constant_text, majority
+from separatrix.report.words import constant_text, majority
 
 __all__ = ["is_constant", "with_warnings"]
 
@@ -39,7 +40,7 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
     for name, most in point.question.budgets.items():
         told = point.promise[name]
         if told.value - told.error > most:
-            shown = f"{LABELS[name]} {told.value:.4f} ± {told.error:.2g}"
+            shown = f"{label_of(name)} {told.value:.4f} ± {told.error:.2g}"
             notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
     if point.is_score:
         return replace(point, notes=tuple(notes))

@@ -18,6 +18,7 @@ from separatrix.columns.frames import tidy
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import from_plain
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.measures import label_of
 from separatrix.core.numbers import not_negative
 from separatrix.crossfit.nested import NestedScores
 from separatrix.datasets import Preprocessing
@@ -30,7 +31,7 @@ from separatrix.optimum.scores.aligned import AlignedScore
 from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.stored import model_from_bytes
 from separatrix.report import numeric_page
-from separatrix.report.words import LABELS, estimate_text
+from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class NumericPoint:
 
     def __str__(self) -> str:
         asked = "best R²" if self.max_violation is None else f"v ≤ {self.max_violation:g}"
-        said = [f"{LABELS[name]} {estimate_text(name, x)}" for name, x in self.promise.items()]
+        said = [f"{label_of(name)} {estimate_text(name, x)}" for name, x in self.promise.items()]
         eased = f" {self.eased} outer folds could not keep it." if self.eased else ""
         first = f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
         return "\n".join([first, *(f"! {note}" for note in self.notes)])

@@ -13,9 +13,8 @@ from separatrix import methods
 from separatrix.auditing.layout import PALETTE
 from separatrix.auditing.result import Audit
 from separatrix.auditing.view import measures
-from separatrix.core.criteria import identity
 from separatrix.core.envelope import concave_envelope
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS, identity
 from separatrix.frontier.answers import BASE, KINDS, Answer
 from separatrix.frontier.results import Results
 from separatrix.frontier.series import Series

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
-from separatrix.core.criteria import CRITERIA
+from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.errors import InputError
 from separatrix.frontier.trained_points import Selection
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.request import Request
 from separatrix.report.terminal import wrapped
-from separatrix.report.words import LABELS, estimate_text, majority, recognised
+from separatrix.report.words import estimate_text, majority, recognised
 from separatrix.statistics.unseen import Estimate
 
 __all__ = ["OperatingPoint"]
@@ -69,8 +69,8 @@ class OperatingPoint:
         outside two errors on the tables of docs/evidence/unseen.md.
         """
         asked = ("separation", self.question.criterion)
-        others = [kind for kind in CRITERIA.values() if kind.name not in asked]
-        names = {name for kind in others for name in (kind.gap_name, kind.name)}
+        known = (name for name in self.promise if name in METRICS)
+        names = {name for name in known if METRICS[name].criterion not in ("", *asked)}
         kept = {name: one for name, one in self.promise.items() if name not in names}
         object.__setattr__(self, "promise", kept)
 
@@ -153,7 +153,7 @@ class OperatingPoint:
         first, *rest = [name for name in _ORDER if name in self.promise]
         shown = [first, *(name for name in own if name in self.promise), *rest]
         return [
-            (LABELS[name], estimate_text(name, self.promise[name]), beside.get(name, ""))
+            (label_of(name), estimate_text(name, self.promise[name]), beside.get(name, ""))
             for name in shown
         ]
 

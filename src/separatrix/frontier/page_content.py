@@ -19,7 +19,7 @@ from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.core.metrics import METRICS, budgets, leading, objectives
+from separatrix.core.measures import METRICS, leading_budgets, leading_metrics, leading_objectives
 from separatrix.errors import InputError
 from separatrix.frontier.answers import BASE
 from separatrix.frontier.offered import audit_of_plain, named, offered, promised
@@ -160,9 +160,9 @@ def _points(
                     "folds": int(mean["folds"][i]),
                     "lost": int(mean["lost"][i]),
                     "threshold": _plain(cuts.mean()) if len(cuts) else None,
-                    "mean": {m: _plain(mean[m][i]) for m in leading()},
-                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading()},
-                    "runs": {m: [_plain(x) for x in own[m][order]] for m in leading()},
+                    "mean": {m: _plain(mean[m][i]) for m in leading_metrics()},
+                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()},
+                    "runs": {m: [_plain(x) for x in own[m][order]] for m in leading_metrics()},
                 }
             )
     return found
@@ -176,8 +176,8 @@ def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
     mean, so only its Pareto points are listed. Points that lost a fold take no part.
     """
     out: dict[str, Any] = {}
-    for x in budgets():
-        for y in objectives():
+    for x in leading_budgets():
+        for y in leading_objectives():
             whole = [not p["lost"] and None not in (p["mean"][x], p["mean"][y]) for p in points]
             for scope in (EVERYTHING, *range(series)):
                 wanted = [scope in (EVERYTHING, p["series"]) for p in points]

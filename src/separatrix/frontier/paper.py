@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from separatrix import datasets, methods
-from separatrix.core.metrics import PLANES
+from separatrix.core.planes import PLANES
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import paper_figures as figures
 from separatrix.frontier import paper_page

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from separatrix import methods
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.frontier import paper_figures as figures
 from separatrix.frontier.budgets import best
 from separatrix.frontier.results import Results

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from separatrix.core.envelope import Envelope, Secant, concave_envelope, secant, utility_fraction
-from separatrix.core.metrics import METRICS, leading
+from separatrix.core.measures import METRICS, leading_metrics
 from separatrix.frontier.budgets import best
 from separatrix.frontier.series import REFERENCES, Series, legend_names, series
 from separatrix.frontier.sweep.store import ReferenceCurve
@@ -31,7 +31,9 @@ VIOLATIONS = (0.0025, 0.005, 0.01)  # and for more
 def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     """Fold means of every λ of every method on a dataset."""
     mean = means(select(columns, dataset=dataset, policy=policy))
-    metrics = [name for name in leading() if name != "eo_gap" or not _many_labels(columns, dataset)]
+    metrics = [
+        name for name in leading_metrics() if name != "eo_gap" or not _many_labels(columns, dataset)
+    ]
     rows = []
     for own, name in _named(mean):
         part = select(mean, **own._asdict())

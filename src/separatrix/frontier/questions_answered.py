@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from separatrix import __version__
 from separatrix.auditing.result import Audit
 from separatrix.core import ordered
-from separatrix.core.criteria import CRITERIA
+from separatrix.core.measures import CRITERIA
 from separatrix.errors import InfeasibleError
 from separatrix.frontier import answers as files
 from separatrix.frontier.answers import BASE, Answer

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from separatrix.columns.groups import from_plain, group_name
-from separatrix.core.criteria import CRITERIA
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import CRITERIA, METRICS
 from separatrix.frontier.answers import Answer, read_answers
 from separatrix.frontier.results import Results
 from separatrix.report.table import Table

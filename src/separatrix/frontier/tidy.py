@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.metrics import METRICS, measure
+from separatrix.core.measures import measure, recorded_metrics
 from separatrix.errors import InputError
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Record
@@ -28,9 +28,9 @@ def tidy(records: Iterable[Record]) -> Columns:
 
     Returns:
         Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
-        `fold`, `seed`, `policy` ("randomized", "deterministic"), every metric of `METRICS`, those
-        of `CORRECTED` (less their bias), `threshold`, `train_seconds` (CPU), `status`, `message`,
-        and as objects or None `counts` (the table N[y, z, u]), `squares` (Σ q_u²) and `ordered`
+        `fold`, `seed`, `policy` ("randomized", "deterministic"), the `recorded_metrics`, those of
+        `CORRECTED` (less their bias), `threshold`, `train_seconds` (CPU), `status`, `message`, and
+        as objects or None `counts` (the table N[y, z, u]), `squares` (Σ q_u²) and `ordered`
         (the score's table in bins). The metrics are NaN unless the status is "ok".
     """
     rows = [
@@ -47,7 +47,7 @@ def tidy(records: Iterable[Record]) -> Columns:
     counts = _objects([r.soft if soft else r.hard for r, soft in pairs])
     squares = _objects([r.squares if soft else r.hard for r, soft in pairs])
     ordered = _objects([r.ordered for r, _ in rows])
-    columns |= {name: np.full(len(rows), np.nan) for name in (*METRICS, *CORRECTED)}
+    columns |= {name: np.full(len(rows), np.nan) for name in (*recorded_metrics(), *CORRECTED)}
     for at, (tables,) in _alike(counts):
         for name, values in measure(tables).items():
             columns[name][at] = values
@@ -90,7 +90,7 @@ def means(columns: Columns) -> Columns:
     good = [[i for i in rows if columns["status"][i] == "ok"] for rows in groups.values()]
     out["folds"] = np.array([len(rows) for rows in good])
     out["lost"] = np.array([len(rows) for rows in groups.values()]) - out["folds"]
-    for metric in (*METRICS, *CORRECTED):
+    for metric in (*recorded_metrics(), *CORRECTED):
         values = [columns[metric][rows] for rows in good]
         out[metric] = np.array([x.mean() if len(x) else np.nan for x in values])
         out[f"{metric}_sd"] = np.array([x.std(ddof=1) if len(x) > 1 else np.nan for x in values])

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from separatrix import datasets
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import group_name
-from separatrix.core.criteria import criterion_named
+from separatrix.core.measures import criterion_named
 from separatrix.core.numbers import whole_number
 from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies

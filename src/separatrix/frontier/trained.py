@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS, table_measures
 from separatrix.errors import InfeasibleError
 from separatrix.frontier import trained_choice as choosing
 from separatrix.frontier.measured import candidates_of, held_out_audit, trained_predictor
@@ -64,7 +64,7 @@ def _aim_name(question: Request) -> str:
 
 def _promise(option: Option) -> dict[str, Estimate]:
     """Weighted means over the components of a revealed mixture."""
-    measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    measures = table_measures()
     each = [unseen(c.tables, c.tables, measures) for c in option.components]
     return {
         name: Estimate(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import table_measures
 from separatrix.errors import InfeasibleError
 from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.constant import is_constant
@@ -60,7 +60,7 @@ def of_tables(labels: Levels, tables: Array, squares: Array | None = None) -> di
 
 
 def _point(frontier: Traced, one: Candidate, blind: bool) -> Answer:
-    measures = {name: m.of for name, m in METRICS.items() if m.of is not None}
+    measures = table_measures()
     method, inputs = path_of(one)
     columns = frontier.columns
     here = (columns["method"] == method) & (columns["inputs"] == inputs)

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core import information
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.trained_points import BUDGETS, KINDS, Candidate, Metric, Option, Selection
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.measuring import mean_cost
-from separatrix.report.words import LABELS, budget_text
+from separatrix.report.words import budget_text
 from separatrix.statistics.certificates import default_composition, violation_bound
 from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
@@ -299,7 +300,7 @@ def _infeasible(
     advice = "" if confidence is None else " More hold-out rows would lower that."
     return InfeasibleError(
         f"No candidate keeps {asked}{sure}. The smallest that one keeps is {needed} "
-        f"({candidates[i]}), at {LABELS.get(_name(maximize), _name(maximize))} {values[i]:.4f}, "
+        f"({candidates[i]}), at {label_of(_name(maximize))} {values[i]:.4f}, "
         f"{best - values[i]:.4f} below "
         f"the best.{advice}",
         smallest,

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
-from separatrix.core.metrics import measure
+from separatrix.core.measures import label_of, measure
 from separatrix.errors import InputError
-from separatrix.report.words import LABELS, budget_text, number
+from separatrix.report.words import budget_text, number
 
 __all__ = ["BUDGETS", "KINDS", "Candidate", "Metric", "Option", "Selection"]
 
@@ -141,11 +141,11 @@ class Selection:
     def __str__(self) -> str:
         asked = budget_text({BUDGETS[name]: value for name, value in self.budgets.items()})
         sure = "by fold mean" if self.confidence is None else f"with confidence {self.confidence:g}"
-        aim = LABELS.get(self.maximize, self.maximize)
+        aim = label_of(self.maximize)
         told = ("accuracy", "eo_gap", "violation", "utility")
         lines = [
             f"Trained points: best {aim} with {asked}, {sure} (without a budget: {self.best:.4f})",
-            f"  {'':15}" + "".join(f"{LABELS[name]:>10}" for name in told) + "  model",
+            f"  {'':15}" + "".join(f"{label_of(name):>10}" for name in told) + "  model",
         ]
         for kind in self.asked:
             option = self.options.get(kind)

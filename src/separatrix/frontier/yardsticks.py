@@ -1,4 +1,4 @@
-"""The yardsticks of a benchmark as tables: one for each plane of `core.metrics.PLANES`.
+"""The yardsticks of a benchmark as tables: one for each plane of `core.planes.PLANES`.
 
 What stands for a budget was chosen on the other folds (`frontier.budgets.nested`), among the λ and,
 for decisions, both policies. Beside it stand what it used of the budget, as it is and less its
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import hypervolume
-from separatrix.core.metrics import METRICS, PLANES, expected_cost, majority_rate
+from separatrix.core.measures import METRICS
+from separatrix.core.planes import PLANES, expected_cost, majority_rate
 from separatrix.frontier.budgets import Chosen, nested
 from separatrix.frontier.series import Series, legend_names, series
 from separatrix.frontier.tidy import Columns, means, select

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap
+from separatrix.core.measures import budget_named
 from separatrix.optimum.blind_margin import BudgetKeeper, drawn_mass
 from separatrix.optimum.law import BlindRows
 from separatrix.optimum.margin import RATES_ONLY
 from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
-from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import PromisedRule, check_question
 from separatrix.optimum.rules import BlindRule, check_joint
 

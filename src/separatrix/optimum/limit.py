@@ -30,12 +30,13 @@ from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import as_levels, check_lengths, listed
+from separatrix.core.measures import BUDGETS, Metric, budget_for
 from separatrix.core.numbers import as_floats, one_number, whole_number
 from separatrix.errors import InputError
 from separatrix.optimum.experimental.free_alphabet import MOST_LABELS, FreeAlphabet
 from separatrix.optimum.law import LabelLaw, gains_of
 from separatrix.optimum.multiclass.dual import LabelDual
-from separatrix.optimum.objectives import Budget, Cost, budget_for, objective_of
+from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.optimum.result import Limit, checked_level
 from separatrix.optimum.roc.decisions import group_curves, histogram_curves
 from separatrix.optimum.solvers import ColumnSolver, DualSolver, RocSolver, Solver
@@ -177,15 +178,13 @@ def _of_many_labels(
     weight: Array,
     groups: Any,
     maximize: Any,
-    budget: Budget,
+    budget: Metric,
     free: bool,
 ) -> Solver:
     k = p.shape[1]
-    if budget.name not in ("violation", "eo_gap", "eo_max"):
-        raise InputError(
-            f"`budget={budget.name!r}` needs two labels; for {k} use 'violation', 'eo_gap' or "
-            "'eo_max'."
-        )
+    if not budget.many_labels:
+        others = listed([name for name, other in BUDGETS.items() if other.many_labels])
+        raise InputError(f"`budget={budget.name!r}` needs two labels; for {k} use {others}.")
     gains = gains_of(maximize, weight @ p / weight.sum())
     if budget.name == "violation":
         law = LabelLaw(p, z, weight, len(groups))

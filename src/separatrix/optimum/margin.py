@@ -31,9 +31,10 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
+from separatrix.core.measures import budget_named
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
-from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import least_level, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import ThresholdChannel

@@ -1,14 +1,11 @@
-r"""What a decision may maximise, and what it may be asked to keep small: one list of each.
+r"""What a decision may maximise, on given groups: a value that is linear in its rates, or u.
 
 Two labels. A decision is known by its rates x[z] = (P(U=1|Y=0,z), P(U=1|Y=1,z)). With
 a[z,y] = P(Y=y, Z=z), every objective but the utility is linear in them,
 
-.. math:: f(x) = f_0 + \sum_z a_{z1} k_{z1} x_{z1} - \sum_z a_{z0} k_{z0} x_{z0}, \qquad k \ge 0,
+.. math:: f(x) = f_0 + \sum_z a_{z1} k_{z1} x_{z1} - \sum_z a_{z0} k_{z0} x_{z0}, \qquad k \ge 0.
 
-and a budget is an information, or a bound max_i Σ_k R_{ik} d_k ≤ ε on widths d_k, the largest less
-the smallest over the groups: of the rates x_{zy} of both labels, or of the shares of U = 1. The
-predictive gap bounds the widths of P(Y=1|U=1,z) and of P(Y=1|U=0,z), which are not linear in x.
-Cells (y, z) without weight take no part.
+The objectives and the budgets are entries of `core.measures`.
 """
 
 from __future__ import annotations
@@ -20,26 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
-from separatrix.core.criteria import criterion_named
+from separatrix.core.measures import BUDGETS, OBJECTIVES, Metric, criterion_named
 from separatrix.core.numbers import one_number
+from separatrix.core.rates import rates_utility
 from separatrix.errors import InputError
-from separatrix.optimum.rates import rates_utility, rates_violation, selection_rates
 
-__all__ = [
-    "BUDGETS",
-    "OBJECTIVES",
-    "Budget",
-    "Cost",
-    "Objective",
-    "budget_for",
-    "budget_named",
-    "budgets_of",
-    "objective_of",
-    "parse_cost",
-]
+__all__ = ["Cost", "Value", "budgets_of", "objective_of", "parse_cost"]
 
 Array = NDArray[np.float64]
-_NOBODY = 1e-12  # a share of decisions below this is none
 PerGroup = float | Mapping[Hashable, float]
 
 
@@ -96,160 +81,6 @@ class Cost:
         return np.array(columns).T
 
 
-@dataclass(frozen=True)
-class Objective:
-    """One entry of the list: `label` heads a column, `text` says what it is."""
-
-    name: str
-    label: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Budget:
-    """One entry of the list.
-
-    Args:
-        name, label, text: as users pass it, for the head of a column, what it is.
-        criterion: whose budget it is, see `core.criteria`.
-        widths: R of the module's equation; None for an information and for the predictive gap.
-        pooled: the rates are the shares of U = 1, whatever the label.
-    """
-
-    name: str
-    label: str
-    text: str
-    criterion: str
-    widths: tuple[tuple[float, ...], ...] | None = None
-    pooled: bool = False
-
-    @property
-    def nats(self) -> bool:
-        """Whether it is an information."""
-        return self.widths is None and self.criterion != "sufficiency"
-
-    def measure(self, rates: Array, mass: Array) -> Array:
-        """What the rates (..., groups, 2) use of the budget; P(Y=y, Z=z) is (..., groups, 2).
-
-        >>> x = np.array([[0.2, 0.7], [0.4, 0.8]])
-        >>> float(BUDGETS["eo_gap"].measure(x, np.full((2, 2), 0.25)).round(3))
-        0.15
-        """
-        if self.criterion == "sufficiency":
-            return _predictive_gap(rates, mass)
-        if self.pooled:
-            rates, mass = selection_rates(rates, mass), mass.sum(-1, keepdims=True)
-        if self.widths is None:
-            return rates_violation(rates, mass)
-        return np.asarray((_widths(rates, mass > 0) @ np.array(self.widths).T).max(-1))
-
-
-def _widths(rates: Array, seen: NDArray[np.bool_]) -> Array:
-    """The largest less the smallest over the groups: (..., groups, k) → (..., k)."""
-    high, low = (np.where(seen, rates, end) for end in (-np.inf, np.inf))
-    return np.maximum(high.max(-2) - low.min(-2), 0.0)
-
-
-def _predictive_gap(rates: Array, mass: Array) -> Array:
-    """The larger of the widths of P(Y=1|U=1,z) and P(Y=1|U=0,z).
-
-    Groups without one of the labels, or without such a decision, take no part.
-    """
-    chosen = rates * mass
-    widths = []
-    for joint in (chosen, mass - chosen):
-        n = joint.sum(-1, keepdims=True)
-        seen = (mass > 0).all(-1, keepdims=True) & (n > _NOBODY * mass.sum(-1, keepdims=True))
-        widths.append(_widths(joint[..., 1:] / np.where(seen, n, 1.0), seen)[..., 0])
-    return np.maximum(*widths)
-
-
-OBJECTIVES: dict[str, Objective] = {
-    o.name: o
-    for o in (
-        Objective("utility", "u", "mutual information of decision and label, in nats"),
-        Objective("accuracy", "accuracy", "share of rows decided right"),
-        Objective("balanced_accuracy", "balanced accuracy", "mean of the two labels' shares right"),
-        Objective("cost", "-cost", "minus the cost of the errors per row, see `Cost`"),
-    )
-}
-BUDGETS: dict[str, Budget] = {
-    b.name: b
-    for b in (
-        Budget("violation", "v", "I(U;Z|Y) in nats, zero under separation", "separation"),
-        Budget(
-            "eo_gap",
-            "EO gap",
-            "range of the groups' rates, mean of both labels",
-            "separation",
-            ((0.5, 0.5),),
-        ),
-        Budget(
-            "eo_max",
-            "EO max",
-            "range of the groups' rates, larger label",
-            "separation",
-            ((1, 0), (0, 1)),
-        ),
-        Budget(
-            "tpr_gap",
-            "TPR gap",
-            "range of the true-positive rates",
-            "equal_opportunity",
-            ((0, 1),),
-        ),
-        Budget("fpr_gap", "FPR gap", "range of the false-positive rates", "separation", ((1, 0),)),
-        Budget(
-            "independence",
-            "I(U;Z)",
-            "I(U;Z) in nats, zero under independence",
-            "independence",
-            pooled=True,
-        ),
-        Budget(
-            "parity_gap",
-            "parity gap",
-            "range of the groups' shares of U = 1 (demographic parity)",
-            "independence",
-            ((1,),),
-            pooled=True,
-        ),
-        Budget(
-            "predictive_gap",
-            "predictive gap",
-            "range of P(Y=1|U=1) or of P(Y=1|U=0), the larger (predictive parity)",
-            "sufficiency",
-        ),
-    )
-}
-
-
-def budget_named(name: str) -> Budget:
-    """The budget of that name, or an error that lists them."""
-    if name not in BUDGETS:
-        raise InputError(f"`budget` must be one of {', '.join(map(repr, BUDGETS))}, got {name!r}.")
-    return BUDGETS[name]
-
-
-def budget_for(criterion: str, budget: str | None) -> Budget:
-    """The budget of that name, or the first of the criterion where none is named.
-
-    >>> budget_for("independence", None).name, budget_for("independence", "parity_gap").label
-    ('independence', 'parity gap')
-    """
-    kind = criterion_named(criterion)
-    if budget is None:
-        return BUDGETS[kind.budgets[0]]
-    found = budget_named(budget)
-    if criterion not in ("separation", found.criterion):
-        names = ", ".join(map(repr, kind.budgets))
-        raise InputError(
-            f"`budget={budget!r}` belongs to {found.criterion}; for criterion={criterion!r} pass "
-            f"{names}, or leave `criterion` out."
-        )
-    return found
-
-
 def budgets_of(
     criterion: str,
     max_gap: float | None = None,
@@ -290,11 +121,11 @@ def budgets_of(
     return found
 
 
-def objective_of(maximize: str | Cost) -> Objective:
+def objective_of(maximize: str | Cost) -> Metric:
     """The entry of what is maximised, or an error that lists them."""
     if isinstance(maximize, Cost):
         return OBJECTIVES["cost"]
-    if maximize not in OBJECTIVES or maximize == "cost":
+    if not isinstance(maximize, str) or maximize not in OBJECTIVES or maximize == "cost":
         names = ", ".join(repr(name) for name in OBJECTIVES if name != "cost")
         raise InputError(
             f"`maximize` must be one of {names} or Cost(false_positive=, false_negative=), "

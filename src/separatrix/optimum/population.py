@@ -16,11 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.core.envelope import Envelope, concave_envelope, pareto, staircase
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
+from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
+from separatrix.core.rates import rates_violation
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.objectives import Cost, budget_named
-from separatrix.optimum.rates import rates_violation
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.result import Limit
 from separatrix.optimum.roc.certified import CertifiedCurve, certified_curve, most_useful
 from separatrix.optimum.roc.regions import Regions, roc_curve

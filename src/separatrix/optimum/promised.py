@@ -22,12 +22,13 @@ from separatrix.core.information import (
     conditional_mutual_information,
     eo_gap,
 )
+from separatrix.core.measures import budget_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.margin import Margin
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
-from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels, listed
-from separatrix.core.criteria import CRITERIA
 from separatrix.core.envelope import Envelope, concave_envelope, rising
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.measures import BUDGETS, CRITERIA, budget_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import BUDGETS, Value, budget_named, objective_of
+from separatrix.optimum.objectives import Value, objective_of
 from separatrix.optimum.rules import Rule
 from separatrix.optimum.solvers import Solution, Solver
 from separatrix.report.terminal import new_axes, root_scale, wrapped
@@ -206,7 +206,8 @@ class Limit:
         known = self.maximize if not isinstance(self.maximize, str) else None
         if known is not None and not self._binary:
             return "gain"
-        return objective_of(self.maximize).label
+        objective = objective_of(self.maximize)
+        return f"-{objective.label}" if objective.lower_is_better else objective.label
 
     def _title(self) -> str:
         named = listed(tuple(map(group_name, self.groups)))

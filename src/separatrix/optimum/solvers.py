@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap, gaps_by_label
+from separatrix.core.measures import budget_named
 from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
 from separatrix.optimum.law import BlindLaw, LabelLaw, gains_of
 from separatrix.optimum.multiclass.column_generation import Columns, best_blind
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
-from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
 from separatrix.optimum.roc.regions import Regions, RocCurve
 from separatrix.optimum.rules import Rule

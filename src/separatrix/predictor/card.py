@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
 from separatrix.columns.groups import group_name
+from separatrix.core.measures import label_of
 from separatrix.report.terminal import root_scale
-from separatrix.report.words import LABELS, estimate_text
+from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _with_errors(value: Any) -> Any:
     if not isinstance(value, Mapping) or "promise" not in value:
         return value
     promise = {
-        LABELS[name]: estimate_text(name, Estimate(*found))
+        label_of(name): estimate_text(name, Estimate(*found))
         for name, found in value["promise"].items()
     }
     return {**value, "promise": promise}

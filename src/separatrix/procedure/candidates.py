@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.objectives import BUDGETS, Cost, objective_of
+from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.procedure.promise import Promise
 
-__all__ = ["ORDER", "Candidate", "CandidateTable", "coin_share", "contributions", "metric_label"]
+__all__ = ["ORDER", "Candidate", "CandidateTable", "coin_share", "contributions"]
 
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
@@ -139,7 +139,7 @@ class CandidateTable(Sequence[Candidate]):
         return f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>"
 
     def _cells(self) -> list[list[str]]:
-        cells = [["candidate", *map(metric_label, self.metrics), "by coin", ""]]
+        cells = [["candidate", *map(label_of, self.metrics), "by coin", ""]]
         for one in self.candidates:
             values = [str(one.promise[m]) if m in one.promise else "" for m in self.metrics]
             coin = f"{100 * one.coin:.1f} %" if one.possible else ""
@@ -193,13 +193,6 @@ def coin_share(law: Array, weight: Array | None = None) -> float:
     0.5
     """
     return float(np.average((law.max(1) < 1.0 - 1e-9), weights=weight))
-
-
-def metric_label(metric: str) -> str:
-    """The name of a metric as people read it."""
-    if metric in BUDGETS:
-        return BUDGETS[metric].label
-    return METRICS[metric].label if metric in METRICS else metric.replace("_", " ")
 
 
 def _aligned(cells: list[list[str]]) -> list[list[str]]:

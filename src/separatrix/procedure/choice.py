@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.procedure.candidates import Candidate, metric_label
+from separatrix.procedure.candidates import Candidate
 from separatrix.procedure.request import Request
 
 __all__ = ["Choice", "Difference", "choose", "keeps", "paired_difference"]
@@ -206,11 +207,11 @@ def _sentence(
     levels = " and ".join(f"{most:g}" for most in request.budgets.values())
     return (
         f"{head} Using the whole budget of {levels} would buy {bought.value:.4f} ± "
-        f"{bought.error:.4f} of {metric_label(request.aim)}."
+        f"{bought.error:.4f} of {label_of(request.aim)}."
     )
 
 
 def _said(candidate: Candidate, metric: str) -> str:
     value = candidate.promise[metric].value
     digits = f"{value:.1e}" if 0 < value < 5e-4 else f"{value:.3f}"
-    return f"{metric_label(metric)} {digits}"
+    return f"{label_of(metric)} {digits}"

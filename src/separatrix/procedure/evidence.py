@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.counts import CountTable
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import table_measures
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.objectives import Cost, budget_named
+from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule
@@ -28,7 +28,7 @@ from separatrix.procedure.candidates import Candidate, coin_share, contributions
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound
-from separatrix.statistics.unseen import GAPS, Estimate, unseen
+from separatrix.statistics.unseen import Estimate, unseen
 
 __all__ = ["Evidence", "Solved"]
 
@@ -127,15 +127,10 @@ class Evidence:
         """What unseen rows will show of every metric, from the tables of all folds."""
         fixed = isinstance(payload.rule, PlainRule)
         tables, squares = self._tables(law)
-        measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
+        measures: dict[str, Any] = {**table_measures()}
         if isinstance(request.maximize, Cost):
             measures["cost"] = partial(_mean_cost, request.maximize.per_group(self.groups))
-        found = unseen(tables, squares, measures, fixed=fixed)
-        for name in request.budgets:
-            if name not in found:  # corrected as a gap is
-                own = {GAPS[1]: partial(_used, name)}
-                found[name] = unseen(tables, squares, own, fixed=fixed)[GAPS[1]]
-        return found
+        return unseen(tables, squares, measures, fixed=fixed)
 
     def _tables(self, law: Array) -> tuple[Array, Array]:
         """Expected counts N[fold, y, z, u], and the same of squared probabilities.
@@ -243,10 +238,3 @@ def _mean_cost(costs: Array, tables: Array) -> Array:
     """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
     errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
     return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
-
-
-def _used(budget: str, tables: Array) -> Array:
-    """What tables (..., 2, z, 2) use of a budget of the list."""
-    rows = np.swapaxes(tables.sum(-1), -1, -2)
-    rates = np.swapaxes(tables[..., 1], -1, -2) / np.where(rows > 0, rows, 1.0)
-    return budget_named(budget).measure(rates, rows / rows.sum((-2, -1), keepdims=True))

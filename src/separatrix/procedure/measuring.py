@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
 from separatrix.core import ordered
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import table_measures
 from separatrix.crossfit.nested import NestedScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
@@ -60,7 +60,7 @@ class Measured:
         """Estimate and standard error of each metric on unseen rows."""
         if self.is_score:
             return unseen_score(self.tables, self.squares)
-        measures: dict[str, Any] = {n: m.of for n, m in METRICS.items() if m.of is not None}
+        measures: dict[str, Any] = {**table_measures()}
         aim = getattr(self.procedure, "maximize", None)
         if isinstance(aim, Cost):
             measures["cost"] = partial(mean_cost, aim.per_group(self.groups))

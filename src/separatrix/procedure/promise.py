@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from scipy.special import ndtri
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS, label_of
 from separatrix.statistics.unseen import Estimate
 
 __all__ = ["Promise", "PromiseTable"]
@@ -36,9 +36,10 @@ class Promise(NamedTuple):
     def from_estimate(cls, metric: str, estimate: Estimate) -> Promise:
         """The promise of an estimate of `statistics.unseen`; the interval stays in the range."""
         low, high = estimate.interval
-        if metric != "cost":
+        unit = METRICS[metric].unit if metric in METRICS else ""
+        if unit != "cost":
             low = max(low, 0.0)
-        if metric != "cost" and not (metric in METRICS and METRICS[metric].nats):
+        if not unit:
             high = min(high, 1.0)
         return cls(float(estimate.value), float(estimate.error), float(low), float(high))
 
@@ -78,9 +79,9 @@ class PromiseTable(Mapping[str, Promise]):
         return len(self._promises)
 
     def __str__(self) -> str:
-        width = max(map(len, map(_label, self)), default=0)
+        width = max(map(len, map(label_of, self)), default=0)
         return "\n".join(
-            f"{_label(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})"
+            f"{label_of(name):<{width}}  {one}  ({one.low:.4f} to {one.high:.4f})"
             for name, one in self.items()
         )
 
@@ -89,7 +90,7 @@ class PromiseTable(Mapping[str, Promise]):
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{escape(_label(name))}</th><td>{one.value:.4f}</td><td>{one.error:.2g}</td>"
+            f"<tr><th>{escape(label_of(name))}</th><td>{one.value:.4f}</td><td>{one.error:.2g}</td>"
             f"<td>{one.low:.4f} to {one.high:.4f}</td></tr>"
             for name, one in self.items()
         )
@@ -99,7 +100,3 @@ class PromiseTable(Mapping[str, Promise]):
     def to_dict(self) -> dict[str, Any]:
         """Plain data: value, error, low and high of each metric."""
         return {name: one._asdict() for name, one in self.items()}
-
-
-def _label(metric: str) -> str:
-    return METRICS[metric].label if metric in METRICS else metric

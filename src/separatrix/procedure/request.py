@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.information import check_confidence
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import BUDGETS, OBJECTIVES, label_of
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import BUDGETS, OBJECTIVES, Cost
+from separatrix.optimum.objectives import Cost
 from separatrix.statistics.certificates import check_promise
 
 __all__ = ["Aim", "Request"]
@@ -113,7 +113,7 @@ class Request:
 
     @property
     def criterion(self) -> str:
-        """Whose budgets they are, see `core.criteria`; separation where there are none."""
+        """Whose budgets they are, see `core.measures`; separation where there are none."""
         return next((BUDGETS[name].criterion for name in self.budgets), "separation")
 
     @property
@@ -132,8 +132,8 @@ class Request:
 
     def __str__(self) -> str:
         verb = "Smallest" if isinstance(self.maximize, Cost) else "Best"
-        name = "cost per row" if self.aim == "cost" else _label(self.aim)
-        within = " and ".join(f"{_label(b)} ≤ {most:g}" for b, most in self.budgets.items())
+        name = "cost per row" if self.aim == "cost" else label_of(self.aim)
+        within = " and ".join(f"{label_of(b)} ≤ {most:g}" for b, most in self.budgets.items())
         parts = [f"{verb} {name}"]
         if within:
             parts.append(f" with {within}")
@@ -144,9 +144,3 @@ class Request:
         if self.confidence is not None:
             parts.append(f", with confidence {self.confidence:g} ({self.guarantee})")
         return "".join(parts)
-
-
-def _label(name: str) -> str:
-    if name in BUDGETS:
-        return BUDGETS[name].label
-    return METRICS[name].label if name in METRICS else name

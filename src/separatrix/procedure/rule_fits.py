@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.objectives import Cost
@@ -67,7 +67,7 @@ class Decisions:
 
     Args:
         maximize: "accuracy", "balanced_accuracy", "utility" or a `Cost`.
-        budgets: levels by the names of `optimum.objectives.BUDGETS`; empty for the best rule.
+        budgets: levels by the names of `core.measures.BUDGETS`; empty for the best rule.
         blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
         margin: None: budgets are kept in expectation; 0: on the rows of the fit only.
         level: of the first budget by name on the rows of the fit, where a margin was found already.
@@ -101,7 +101,7 @@ class Decisions:
         table, moments = soft_sums(law, y, z, (law.shape[1], len(groups)))
         assert moments is not None
         square = np.diagonal(moments, axis1=-2, axis2=-1)
-        return unseen(table[None], square[None], {name: _of(name)})[name].value
+        return unseen(table[None], square[None], {name: METRICS[name]})[name].value
 
     def law(self, rule: PromisedRule, scores: Array, z: Codes) -> Array:
         """P(label | row)."""
@@ -127,12 +127,6 @@ class Decisions:
             q = scores.reshape(len(scores), -1, len(groups))
             return BlindPromises(q, y, z, weight, codes, maximize=aim, budget=budget)
         return Promises(scores, y, z, weight, codes, maximize=aim, budget=budget)
-
-
-def _of(name: str) -> Callable[[Array], Array]:
-    measure = METRICS[name].of
-    assert measure is not None
-    return measure
 
 
 def _stricter(

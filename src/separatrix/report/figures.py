@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS
 from separatrix.errors import InputError, require
 from separatrix.io import write_whole
 

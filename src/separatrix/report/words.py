@@ -11,31 +11,16 @@ from numpy.typing import NDArray
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
-from separatrix.core.metrics import METRICS
+from separatrix.core.measures import METRICS, label_of
 
 if TYPE_CHECKING:
     from separatrix.statistics.unseen import Estimate
 
 __all__ = [
-    "LABELS", "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
+    "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
-LABELS = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "cost": "cost per row",
-    "auroc": "AUROC",
-    "eo_gap": "EO gap",
-    "eo_max": "EO max",
-    "fpr_gap": "FPR gap",
-    "violation": "v",
-    "utility": "u",
-    "r2": "R²",
-    "rmse": "RMSE",
-    **{name: metric.label for name, metric in METRICS.items() if not metric.leads},
-}
-_NATS = ("violation", "independence", "sufficiency")
 
 
 def budget_text(budgets: Mapping[str, float]) -> str:
@@ -44,7 +29,7 @@ def budget_text(budgets: Mapping[str, float]) -> str:
     >>> budget_text({"eo_gap": 0.05})
     'EO gap ≤ 0.05'
     """
-    return " and ".join(f"{LABELS[name]} ≤ {most:g}" for name, most in budgets.items())
+    return " and ".join(f"{label_of(name)} ≤ {most:g}" for name, most in budgets.items())
 
 
 def number(metric: str, value: float) -> str:
@@ -53,7 +38,8 @@ def number(metric: str, value: float) -> str:
     >>> number("violation", 0.00002), number("accuracy", 0.87214)
     ('2.0e-05', '0.8721')
     """
-    return f"{value:.1e}" if metric in _NATS and 0 < value < 5e-4 else f"{value:.4f}"
+    nats = metric in METRICS and METRICS[metric].nats
+    return f"{value:.1e}" if nats and 0 < value < 5e-4 else f"{value:.4f}"
 
 
 def estimate_text(metric: str, found: Estimate) -> str:

@@ -1,6 +1,6 @@
 r"""What a sample says about any criterion: information and gaps, each with its sampling error.
 
-A criterion is the violation of a table with its axes collapsed or permuted (`core.criteria`), so
+A criterion is the violation of a table with its axes collapsed or permuted (`core.measures`), so
 its bias, interval, test and gap are those of that table (`inference`, `gaps`).
 
 One thing is not in the permuted table. For sufficiency a posterior q counts in the cells of all
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.criteria import BASE_DEPENDENCE, CRITERIA, Criterion
 from separatrix.core.information import conditional_mutual_information, eo_gap, violation_gradient
+from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, Criterion
 from separatrix.statistics import gaps, inference
 
 __all__ = ["Dependence", "Gap", "dependence", "dependences", "mean_gap"]

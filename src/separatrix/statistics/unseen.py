@@ -45,7 +45,8 @@ _WIDER = 1.2  # the spread of draws around rates that are estimates themselves; 
 _TAIL = 0.0125  # on each side of the range of a gap
 _RANGE = 2.2  # standard errors of a linear metric: τ is known from few folds
 _PRIOR = 0.25  # variance of t before the folds are seen: 0 or 1, equally likely
-GAPS = ("eo_gap", "gap", "tpr_gap")  # 0 where groups have the same rates given the label
+# 0 where groups have the same rates given the label
+GAPS = ("eo_gap", "gap", "tpr_gap", "fpr_gap", "eo_max")
 TWICE = ("utility", "independence", "sufficiency", "parity_gap", "predictive_gap")
 
 

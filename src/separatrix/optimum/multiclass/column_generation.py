@@ -22,10 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
+from separatrix.core.measures import Metric
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
 from separatrix.optimum.multiclass.master import DifferenceBudget, budget_of
-from separatrix.optimum.objectives import Budget, Cost, Value, objective_of
+from separatrix.optimum.objectives import Cost, Value, objective_of
 from separatrix.optimum.roc.polygon import most_useful_vertex
 from separatrix.optimum.rules import BlindRule, HardMixture
 
@@ -74,7 +75,7 @@ class Columns:
         law: rows, or the atoms of a law.
         budget: one of the list.
 
-    >>> from separatrix.optimum.objectives import BUDGETS
+    >>> from separatrix.core.measures import BUDGETS
     >>> q = np.array([[[0.4, 0.4], [0.1, 0.1]], [[0.1, 0.1], [0.4, 0.4]], [[0, 0.4], [0.6, 0]]])
     >>> columns = Columns(BlindLaw(q, np.ones(3)), BUDGETS["eo_gap"])
     >>> right = np.eye(2)[:, None] * np.ones((2, 2, 1))
@@ -82,7 +83,7 @@ class Columns:
     [0.533, 0.603, 0.733]
     """
 
-    def __init__(self, law: BlindLaw | LabelLaw, budget: Budget) -> None:
+    def __init__(self, law: BlindLaw | LabelLaw, budget: Metric) -> None:
         self.law, outputs = law, len(law.mass)
         self.programme = budget_of(budget, law.mass, outputs)
         many = outputs > 2 and isinstance(self.programme, DifferenceBudget)

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from separatrix.core.measures import BUDGETS, Metric
 from separatrix.errors import InputError, SeparatrixError
-from separatrix.optimum.objectives import Budget
 
 __all__ = ["DifferenceBudget", "Mixture", "PooledBudget", "ViolationBudget", "budget_of"]
 
@@ -215,7 +215,7 @@ class PooledBudget:
 
 
 def budget_of(
-    budget: Budget, mass: Array, outputs: int
+    budget: Metric, mass: Array, outputs: int
 ) -> DifferenceBudget | ViolationBudget | PooledBudget:
     """The programme of a budget of the list, for these labels and groups."""
     labels = len(mass)
@@ -235,8 +235,8 @@ def budget_of(
     present = (mass.sum(1) > 0).astype(np.float64)
     widths = {"eo_gap": present[None] / present.sum(), "eo_max": np.diag(present)}
     if budget.name not in widths:
+        others = ", ".join(repr(name) for name, other in BUDGETS.items() if other.many_labels)
         raise InputError(
-            f"More than two labels: the budget must be 'violation', 'eo_gap' or 'eo_max', got "
-            f"{budget.name!r}."
+            f"More than two labels: the budget must be one of {others}, got {budget.name!r}."
         )
     return DifferenceBudget(widths[budget.name], mass, outputs)

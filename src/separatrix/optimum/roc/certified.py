@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.rates import rates_utility, rates_violation
+from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.optimum.roc.cutting_planes import Search
 from separatrix.optimum.roc.regions import Regions
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from separatrix.optimum.rates import rates_utility, rates_violation
+from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["Search"]

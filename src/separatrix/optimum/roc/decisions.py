@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from separatrix.columns.histograms import ScoreHistogram
 from separatrix.columns.values import Levels
 from separatrix.core.envelope import rising
+from separatrix.core.measures import Metric, budget_named
 from separatrix.errors import InputError
-from separatrix.optimum.objectives import Budget, Cost, Value, budget_named
+from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.certified import certified_curve, separated_corners
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
@@ -124,7 +125,7 @@ def _under_violation(
 
 
 def _under_widths(
-    regions: Regions, value: Value, budget: Budget, levels: Array, tolerance: float | None
+    regions: Regions, value: Value, budget: Metric, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     programme = Programme(regions, budget)
     rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
@@ -174,7 +175,7 @@ def least_level(curves: Sequence[RocCurve], mass: Array, budget: str) -> float:
     return PredictiveSearch(Regions([c.rates[c.hull] for c in curves], mass)).smallest[0]
 
 
-def regions_for(budget: Budget) -> type[Regions]:
+def regions_for(budget: Metric) -> type[Regions]:
     """The kind of regions that a budget is measured on."""
     return ParityRegions if budget.criterion == "independence" else Regions
 

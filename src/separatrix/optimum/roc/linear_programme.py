@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from separatrix.core.measures import Metric
+from separatrix.core.rates import selection_rates
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.objectives import Budget
-from separatrix.optimum.rates import selection_rates
 from separatrix.optimum.roc.polygon import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions
 
@@ -41,7 +41,7 @@ _OUTSIDE = 1e-10  # a solution this far above a hull is in the region
 class Programme:
     """The linear programme for given regions and budget; half-planes once found are kept."""
 
-    def __init__(self, regions: Regions, budget: Budget) -> None:
+    def __init__(self, regions: Regions, budget: Metric) -> None:
         self.regions = regions
         self.widths = np.array(budget.widths, dtype=np.float64)
         self.pooled = budget.pooled

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from separatrix.optimum.rates import rates_violation, selection_rates
+from separatrix.core.rates import rates_violation, selection_rates
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["ParityRegions"]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.optimum.rates import rates_utility
+from separatrix.core.rates import rates_utility
 
 __all__ = ["most_useful_vertex"]
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
-from separatrix.optimum.rates import rates_violation, relative_entropy
+from separatrix.core.rates import rates_violation, relative_entropy
 
 __all__ = ["Regions", "RocCurve", "roc_curve"]
 

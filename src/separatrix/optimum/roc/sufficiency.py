@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.rates import rates_utility
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.rates import rates_utility
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["PredictiveSearch"]

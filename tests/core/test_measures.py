@@ -8,17 +8,20 @@ import sys
 import numpy as np
 import pytest
 
+from separatrix.columns.counting import count_labels
 from separatrix.core import information
-from separatrix.core.metrics import (
+from separatrix.core.measures import (
+    BUDGETS,
+    CRITERIA,
     METRICS,
-    PLANES,
+    OBJECTIVES,
     Metric,
-    budgets,
-    expected_cost,
-    majority_rate,
+    leading_budgets,
+    leading_objectives,
     measure,
-    objectives,
-)
+)  # fmt: skip
+from separatrix.core.planes import PLANES, expected_cost, majority_rate
+from separatrix.errors import InputError
 
 
 def balanced_accuracy(tables: np.ndarray) -> np.ndarray:
@@ -28,7 +31,9 @@ def balanced_accuracy(tables: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def balanced(monkeypatch):
-    entry = Metric("balanced", "balanced accuracy", balanced_accuracy)
+    entry = Metric(
+        "balanced_accuracy", "balanced", "balanced accuracy", balanced_accuracy, leads=True
+    )
     monkeypatch.setitem(METRICS, "balanced_accuracy", entry)
     return entry
 
@@ -45,9 +50,42 @@ def test_measure_gives_every_metric_of_a_stack_of_tables():
 
 def test_a_metric_is_either_a_budget_or_an_objective():
     leading = {name for name, metric in METRICS.items() if metric.leads}
-    assert set(budgets()) | set(objectives()) == leading
-    assert all(METRICS[name].lower_is_better for name in set(METRICS) - leading)
-    assert not set(budgets()) & set(objectives())
+    assert set(leading_budgets()) | set(leading_objectives()) == leading
+    assert not set(leading_budgets()) & set(leading_objectives())
+    assert not set(BUDGETS) & set(OBJECTIVES)
+    assert all(name == metric.name for name, metric in METRICS.items())
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_budget_uses_as_much_of_a_table_as_of_its_rates(name):
+    """The function of tables and the one of rates that solvers use are one metric."""
+    rng = np.random.default_rng(2)
+    mass, rates = rng.dirichlet(np.ones(6), 5).reshape(5, 3, 2), rng.random((5, 3, 2))
+    tables = np.stack([mass * (1.0 - rates), mass * rates], -1).swapaxes(1, 2)
+    np.testing.assert_allclose(METRICS[name].measure(rates, mass), METRICS[name](tables))
+
+
+def test_every_criterion_has_its_gap_and_its_budgets_in_the_list():
+    for kind in CRITERIA.values():
+        assert METRICS[kind.gap_name].label == kind.gap_label
+        assert METRICS[kind.gap_name].criterion == kind.name
+        assert {BUDGETS[name].criterion for name in kind.budgets} == {kind.name}
+
+
+def test_the_impact_ratio_is_the_smallest_selection_rate_by_the_largest():
+    rng = np.random.default_rng(3)
+    y, u, z = rng.integers(0, 2, (3, 400))
+    table = count_labels(y, u, sensitive_features=z).counts
+    share = [u[z == g].mean() for g in range(2)]
+    assert METRICS["impact_ratio"](table) == pytest.approx(min(share) / max(share))
+    nobody = np.zeros((2, 2, 2))
+    nobody[..., 0] = 5.0
+    assert METRICS["impact_ratio"](nobody) == 1.0
+
+
+def test_a_metric_of_scores_is_not_read_off_a_table():
+    with pytest.raises(InputError, match=r"AUROC needs scores"):
+        METRICS["auroc"](np.ones((2, 2, 2)))
 
 
 @pytest.mark.slow
@@ -81,15 +119,15 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
 @pytest.mark.slow
 def test_a_new_metric_is_an_objective_of_the_command_line():
     code = (
-        "from separatrix.core.metrics import METRICS, Metric;"
-        "METRICS['balanced_accuracy'] = Metric('balanced', 'balanced accuracy', lambda t: t);"
+        "from separatrix.core.measures import METRICS, Metric;"
+        "METRICS['lift'] = Metric('lift', 'lift', 'lift', lambda t: t, leads=True);"
         "import sys; sys.argv = ['separatrix', 'select', '--help'];"
         "from separatrix.cli import main; main()"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    assert "balanced_accuracy" in done.stdout, done.stderr
+    assert "lift" in done.stdout, done.stderr
 
 
 def test_planes_are_of_a_budget_and_an_objective():
