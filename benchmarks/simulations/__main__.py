@@ -1,11 +1,11 @@
-"""`python -m benchmarks.simulations promises`: simulations of what the package promises."""
+"""`python -m benchmarks.simulations NAME`: simulations of what the package promises."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("promises",)
+NAMES = ("monitor", "promises")
 
 if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
     sys.exit(f"Name a simulation: {', '.join(NAMES)}.")

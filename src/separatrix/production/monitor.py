@@ -206,7 +206,7 @@ class Monitor:
             tests = self._tests()
             for at in tests.order:
                 needed = float(tests.needed[at])
-                evidence = self._evidence.log_e(tests.counts[at], needed)
+                evidence = self._evidence.log_e(tests.counts[at], needed, exact=False)
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     value = self._evidence.value(counts)
@@ -234,7 +234,7 @@ class Monitor:
             interval = (lower_bound(counts, half, self._bets), max(upper, v))
             tests = self._tests(quick=False)
             at = int(tests.order[0])
-            evidence = self._evidence.log_e(tests.counts[at])
+            evidence = self._evidence.log_e(tests.counts[at], float(tests.needed[at]))
             corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
             value = self.rows, self.measure, self._evidence.value(counts)
             measured = (*value, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
@@ -384,7 +384,7 @@ class Monitor:
             most = rows * conditional_mutual_information(counts)
             maybe = np.flatnonzero(most >= needed)
         if len(maybe):
-            level = needed[maybe] if quick else -np.inf
+            level = needed[maybe] if quick or self.measure != "violation" else -np.inf
             ceiling = self._evidence.ceiling(counts[maybe], level)
             excess = ceiling - needed[maybe]
             order = np.argsort(-excess)

@@ -113,13 +113,13 @@ class ViolationEvidence(NamedTuple):
         """v of counts (y, z, u)."""
         return float(conditional_mutual_information(counts))
 
-    def ceiling(self, tables: Array, enough: float | Array = -np.inf) -> Array:
+    def ceiling(self, tables: Array, needed: float | Array = -np.inf) -> Array:
         """Upper bounds on log E of several tables."""
-        return evidence_ceiling(tables, self.budget, self.bets, enough)
+        return evidence_ceiling(tables, self.budget, self.bets, needed)
 
-    def log_e(self, counts: ArrayLike, enough: float = np.inf) -> float:
-        """log E of one table, from below, or below `enough`."""
-        return log_e_process(counts, self.budget, self.bets, enough)
+    def log_e(self, counts: ArrayLike, needed: float, exact: bool = True) -> float:
+        """log E of one table, from below; or whether it reaches what is `needed`."""
+        return log_e_process(counts, self.budget, self.bets, np.inf if exact else needed)
 
 
 def lower_bound(
@@ -144,16 +144,21 @@ def lower_bound(
     return low
 
 
-def rate_sequences(counts: ArrayLike, confidence: float = 0.95) -> tuple[Array, Array]:
+def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple[Array, Array]:
     """Intervals for all P(u | y, z) that hold together and at all times.
 
+    Args:
+        counts: array (…, y, z, u); leading axes are tables of their own.
+        confidence: one number, or one for each table.
+
     Returns:
-        Two arrays (y, z, u); [0, 1] in cells without rows.
+        Two arrays (…, y, z, u); [0, 1] in cells without rows.
     """
     n = np.asarray(counts, dtype=np.float64)
     mass = n.sum(-1, keepdims=True)
     free = 1 if n.shape[-1] == 2 else n.shape[-1]
-    limit = np.log(n.shape[0] * n.shape[1] * free / (1.0 - confidence))
+    error = 1.0 - np.asarray(confidence)[..., None, None, None]
+    limit = np.log(n.shape[-3] * n.shape[-2] * free / error)
     rest = mass - n
     both = np.stack([n, rest], -1)
     # Dir(½): the regret against the best fixed rate is within a constant of the least possible

@@ -1,37 +1,43 @@
 r"""Evidence against "the gap between groups is at most b" that may be checked after every row.
 
-Let r be the rate of a prediction given the label y and the group z, and d_y the range of r over the
-groups. The null is that the mean of d_y over the K labels is at most b. With m the mixture
-likelihood of a cell's rows over rates drawn from priors that were fixed before the first row, and L
-their likelihood,
+Let p be the rates of the positive decision given the label y and the group z. The null is that the
+range of p over the groups, in the mean over the K labels, is at most b. A contrast c has, in each
+label that it looks at, weights that sum to one over some groups and to minus one over others: one
+group against the rest, or against another one. Under the null every contrast has
+:math:`\sum c\,p \le Kb`. For tilts θ with the signs of c, fixed before the first row, N rows and S
+positive ones in each cell,
 
-.. math::
-    E = \inf_{\sum_y d_y \le K b} \prod_y \Bigl( w_0 + \sum_{a < c} w_{ac}
-        \frac{m_{ya}\, m_{yc}}{\sup_{|r_a - r_c| \le d_y} L_{ya}(r_a)\, L_{yc}(r_c)} \Bigr),
-    \qquad w_0 + \sum_{a < c} w_{ac} = 1 .
+.. math:: M_θ(p) = \prod_{y,z} \frac{e^{θS}}{(1 - p + p\,e^{θ})^{N}}, \qquad
+          E = \sum_k w_k \inf_{p \in I,\; \sum c_k p \le Kb} M_{θ_k}(p), \qquad \sum_k w_k = 1,
 
-*Validity.* Take any true rates within the null and their own d_y. Each supremum is then at least
-the likelihood of the true rates, so each ratio is at most m m / (L L) at the truth. Given labels
-and groups that is a non-negative martingale with mean one, for every pair: rows are independent and
-m is a mixture of likelihoods. So is their average over the pairs, whatever rows the pairs share,
-and so is the product over labels, which have no row in common. E is an infimum over a set that
-holds the true d_y, hence below that martingale, and P(E ever reaches 1/δ) ≤ δ (Ville). Averaging
-over the pairs costs log(pairs) nats once, where a test per pair would divide its error.
+where I is a confidence sequence of all rates with a tenth of the error δ.
 
-For more than two predictions each prediction is tested on its own: |r_a − r_c| is at most the total
-variation that `eo_gap` takes. Posteriors count as fractions of rows, as in `e_process`.
+*Validity.* With probability at least 1 − δ/10 the true rates are in I for ever. Then each infimum
+is at most its value at the true rates, where M is a martingale that starts at one: given label and
+group, the mean of e^{θu} / (1 − p + p e^θ) is one. So P(E ever reaches 1 / (0.9 δ)) ≤ δ (Ville).
+The infimum needs no model of the common rate: each null has its own alternative.
+
+*Power.* With π the cells' shares of the reference, θ ∝ c/π leaves the common rate of a contrast
+where it is, and its size is that of a gap of so many budgets. M falls in p where c is negative and
+rises where it is positive, and is log-convex, so the infimum is where
+:math:`p = N/(μc) - 1/(e^θ - 1)`, cut to I, for the one μ at which the contrast is Kb.
+
+For more than two predictions a contrast is of one prediction's rates: |p_a − p_c| is at most the
+total variation that `eo_gap` takes. Posteriors count as fractions of rows, as in `e_process`:
+e^{θx} ≤ 1 + x (e^θ − 1).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, logsumexp, xlogy
+from scipy.special import logsumexp
 
 from separatrix.core.information import gaps_by_label
+from separatrix.statistics.e_process import rate_sequences
 
 __all__ = ["GAPS", "GapEvidence"]
 
@@ -40,10 +46,14 @@ GAPS = {
     "eo_gap": "equalized-odds gap", "tpr_gap": "true-positive-rate gap",
     "fpr_gap": "false-positive-rate gap", "parity_gap": "parity gap",
 }  # fmt: skip
-_NONE = 0.25  # w_0: a label without evidence must not cost all that the others have
-_SIZES = (32.0, 256.0)  # rows that the reference's rates are worth in a prior; beside Jeffreys'
-_STEPS = 32  # of the budget per label, between which the infimum is bounded from below
-_HALVINGS = 25
+_EXCESS = {0.4: 0.1, 1.3: 0.45, 4.0: 0.45}  # budgets that a gap is above its budget: their weights
+_LEAST = 0.01  # a smaller budget bets on the gaps that this one would
+_ALONE = 0.3  # of the weights: contrasts of one label
+_ALIKE = 0.7  # of the others, for two labels: both labels have the same sign
+_PAIRS = 66  # pairs of groups at most; more groups are only compared with the rest
+_INTERVALS = 0.1  # share of the error
+_STEEPEST = 3.0  # tilt
+_HALVINGS = 36
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,65 +63,161 @@ class GapEvidence:
     Args:
         measure: one of `GAPS`.
         budget: the largest gap that is allowed.
-        rates: of the reference, (y, z, u), where the bets expect the groups.
+        contrasts: c of each bet, (bets, cells); cells are (y, z, u), with the last u of two.
+        tilts: θ of each bet, (bets, cells).
+        weights: log w of each bet.
+        allowed: what a contrast may be, K times the budget.
 
     >>> bets = GapEvidence.from_reference(np.full((2, 2, 2), 50.0), "eo_gap", 0.05)
     >>> N = np.array([[[80.0, 20], [20, 80]], [[50, 50], [50, 50]]])
-    >>> bool(bets.log_e(N) > 5), bool(bets.log_e(N / 40) < 3), round(bets.value(N), 2)
+    >>> bool(bets.log_e(N, 3.0) > 5), bool(bets.log_e(N / 40, 3.0) < 3), round(bets.value(N), 2)
     (True, True, 0.3)
     """
 
     measure: str
     budget: float
-    rates: Array
+    contrasts: Array
+    tilts: Array
+    weights: Array
+    allowed: float
 
     @classmethod
     def from_reference(cls, counts: ArrayLike, measure: str, budget: float) -> GapEvidence:
-        """Bets around the rates of a reference, counts (y, z, u)."""
-        n = _cells(np.asarray(counts, dtype=np.float64), measure)
-        smooth = n + 0.5
-        return cls(measure, float(budget), smooth / smooth.sum(-1, keepdims=True))
+        """Bets for the rates and shares of a reference, counts (y, z, u)."""
+        n = _cells(np.asarray(counts, dtype=np.float64), measure) + 0.5
+        rows = n.sum(-1, keepdims=True)
+        rates, share = n / rows, rows / rows.sum()
+        few = slice(-1, None) if n.shape[-1] == 2 else slice(None)
+        spread = (np.maximum(rates * (1.0 - rates), 0.01) / share)[..., few]  # of a rate, × rows
+        contrasts, weights = _contrasts(share[..., 0], spread.shape[-1])
+        # a gap that is `excess` above the budget moves each rate by θ times its variance
+        excess = max(budget, _LEAST) * np.array(list(_EXCESS))
+        size = len(n) * excess / np.einsum("kyzu,yzu->k", contrasts**2, spread)[:, None]
+        tilts = size[..., None, None, None] * contrasts[:, None] / share
+        bets = len(weights) * len(_EXCESS)
+        return cls(
+            measure,
+            float(budget),
+            np.repeat(contrasts, len(_EXCESS), 0).reshape(bets, -1),
+            np.clip(tilts, -_STEEPEST, _STEEPEST).reshape(bets, -1),
+            np.log(np.outer(weights, list(_EXCESS.values())).ravel()),
+            len(n) * float(budget),
+        )
 
     def value(self, counts: ArrayLike) -> float:
         """The gap that counts (y, z, u) show."""
         n = _cells(np.asarray(counts, dtype=np.float64), self.measure)
         return float(gaps_by_label(n).mean()) if n.sum() > 0 else 0.0
 
-    def ceiling(self, tables: Array, enough: Any = -np.inf) -> Array:
-        """Upper bounds on log E of several tables (s, y, z, u): its value at one point."""
+    def ceiling(self, tables: Array, needed: ArrayLike) -> Array:
+        """Upper bounds on log E of several tables (s, y, z, u): its value at one null for each bet.
+
+        That null is the observed rates, moved to the null by as little as their errors allow.
+        """
+        rows, positive, low, high = self._seen(tables, np.asarray(needed, dtype=np.float64))
+        rates = positive / np.maximum(rows, 1e-300)
+        noise = np.maximum(rates * (1.0 - rates), 1e-3) / np.maximum(rows, 1e-300)
+        found = np.empty((len(tables), len(self.weights)))
+        for s in range(len(tables)):
+            move = self.contrasts * noise[s]
+            beyond = self.contrasts @ rates[s] - self.allowed
+            most = (self.contrasts * move).sum(1)
+            step = np.maximum(beyond, 0.0) / np.where(most > 0, most, 1.0)
+            p = rates[s] - step[:, None] * move
+            inside = (((p >= low[s]) & (p <= high[s])) | (self.contrasts == 0)).all(1)
+            log_m = self._log_m(rows[s], positive[s], np.clip(p, 0.0, 1.0))
+            found[s] = np.where(inside, log_m, np.inf)
+        return np.asarray(logsumexp(found + self.weights, axis=1) + np.log1p(-_INTERVALS))
+
+    def log_e(self, counts: ArrayLike, needed: float, exact: bool = True) -> float:
+        """log E of one table (y, z, u), from below, such that an alarm is where it is `needed`.
+
+        Args:
+            counts: of all rows of the test.
+            needed: −log δ of the test; the intervals have a tenth of this error, and E as much
+                less.
+            exact: as `ViolationEvidence.log_e` has it; this one is always exact.
+        """
+        table = np.asarray(counts, dtype=np.float64)[None]
+        rows, positive, low, high = (x[0] for x in self._seen(table, np.array([needed])))
+        used = self.contrasts != 0
+        c, slope = (np.where(used, x, 1.0) for x in (self.contrasts, np.expm1(self.tilts)))
+
+        def null(log_mu: Array) -> Array:
+            p = rows / (np.exp(log_mu)[:, None] * c) - 1.0 / slope
+            return np.where(used, np.clip(p, low, high), 0.0)
+
+        left, right = np.full(len(c), -10.0), np.full(len(c), 30.0)
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (left + right)
+            beyond = (self.contrasts * null(middle)).sum(1) > self.allowed
+            left, right = np.where(beyond, middle, left), np.where(beyond, right, middle)
+        # just beyond the null, which makes E smaller
+        log_m = self._log_m(rows, positive, null(left))
+        # where no rate in the intervals is in the null, these alone are the evidence
+        least = np.where(self.contrasts > 0, self.contrasts * low, self.contrasts * high).sum(1)
+        log_e = float(logsumexp(log_m + self.weights) + np.log1p(-_INTERVALS))
+        return max(log_e, needed) if (least > self.allowed).any() else log_e
+
+    def _log_m(self, rows: Array, positive: Array, p: Array) -> Array:
+        """log M of each bet, (bets,), at its own null."""
+        return np.asarray(
+            self.tilts @ positive - (rows * np.log1p(p * np.expm1(self.tilts))).sum(1)
+        )
+
+    def _seen(self, tables: Array, needed: Array) -> tuple[Array, Array, Array, Array]:
+        """Rows, rows with the prediction, and the ends of the intervals, (s, cells) each."""
         n = _cells(tables, self.measure)
-        each = np.full((*n.shape[:2], 1), min(self.budget, 1.0))
-        return np.asarray(self._factors(n, each)[..., 0].sum(1))
+        few = slice(-1, None) if n.shape[-1] == 2 else slice(None)
+        ends = rate_sequences(n, 1.0 - _INTERVALS * np.exp(-needed))
+        rows = np.broadcast_to(n.sum(-1, keepdims=True), n.shape)
+        parts = (x[..., few].reshape(len(n), -1) for x in (rows, n, *ends))
+        rows, positive, low, high = parts
+        return rows, positive, low, high
 
-    def log_e(self, counts: ArrayLike, enough: float = np.inf) -> float:
-        """log E of one table (y, z, u), from below."""
-        n = _cells(np.asarray(counts, dtype=np.float64), self.measure)[None]
-        labels = n.shape[1]
-        steps = _STEPS * labels
-        unit = labels * self.budget / steps
-        allowed = np.minimum(unit * np.arange(1, steps + 1), 1.0)
-        factors = self._factors(n, np.tile(allowed, (1, labels, 1)))[0]
-        # d_y in ((i − 1) unit, i unit] has at least the evidence of i, and takes i − 1 units
-        total = factors[0]
-        for more in factors[1:]:
-            total = np.array([(total[: k + 1] + more[k::-1]).min() for k in range(steps)])
-        return float(total[-1])
 
-    def _factors(self, n: Array, allowed: Array) -> Array:
-        """log of each label's factor, (s, y, d), for gaps d that are allowed, (s, y, d)."""
-        rows = n.sum(-1, keepdims=True)
-        few = [-1] if n.shape[-1] == 2 else list(range(n.shape[-1]))
-        s, f = n[..., few], rows - n[..., few]
-        mixture = _log_mixture(s, f, self.rates[..., few])
-        a, c = np.triu_indices(n.shape[2], 1)
-        if not len(a):
-            return np.zeros(allowed.shape)
-        pair = [x[..., None] for x in (s[:, :, a], f[:, :, a], s[:, :, c], f[:, :, c])]
-        best = _log_supremum(pair[0], pair[1], pair[2], pair[3], allowed[:, :, None, None])
-        ratio = (mixture[:, :, a] + mixture[:, :, c])[..., None] - best
-        share = np.log((1.0 - _NONE) / (len(a) * len(few)))
-        pairs = logsumexp(ratio, axis=(2, 3)) + share
-        return np.asarray(np.logaddexp(pairs, np.log(_NONE)))
+def _contrasts(share: Array, predictions: int) -> tuple[Array, Array]:
+    """Contrasts (k, y, z, u) and their weights (k,), for shares (y, z) of the reference."""
+    labels, groups = share.shape
+    pairs = list(combinations(range(groups), 2))
+    pairs = pairs if len(pairs) <= _PAIRS else []
+    rest = groups if groups > 2 else 0
+    base = np.zeros((rest + len(pairs), labels, groups))
+    for a in range(rest):
+        others = share.copy()
+        others[:, a] = 0.0
+        base[a] = -others / others.sum(1, keepdims=True)
+        base[a, :, a] = 1.0
+    for k, (a, c) in enumerate(pairs, rest):
+        base[k, :, a], base[k, :, c] = 1.0, -1.0
+    half = 0.5 if rest and pairs else 1.0
+    each = np.r_[[half / max(rest, 1)] * rest, [half / max(len(pairs), 1)] * len(pairs)]
+    found, weights = [], []
+    for signs, weight in _signs(labels, predictions):  # (y, u)
+        found.append(base[..., None] * signs[None, :, None, :])
+        weights.append(weight * each)
+    return np.concatenate(found), np.concatenate(weights)
+
+
+def _signs(labels: int, predictions: int) -> list[tuple[Array, float]]:
+    """Which rates a contrast is of: signs (y, u), at most one prediction of each label."""
+    alone = 1.0 if labels == 1 else _ALONE
+    found = []
+    for y, u, sign in product(range(labels), range(predictions), (1.0, -1.0)):
+        one = np.zeros((labels, predictions))
+        one[y, u] = sign
+        found.append((one, alone / (2 * labels * predictions)))
+    if labels == 1:
+        return found
+    if labels == 2 and predictions == 1:
+        for a, c in product((1.0, -1.0), repeat=2):
+            part = _ALIKE if a == c else 1.0 - _ALIKE
+            found.append((np.array([[a], [c]]), (1.0 - alone) * part / 2))
+        return found
+    for sign in (1.0, -1.0):  # a group's own label is recognised more often, or less
+        own = sign * np.eye(labels, predictions)
+        found.append((own, (1.0 - alone) / 2))
+    return found
 
 
 def _cells(counts: Array, measure: str) -> Array:
@@ -120,37 +226,3 @@ def _cells(counts: Array, measure: str) -> Array:
         return np.asarray(counts.sum(-3, keepdims=True))
     places = {"tpr_gap": [1], "fpr_gap": [0]}.get(measure)
     return counts if places is None else counts[..., places, :, :]
-
-
-def _log_mixture(s: Array, f: Array, rates: Array) -> Array:
-    """log m of s rows with and f rows without the prediction, over three priors in equal parts."""
-    logs = [betaln(s + 0.5, f + 0.5) - betaln(0.5, 0.5)]
-    for size in _SIZES:
-        a, b = 0.5 + size * rates, 0.5 + size * (1.0 - rates)
-        logs.append(betaln(s + a, f + b) - betaln(a, b))
-    return np.asarray(logsumexp(logs, axis=0) - np.log(len(logs)))
-
-
-def _log_supremum(s1: Array, f1: Array, s2: Array, f2: Array, gap: Array) -> Array:
-    """The largest log likelihood of two cells whose rates are at most `gap` apart."""
-    r1, r2 = (s / np.maximum(s + f, 1e-300) for s, f in ((s1, f1), (s2, f2)))
-    swap = r1 < r2
-    s1, s2 = np.where(swap, s2, s1), np.where(swap, s1, s2)
-    f1, f2 = np.where(swap, f2, f1), np.where(swap, f1, f2)
-    high, low = np.maximum(r1, r2), np.minimum(r1, r2)
-    empty = (s1 + f1 == 0) | (s2 + f2 == 0)  # a cell without rows takes any rate
-    apart = (high - low > gap) & ~empty
-    # where the gap binds, the lower rate lies between its own and the other's less the gap
-    left, right = np.broadcast_arrays(low, np.maximum(high - gap, low))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for _ in range(_HALVINGS):
-            p = 0.5 * (left + right)
-            slope = s1 / (p + gap) - f1 / (1.0 - p - gap) + s2 / p - f2 / (1.0 - p)
-            left, right = np.where(slope > 0, p, left), np.where(slope > 0, right, p)
-    p = 0.5 * (left + right)
-    lower, upper = np.where(apart, p, low), np.where(apart, p + gap, high)
-    return np.asarray(_log_likelihood(s1, f1, upper) + _log_likelihood(s2, f2, lower))
-
-
-def _log_likelihood(s: Array, f: Array, rate: Array) -> Array:
-    return np.asarray(xlogy(s, rate) + xlogy(f, np.maximum(1.0 - rate, 0.0)))
