@@ -33,6 +33,7 @@ def batch(
         cells=cells,
         progress=0.5,
         running=0.0,
+        penalty_scale=1.0,
         bins=0,
         memory={},
         adversary=None,

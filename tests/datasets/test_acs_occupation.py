@@ -316,7 +316,8 @@ def test_a_page_instead_of_a_zip_does_not_enter_the_cache(
 
 def test_nothing_here_says_what_to_do(own_data: Path) -> None:
     with pytest.raises(
-        DataError, match=rf"put acs_income_2018_1yr_us.parquet at {own_data}/acs/.*states=\['vt'"
+        DataError,
+        match=rf"csv_pus.zip is not here: put it at {own_data}/acs/2018/.*https://www2.cens",
     ):
         datasets.load("acs_occupation")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,12 +59,15 @@ def test_the_gradient_is_that_of_the_plain_sum():
 
 
 def test_another_scale_of_the_penalty_is_another_trade_off():
-    """With c the two gradients have the ratio λ c / (1 − λ); so they have at c = 1 and λ'."""
-    from separatrix.methods.raw_cmi import trade_off_at
-
-    for trade_off, scale in ((0.3, 0.1), (0.3, 50.0), (0.98, 2.0)):
-        at = trade_off_at(trade_off, scale)
-        assert at / (1 - at) == pytest.approx(scale * trade_off / (1 - trade_off))
-    assert [trade_off_at(end, 7.0) for end in (0.0, 1.0)] == [0.0, 1.0]
-    with pytest.raises(InputError, match=r"`scale` is c, greater than 0, got 0"):
-        trade_off_at(0.5, 0.0)
+    """With c the two terms have the ratio λ c / (1 − λ); so they have at c = 1 and λ'."""
+    rng = np.random.default_rng(1)
+    sample = Sample(rng.normal(size=(300, 3)), rng.integers(0, 2, 300), rng.integers(0, 2, 300))
+    scaled, plain = (
+        methods.fit("raw_cmi", sample, [Lane(λ)], recipe=replace(RECIPE, penalty_scale=c))
+        for λ, c in ((0.5, 9.0), (0.9, 1.0))
+    )
+    np.testing.assert_allclose(
+        scaled.posteriors(sample.X, sample.z), plain.posteriors(sample.X, sample.z), atol=1e-3
+    )
+    with pytest.raises(InputError, match="`penalty_scale` must be positive, got 0"):
+        replace(RECIPE, penalty_scale=0.0)

@@ -18,19 +18,20 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.datasets._files import File, data_folders, find, read
+from separatrix.datasets._files import File, find, read, where_to_put
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
 
 __all__ = [
+    "ALL_STATES",
     "CITATION",
     "INCOME",
     "LICENCE",
     "SOURCE",
     "Kind",
     "Records",
-    "census_here",
     "coded_names",
+    "here",
     "plan",
     "records",
 ]
@@ -149,8 +150,9 @@ def coded_names(
     return y.astype(np.intp), z.astype(np.intp), names, races_here
 
 
-def records(kind: Kind, states: Sequence[str] | None) -> Records:
+def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
     """Read the Parquet file, or Census files: of `states` (downloaded if absent) or those here."""
+    states = states.split(",") if isinstance(states, str) else states
     wanted = tuple(dict.fromkeys((*plan(kind).columns, "OCCP", "RAC1P")))
     parquet = INCOME if kind == "income" else EMPLOYMENT
     if states is None and find(parquet) is not None:
@@ -163,7 +165,10 @@ def records(kind: Kind, states: Sequence[str] | None) -> Records:
     else:
         chosen = _states_here() if states is None else [_state(name) for name in states]
         if not chosen:
-            raise DataError(_nothing(parquet))
+            raise DataError(
+                f"No ACS data here. {where_to_put(ALL_STATES)} The csv_pXX.zip of some states do "
+                "too; states=['vt', …] downloads those, states=['us'] all."
+            )
         columns, read_from = _read_census(chosen, wanted, kind)
         earn = "workers over 16 who earn (the filter of ACSIncome)"
         who = earn if kind == "income" else "all persons"
@@ -178,15 +183,6 @@ def records(kind: Kind, states: Sequence[str] | None) -> Records:
         )
     rows = {name: x[kept] for name, x in columns.items()}
     return Records(rows, read_from, (note,), int((~kept).sum()))
-
-
-def _nothing(parquet: File) -> str:
-    folder = data_folders()[0]
-    return (
-        f"No ACS data here: put {parquet.paths[0].split('/')[-1]} at {folder / parquet.paths[0]}, "
-        f"or the Census Bureau's csv_pXX.zip files of 2018 into {folder / 'acs/2018/1-Year'}, or "
-        "pass states=['vt', …] to get those."
-    )
 
 
 def _arrow(name: str) -> Any:
@@ -227,8 +223,10 @@ def _census_file(state: str) -> File:
     )
 
 
-def census_here() -> str | None:
-    """The Census files at hand, for the listing."""
+def here() -> str | None:
+    """The file or the Census files at hand, for the listing."""
+    if find(INCOME) is not None:
+        return find(INCOME)
     here = _states_here()
     return f"Census files ({' '.join(here).upper()})" if here else None
 
@@ -312,3 +310,6 @@ def _read_person_text(
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
     none = [dict.fromkeys(wanted, np.empty(0))]
     return {name: np.concatenate([part[name] for part in parts or none]) for name in wanted}
+
+
+ALL_STATES = _census_file("us")  # at the end, as it holds a function of this file

@@ -62,6 +62,8 @@ def embed(
         identity: the weights' hash; a part with another one is started again.
         batch: images at a time.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -71,11 +73,12 @@ def embed(
     done = _done(part, record, key)
     rows = open_memmap(part, "r+" if done else "w+", np.float32, (len(images), width))
     columns = ("embedding images", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    with bar as progress, ThreadPoolExecutor() as readers:  # decoding releases the interpreter
         task = progress.add_task("", total=len(images), completed=done)
         for start in range(done, len(images), batch):
             paths = images[start : start + batch]
-            features = network(np.stack([imagenet_pixels(path) for path in paths]))
+            features = network(np.stack(list(readers.map(imagenet_pixels, paths))))
             if features.shape != (len(paths), width) or not np.isfinite(features).all():
                 first = paths[0].name
                 raise DataError(f"The network gave {features.shape} or infinite features: {first}.")

@@ -22,7 +22,7 @@ _AT_LEAST = 5  # rows of every group
 def load(
     *,
     columns: _acs.Kind = "income",
-    states: Sequence[str] | None = None,
+    states: str | Sequence[str] | None = None,
     n: int = 2_576,
     random_state: int = 0,
 ) -> Data:
@@ -31,7 +31,8 @@ def load(
     Args:
         columns: "income": AGEP, COW, SCHL, MAR, RELP, SEX, WKHP, POBP as 55 dummies. "employment":
             the columns of folktables' ACSEmployment, all complete rows (few, all aged 17).
-        states: read the Census files of these states ("vt", …); those not here are downloaded.
+        states: read the Census files of these states ("vt", …, or "us" for all, also as the text
+            "vt,wy"); those not here are downloaded.
         n: how many rows of "income" to draw; every group keeps at least five.
         random_state: seed of the draw.
     """
@@ -91,6 +92,6 @@ DATASET = Dataset(
     labels=20,
     groups=9,
     read=load,
-    files=(_acs.INCOME,),
-    instead=_acs.census_here,
+    files=(_acs.ALL_STATES,),
+    instead=_acs.here,
 )

@@ -41,7 +41,7 @@ _HOW = (
     "the paper: with noisy folds that flatters. Written by `separatrix benchmark --paper`."
 )
 NOTES = {
-    "acs_occupation": "Another draw of rows than the paper's: compare shapes, not digits.",
+    "acs_occupation": "another draw of rows than the paper's: compare shapes, not digits",
     "compas": "Some λ are within a budget on one assignment of rows to folds and not on another: "
     "an exactly separated policy shows a gap of 0.012 on such folds.",
 }
@@ -110,7 +110,8 @@ def beside(results: Results, dataset: str) -> Table:
     theirs = (f"Paper: {part}" for part in ("λ", constraint, "value"))
     own_head = (f"Ours: {part}" for part in ("λ", constraint, "value"))
     head = ("Method", "Policy", "Budget", "Metric", *theirs, *own_head, "Difference")
-    return Table(f"{dataset}: the paper's rows and ours", head, tuple(rows))
+    caveat = f" ({NOTES[dataset]})" if dataset.startswith("acs") else ""
+    return Table(f"{dataset}: the paper's rows and ours{caveat}", head, tuple(rows))
 
 
 def same_trade_off(results: Results) -> Table:
@@ -167,7 +168,7 @@ def write_page(results: Results, folder: Path, missing: Mapping[str, str]) -> It
     parts += [f"{_cost(results)} {_HOW}", ""]
     for dataset in [name for name in DATASETS if name in results.datasets]:
         parts += [f"## {dataset}", ""]
-        if dataset in NOTES:
+        if dataset == "compas":
             parts += [NOTES[dataset], ""]
         for name, figure in _figures(results, dataset):
             write_figure(figure, folder / "paper" / f"{name}.png")

@@ -117,6 +117,7 @@ class Recipe:
         level: whose violation a penalty sees: that of a "draw" from the posterior (the paper's), or
             of the "score" in soft bins (`core.binned_cmi`), which holds at every threshold.
         bins: of the score; None: `bins_for` the rows of a batch, or of the running counts.
+        penalty_scale: c of `raw_cmi`, which alone reads it; the paper gives none.
     """
 
     hidden: tuple[int, ...] = (64, 64)
@@ -131,6 +132,7 @@ class Recipe:
     piecewise_linear: int = 0
     level: str = "draw"
     bins: int | None = None
+    penalty_scale: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
@@ -153,8 +155,9 @@ class Recipe:
             raise InputError(f'`level` must be "draw" or "score", got {self.level!r}.')
         if self.bins is not None and self.bins < 2:
             raise InputError(f"`bins` must be at least 2, or None, got {self.bins}.")
-        if not self.learning_rate > 0:
-            raise InputError(f"`learning_rate` must be positive, got {self.learning_rate}.")
+        for name in ("learning_rate", "penalty_scale"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"`{name}` must be positive, got {getattr(self, name)}.")
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,7 @@ class Batch:
         progress: share of the training done, 0 … 1.
         running: the recipe's decay of the running counts.
         bins: soft bins of the score whose violation is penalised; 0 for that of the draw.
+        penalty_scale: the recipe's.
         memory: tensors that a loss keeps from step to step, lane axis first.
         adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
         uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), one generator per lane.
@@ -205,6 +209,7 @@ class Batch:
     progress: float
     running: float
     bins: int
+    penalty_scale: float
     memory: dict[str, Tensor]
     adversary: Callable[[Tensor], Tensor] | None
     uniform: Callable[[int], Tensor]

@@ -114,11 +114,16 @@ class ResNet18:
 
 
 def embedder(path: Path) -> tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], int]:
-    """The network of a weight file as a function from pixels to features, and their number."""
-    network = ResNet18(load_weights(path))
+    """The network of a weight file as a function from pixels to features, and their number.
+
+    It computes on the GPU where there is one.
+    """
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    weights = {name: tensor.to(device) for name, tensor in load_weights(path).items()}
+    network = ResNet18(weights)
 
     def features(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.asarray(network(torch.from_numpy(pixels)).numpy())
+        return np.asarray(network(torch.from_numpy(pixels).to(device)).cpu().numpy())
 
     return features, network.width
 

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from separatrix.errors import InputError
 from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Sample
+from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
 from separatrix.nn.piecewise_linear import PiecewiseLinear
@@ -166,7 +166,7 @@ def _train_chunk(
         for step, rows in enumerate(feed.epoch()):
             progress = (epoch + step / feed.steps) / epochs
             rate = recipe.learning_rate * (0.5 + 0.5 * cos(pi * progress) if recipe.cosine else 1.0)
-            batch = _forward(layers, rows, cells, progress, recipe.running, memory, feed)
+            batch = _forward(layers, rows, cells, progress, recipe, memory, feed)
             if against is not None:
                 against.learn(batch, rate / recipe.learning_rate)
                 batch.adversary = against.layers.call
@@ -189,7 +189,7 @@ def _forward(
     rows: Rows,
     cells: Tensor,
     progress: float,
-    running: float,
+    recipe: Recipe,
     memory: dict[str, Tensor],
     feed: Feed,
 ) -> Batch:
@@ -206,8 +206,9 @@ def _forward(
         weight=None if rows.weight is None else rows.weight.expand(m, -1),
         cells=cells,
         progress=progress,
-        running=running,
+        running=recipe.running,
         bins=feed.bins,
+        penalty_scale=recipe.penalty_scale,
         memory=memory,
         adversary=None,
         uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
@@ -275,7 +276,7 @@ class _Watch:
 
     def finished(self, layers: Layers) -> bool:
         """Evaluate the held-out rows; True when every lane has waited long enough."""
-        view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, 0.0, {}, self.feed))
+        view = Lanes.of(_forward(layers, self.rows, self.cells, 1.0, Recipe(), {}, self.feed))
         task, violation = view.cross_entropy().value, view.penalty().value
         value = (1 - self.trade_off) * task + self.trade_off * violation
         better = (value < self.best) & (self.waited < self.patience)
