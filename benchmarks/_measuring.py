@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,11 @@ def added_memory(work: Callable[[], Any]) -> float:
 def in_own_process(
     module: str, name: str, *arguments: Any, python: str = sys.executable
 ) -> dict[str, float]:
-    """Call benchmarks.<module>.<name>(*arguments) in a process of its own, so that the peak memory
-    is that of it alone.
+    """Call <module>.<name>(*arguments) in a process of its own, so that the peak memory is that of
+    it alone.
     """
     code = (
-        f"import json, pathlib, sys; from benchmarks import {module} as m; "
+        f"import json, pathlib, sys; import {module} as m; "
         f"pathlib.Path(sys.argv[2]).write_text(json.dumps(m.{name}(*json.loads(sys.argv[1]))))"
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -99,6 +100,33 @@ def load() -> float:
     before a measurement.
     """
     return os.getloadavg()[0]
+
+
+def rows_of(harness: Path) -> dict[str, str]:
+    """The rows of a harness and what each measures: its modules with a `main(arguments)`."""
+    found = {}
+    for path in sorted(harness.glob("[!_]*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "\ndef main(arguments" in text:
+            found[path.stem] = text.split("\n\n")[0].strip('"').replace("\n", " ")
+    return found
+
+
+def run_row(harness: Path, arguments: Sequence[str]) -> None:
+    """`python -m benchmarks.<harness> ROW ...`."""
+    rows = rows_of(harness)
+    if not arguments or arguments[0] not in rows:
+        lines = (f"  {name:13} {about}" for name, about in rows.items())
+        sys.exit(
+            "\n".join([f"python -m benchmarks.{harness.name} ROW ..., with ROW one of", *lines])
+        )
+    import_module(f"benchmarks.{harness.name}.{arguments[0]}").main(arguments[1:])
+
+
+def quick_of(harness: Path, row: str) -> tuple[str, ...] | None:
+    """The arguments with which a row ends within seconds; None where nothing of it does."""
+    found: tuple[str, ...] | None = import_module(f"benchmarks.{harness.name}.{row}").QUICK
+    return found
 
 
 def markdown(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

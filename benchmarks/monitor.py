@@ -22,7 +22,7 @@ import time
 import numpy as np
 from rich.progress import track
 
-from benchmarks.coverage import law
+from benchmarks.simulations.tables import random_law as law
 from separatrix import CountTable, Monitor, audit, conditional_mutual_information
 from separatrix.statistics import inference
 

@@ -315,5 +315,5 @@ def write(folder: Path, docs: Path) -> None:
             table = short_table(folder, plane, blind)
             short.append(f"**{seen}: {what.title}**\n\n{table}")
     short += [cpu_table(folder), machine("lightgbm", "scikit-learn", "fairlearn")]
-    write_between_markers(docs / "peers.md", "peers", "\n\n".join(short))
-    write_between_markers(docs / "peers-tables.md", "peers", long_tables(folder))
+    write_between_markers(docs / "peers.md", "peers/compare", "\n\n".join(short))
+    write_between_markers(docs / "peers-tables.md", "peers/compare", long_tables(folder))

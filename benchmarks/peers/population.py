@@ -1,6 +1,6 @@
 """Who is ahead where the truth is known: the rows of a data set are the population.
 
-    python -m benchmarks.peers.population compas [--samples 40]
+    python -m benchmarks.peers population compas [--samples 40]
 
 Rules are fitted to samples drawn from the rows with replacement, as many as a training fold has, by
 one score for each row (that of trees which did not see it), and are measured on all rows. So there
@@ -12,16 +12,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks._measuring import markdown
-from benchmarks.peers.__main__ import ROOT, trace_rows
+from benchmarks.peers.compare import ROOT, trace_rows
 from benchmarks.peers.measure import PLANES, Path_, joined, measured, nested
 from benchmarks.peers.roster import LINES, OURS, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, rows_of
 
+QUICK = None  # two of the peers need environments of their own
 KIND = "cross-fitted"
 PACKAGES = (OURS, "error-parity", "oxonfair", "ThresholdOptimizer")
 
@@ -52,12 +54,13 @@ def path_of(file: Path, rows: Path, line: Line) -> Path_:
     return Path_(path.x, np.zeros_like(path.x), path.y, path.constant)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Trace every series on samples of the rows, and print who is ahead."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", choices=DATA)
     parser.add_argument("--samples", type=int, default=40)
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "peers")
-    chosen = parser.parse_args()
+    chosen = parser.parse_args(arguments)
     rows = samples_of(chosen.data, chosen.samples, chosen.folder)
     budgets, table = PLANES["decisions"].budgets, []
     own = None
@@ -85,7 +88,3 @@ def main() -> None:
             ]
         )
     print(markdown([DATA[chosen.data][2], *(f"EO gap ≤ {b:g}" for b in budgets)], table))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,8 @@
-"""`python -m benchmarks.simulations NAME`: simulations of what the package promises."""
+"""`python -m benchmarks.simulations NAME ...`: do promises hold where truth is known?"""
 
-from __future__ import annotations
-
-import importlib
 import sys
+from pathlib import Path
 
-NAMES = ("monitor", "promises")
+from benchmarks._measuring import run_row
 
-if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
-    sys.exit(f"Name a simulation: {', '.join(NAMES)}.")
-importlib.import_module(f"benchmarks.simulations.{sys.argv[1]}").main(sys.argv[2:])
+run_row(Path(__file__).parent, sys.argv[1:])

@@ -31,6 +31,7 @@ from separatrix.statistics.unseen import unseen
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Procedure = Callable[[Array, Codes, Codes, int, float], Any]
+QUICK = ("--samples", "1", "--folds", "0", "--only", "two groups")
 ASKED = (0.05, 0.1)
 DEVELOPMENT, REPORT = 11, 2027
 _FOLDS = 5

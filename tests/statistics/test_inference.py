@@ -92,7 +92,7 @@ def test_corrected_violation_is_unbiased(shape, n, tilt):
 )
 def test_interval_covers(shape, n, tilt):
     """Within what 300 repetitions can tell of the nominal 95 %; the full grid is
-    benchmarks/coverage.py.
+    benchmarks/simulations/coverage.py.
     """
     repetitions = 300 if n < 20_000 else 60
     p = tilted_law(shape, tilt)

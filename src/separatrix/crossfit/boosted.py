@@ -37,8 +37,8 @@ _NODE = {  # what prediction reads of a node
 class BoostedTrees(ArrayModel):
     """Gradient boosting whose size follows from the number of rows.
 
-    Small tables get small trees, few of them, and stronger shrinkage: see `_settings`, measured in
-    `benchmarks/base_models.py`. Missing values (NaN) are allowed.
+    Small tables get small trees, few of them, and stronger shrinkage: see `_settings`.
+    Missing values (NaN) are allowed.
 
     Attributes:
         classes_: the labels.

@@ -49,7 +49,7 @@ __all__ = [
 
 POLICIES = ("randomized", "deterministic")  # draw the label from the posterior, or take the best
 PAPER = Recipe()  # Adam 1e-3, batches of 512, 20 epochs (60 on COMPAS: at least 540 updates)
-TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # measured in benchmarks/recipes.py
+TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # docs/evidence/results.md
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Algorithm 1 of the paper: minimise (1−λ) CE/‖∂_h CE‖ + λ I/‖∂_h I‖, I = I(U; Z | Y) read off the
 batch's soft counts. λ = 0 is `erm`; without the norms it is `raw_cmi`.
 
-Recipes (benchmarks/recipes.py): "paper" is the paper's. "default" reads the CMI gradient off
+Recipes: "paper" is the paper's. "default" reads the CMI gradient off
 running counts of about ten batches, with a larger and falling learning rate: better on Adult and
 Bank, equal on COMPAS within the noise of its folds. Below λ = 0.3 the path moves fastest, so its
 grid is dense there. "exact" takes full batches where rows repeat: the highest u at a given v, but

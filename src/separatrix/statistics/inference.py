@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-# fitted rows of a cell below which v̂ − bias is not trustworthy (benchmarks/guarantees.py)
+# fitted rows of a cell below which v̂ − bias is not trustworthy (`benchmarks.simulations`)
 MIN_FITTED = 5.0
 MIN_COUNTED = 1.0  # the same for the upper limit of hard labels, which counts the cells that occur
 _HALVINGS = 50
@@ -154,7 +154,7 @@ def interval(
 
     The level is split between the two sides so that at v = 0, where no value can lie below, all of
     it guards the lower end: the interval excludes 0 just when the test rejects v = 0. Coverage is
-    measured in `benchmarks/coverage.py`. Do not use it where the cells are too small
+    measured in `benchmarks/simulations/coverage.py`. Do not use it where the cells are too small
     (`Noise.estimable` is False): use `bounds.upper_bound` there.
     """
     check_confidence(confidence)

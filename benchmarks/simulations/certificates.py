@@ -1,0 +1,235 @@
+"""How often a certificate of `select` fails for what ships, and how low the certified budgets are.
+
+    python -m benchmarks.simulations certificates [--repetitions 60] [--kept FILE] [--write]
+
+Laws: normal columns with the groups apart, and the rows of a real table drawn with replacement,
+whose population is the table itself. Each repetition draws rows, fits the base models of the nested
+folds, makes the rules of `select` at its shares of the budget, bounds them, chooses one as `select`
+does, and measures what would ship on the population. Failures of the choice: its v or EO gap in the
+population is above the budget. Failures of the bounds: the worst share of the budget. The last
+column is the median over repetitions. `WAYS` are the three ways to certify.
+
+Every repetition is kept, so a run that is cut goes on where it was; --write puts the table into
+docs/reference/guarantees.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from benchmarks._measuring import DOCS, markdown, write_between_markers
+from separatrix import datasets
+from separatrix.columns.counting import soft_sums
+from separatrix.core.counts import CountTable
+from separatrix.core.information import conditional_mutual_information, eo_gap
+from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
+from separatrix.errors import InfeasibleError
+from separatrix.frontier import trained_choice as choosing
+from separatrix.frontier.certified import rules_of
+from separatrix.frontier.measured import CERTIFIED
+from separatrix.procedure.request import Request
+from separatrix.statistics.certificates import violation_bound
+from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
+from separatrix.statistics.gaps import eo_gap_bound
+
+QUICK = ("--repetitions", "1", "--only", "normal, 2 groups, v", "--kept", os.devnull)
+Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+FOLDS, BASE = 5, "base"
+POPULATION = 60_000
+TRUTH = {"violation": conditional_mutual_information, "eo_gap": eo_gap}
+OF_ALL = {"violation": folds_violation_bound, "eo_gap": folds_eo_gap_bound}
+OF_ONE = {"violation": violation_bound, "eo_gap": eo_gap_bound}
+WAYS = {
+    "large": "large-sample: every fold's rows, side by side",
+    "finite": "finite-sample: the rows of fold 0",
+    "added": "not offered: finite-sample, the folds' tables added up",
+}
+
+
+@dataclass(frozen=True)
+class Law:
+    """Rows to draw from, and the population that they stand for."""
+
+    draw: Callable[[int, np.random.Generator], Rows]
+    population: Rows
+
+
+def normal(groups: int) -> Law:
+    """Three normal columns; the groups differ in base rate, in mean and in how much is told."""
+
+    def draw(n: int, rng: np.random.Generator) -> Rows:
+        share = 1.0 / np.arange(1, groups + 1)
+        z = rng.choice(groups, n, p=share / share.sum())
+        y = (rng.random(n) < 0.5 - 0.2 * z / groups).astype(np.intp)
+        X = rng.normal(size=(n, 3))
+        X[:, 0] += y * (1.0 + 0.5 * z / groups) + 0.8 * z / groups
+        X[:, 1] += 0.7 * y
+        return X, y, z
+
+    return Law(draw, draw(POPULATION, np.random.default_rng(12_345)))
+
+
+def table(name: str) -> Law:
+    """A real table as a law."""
+    data = datasets.load(name)
+    rows = np.asarray(data.X), np.asarray(data.y), np.asarray(data.z)
+
+    def draw(n: int, rng: np.random.Generator) -> Rows:
+        picked = rng.integers(0, len(rows[1]), n)
+        return rows[0][picked], rows[1][picked], rows[2][picked]
+
+    return Law(draw, rows)
+
+
+def traced(rows: Rows, seed: int) -> tuple[Any, dict[tuple[int, ...], Any]]:
+    """What `select` reads of a trace, and the models by the folds that they did not see."""
+    X, y, z = rows
+    X = np.c_[X, np.eye(int(z.max()) + 1)[z]]  # the model sees the group
+    fold = datasets.folds(y, z, FOLDS, seed)
+
+    def train(part: np.ndarray, places: np.ndarray) -> LogisticRegression:
+        return LogisticRegression(max_iter=200).fit(part, y[places])
+
+    pieces = {
+        fit: fit_piece(fit, X, fold, train, lambda model, part: model.predict_proba(part))
+        for fit in plan_fits([BASE] * (FOLDS + 1))
+    }
+    models = {fit.without: model for fit, (_, model) in pieces.items()}
+    nested = assemble(fold, [BASE] * (FOLDS + 1), pieces)
+    codes = tuple(range(int(y.max()) + 1)), tuple(range(int(z.max()) + 1))
+    found = SimpleNamespace(
+        nested=nested, rows={"y": y, "z": z, "fold": fold}, labels=codes[0], groups=codes[1]
+    )
+    return found, models
+
+
+def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, dict[str, Any]]:
+    """One repetition: for each of `WAYS` the bounds and the truths by share, and the choice."""
+    frontier, models = traced(law.draw(n, np.random.default_rng(seed)), seed)
+    (name,) = budgets
+    out = {}
+    for way, guarantee, model in (
+        ("large", "large-sample", models[()]),
+        ("finite", "finite-sample", models[(CERTIFIED,)]),
+    ):
+        question = Request("accuracy", budgets, confidence=0.95, guarantee=guarantee)
+        candidates, rules = rules_of(frontier, question)
+        truth = truths(law, frontier, rules, model, name)
+        tables = {one.trade_off: one.held_out for one in candidates}
+        if way == "large":
+            bound = {share: OF_ALL[name](held) for share, held in tables.items()}
+            added = {s: OF_ONE[name](CountTable.merge(held)) for s, held in tables.items()}
+            out["added"] = {"truth": truth, "bound": added, "chosen": None}
+        else:
+            bound = {share: OF_ONE[name](held[0]) for share, held in tables.items()}
+        chosen = None
+        try:
+            selection = choosing.select(
+                candidates, confidence=0.95, option="single", maximize="accuracy",
+                guarantee=guarantee, **{f"max_{name}": budgets[name]},
+            )  # fmt: skip
+            chosen = selection.chosen.components[0].trade_off
+        except InfeasibleError:
+            pass  # counted as not certified
+        out[way] = {"truth": truth, "bound": bound, "chosen": chosen}
+    return {way: out[way] for way in WAYS}
+
+
+def truths(
+    law: Law, frontier: Any, rules: dict[float, Any], model: Any, name: str
+) -> dict[float, float]:
+    """The v or EO gap of each rule in the population."""
+    X, y, z = law.population
+    shape = len(frontier.labels), len(frontier.groups)
+    X = np.c_[X, np.eye(shape[1])[z]]
+    scores = model.predict_proba(X)
+    return {
+        share: float(TRUTH[name](soft_sums(one.procedure.law(one.rule, scores, z), y, z, shape)[0]))
+        for share, one in rules.items()
+    }
+
+
+@cache
+def settings() -> dict[str, tuple[Law, int, dict[str, float]]]:
+    """Name: the law, the rows, the budget."""
+    two, five, adult = normal(2), normal(5), table("adult")
+    return {
+        "normal, 2 groups, v": (two, 2_000, {"violation": 0.01}),
+        "normal, 2 groups, v, more rows": (two, 8_000, {"violation": 0.003}),
+        "normal, 2 groups, v, more rows, wider": (two, 8_000, {"violation": 0.01}),
+        "normal, 5 groups, v": (five, 6_000, {"violation": 0.01}),
+        "Adult, v": (adult, 4_000, {"violation": 0.006}),
+        "Adult, v, more rows": (adult, 12_000, {"violation": 0.003}),
+        "normal, 2 groups, EO gap": (two, 4_000, {"eo_gap": 0.08}),
+        "Adult, EO gap": (adult, 8_000, {"eo_gap": 0.08}),
+    }
+
+
+def table_of(found: list[dict[str, Any]]) -> str:
+    """What the repetitions so far say, as Markdown."""
+    head = (
+        "law", "rows", "asked", "certified by", "certified", "choices that failed",
+        "bounds that failed", "bound of the strictest rule",
+    )  # fmt: skip
+    lines = []
+    for name, (_, n, budgets) in settings().items():
+        (most,) = budgets.values()
+        for way, words in WAYS.items():
+            ones = [one["ways"][way] for one in found if one["law"] == name]
+            if not ones:
+                continue
+            truth, bound = (
+                np.array([list(one[kind].values()) for one in ones]) for kind in ("truth", "bound")
+            )
+            chosen = [one["truth"][str(one["chosen"])] for one in ones if one["chosen"] is not None]
+            offered = way != "added"
+            cells = f"{len(chosen)} of {len(ones)}", f"{sum(one > most for one in chosen)}"
+            worst = f"{(truth > bound).mean(0).max():.3f}"
+            lines.append(
+                (name, f"{n:,}", f"{most:g}", words, *(cells if offered else ("", "")), worst,
+                 f"{np.median(bound[:, -1]):.4f}")
+            )  # fmt: skip
+    return markdown(head, lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Simulate what is not kept yet, and print or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="*", default=list(settings()), help="names of laws")
+    parser.add_argument("--kept", type=Path, default=Path(".bench/certificates.jsonl"))
+    parser.add_argument("--write", action="store_true", help="write docs/reference/guarantees.md")
+    args = parser.parse_args(arguments)
+    args.kept.parent.mkdir(parents=True, exist_ok=True)
+    found: list[dict[str, Any]] = []
+    if args.kept.is_file():
+        found = [json.loads(line) for line in args.kept.read_text().splitlines()]
+    done = {(one["law"], one["seed"]) for one in found}
+    with args.kept.open("a") as file:
+        for seed in range(args.seed, args.seed + args.repetitions):
+            for name in args.only:
+                if (name, seed) not in done:
+                    row = {"law": name, "seed": seed, "ways": once(*settings()[name], seed)}
+                    file.write(json.dumps(row) + "\n")
+                    file.flush()
+                    found.append(json.loads(json.dumps(row)))
+    text = table_of(found)
+    print(text)
+    if args.write:
+        seeds = [one["seed"] for one in found]
+        note = f"Seeds from {min(seeds)} to {max(seeds)}."
+        write_between_markers(
+            DOCS / "reference" / "guarantees.md", "simulations/certificates", f"{text}\n\n{note}"
+        )

@@ -1,0 +1,133 @@
+"""Time and memory of loading a dataset, each in a process of its own; a CSV beside pandas.
+
+    python -m benchmarks.speed loading [NAME ...]
+
+The second of two loads counts, so that no import is timed; the best of three processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._measuring import in_own_process, markdown, peak
+
+QUICK = ("adult", "compas")
+EMBEDDED = 202_599, 512  # the shape of CelebA
+
+
+def dataset(name: str, **options: Any) -> Callable[[], Any]:
+    def load() -> Any:
+        from separatrix import datasets
+
+        return datasets.load(name, **options).X
+
+    return load
+
+
+def csv_file() -> Path:
+    """One million rows of text and numbers, 70 MB."""
+    path = Path(tempfile.gettempdir()) / "separatrix-benchmark.csv"
+    if not path.is_file():
+        import pyarrow
+        import pyarrow.csv
+
+        rng, n = np.random.default_rng(0), 1_000_000
+        table: dict[str, Any] = {f"x{i}": rng.normal(size=n).round(3) for i in range(7)}
+        table |= {f"c{i}": np.array(list("abcd"))[rng.integers(0, 4, n)] for i in range(5)}
+        table["sex"] = np.array(["f", "m"])[rng.integers(0, 2, n)]
+        table["y"] = np.array(["no", "yes"])[rng.integers(0, 2, n)]
+        pyarrow.csv.write_csv(pyarrow.table(table), path.with_suffix(".part"))
+        path.with_suffix(".part").replace(path)
+    return path
+
+
+def csv() -> Any:
+    from separatrix import datasets
+
+    return datasets.from_file(csv_file(), target="y", sensitive="sex").X
+
+
+def csv_with_pandas() -> Any:
+    """pandas reads, scikit-learn scales and encodes: what one writes without this library."""
+    import pandas
+    from sklearn.compose import ColumnTransformer, make_column_selector
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    numbers = make_column_selector(dtype_include="number")
+    encoder = OneHotEncoder(sparse_output=False, dtype=np.float32)
+    encode = ColumnTransformer(
+        [
+            ("number", StandardScaler(), numbers),
+            ("category", encoder, make_column_selector(dtype_exclude="number")),
+        ]
+    )
+    return encode.fit_transform(pandas.read_csv(csv_file()).drop(columns=["y", "sex"]))
+
+
+def celeba() -> Any:
+    from separatrix import datasets
+
+    folder = celeba_folder()
+    return datasets.load("celeba", folder=folder, embeddings=folder / "made.npy").X
+
+
+def celeba_folder() -> Path:
+    """The official text files and an embedding, made up, at full size; 415 MB."""
+    root, (rows, width) = Path(tempfile.gettempdir()) / "separatrix-benchmark-celeba", EMBEDDED
+    if (root / "made.npy").is_file():
+        return root
+    root.mkdir(exist_ok=True)
+    names = [f"{index + 1:06d}.jpg" for index in range(rows)]
+    signs = np.random.default_rng(0).choice(["-1", " 1"], (rows, 40))
+    header = " ".join(["Male", "Smiling", *(f"a{index}" for index in range(38))])
+    lines = [f"{name} {' '.join(row)}" for name, row in zip(names, signs, strict=True)]
+    (root / "list_attr_celeba.txt").write_text("\n".join([str(rows), header, *lines]))
+    (root / "list_eval_partition.txt").write_text("\n".join(f"{name} 0" for name in names))
+    made = np.lib.format.open_memmap(root / "part.npy", "w+", np.float32, (rows, width))
+    for start in range(0, rows, 8_192):
+        made[start : start + 8_192] = 0.5
+    made.flush()
+    (root / "part.npy").replace(root / "made.npy")
+    return root
+
+
+CASES: dict[str, Callable[[], Any]] = {
+    "adult": dataset("adult"),
+    "adult, all columns": dataset("adult", features="full"),
+    "compas": dataset("compas"),
+    "bank": dataset("bank"),
+    "acs_occupation": dataset("acs_occupation"),
+    "acs_occupation_large": dataset("acs_occupation_large"),
+    "CSV, 1 M rows": csv,
+    "CSV, 1 M rows, pandas": csv_with_pandas,
+    "celeba": celeba,
+}
+
+
+def once(case: str) -> dict[str, float]:
+    """Seconds and peak MB of the second load, in this process."""
+    CASES[case]()
+    start = time.perf_counter()
+    rows, columns = CASES[case]().shape
+    took = time.perf_counter() - start
+    return {"seconds": took, "mb": peak(), "rows": rows, "columns": columns}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table of docs/evidence/datasets.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", default=[*CASES])
+    lines = []
+    for case in parser.parse_args(arguments).cases:
+        found = min((in_own_process(__name__, "once", case) for _ in range(3)),
+                    key=lambda one: one["seconds"])  # fmt: skip
+        shape = f"{found['rows']:,} × {found['columns']}"
+        lines.append([case, shape, f"{found['seconds']:.2f}", f"{found['mb']:.0f}"])
+    print(markdown(["what", "X", "seconds", "peak MB"], lines))

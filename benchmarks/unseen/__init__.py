@@ -1,1 +1,0 @@
-"""Public tables on which nothing in this repository was chosen."""
