@@ -23,8 +23,9 @@ import numpy as np
 from rich.progress import track
 
 from benchmarks.simulations.tables import random_law as law
-from separatrix import CountTable, Monitor, audit, conditional_mutual_information
+from separatrix import CountTable, Monitor, audit
 from separatrix.statistics import inference
+from separatrix.theory import conditional_mutual_information
 
 SHAPES = {
     "2×2×2": (2, 2, 2),

@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
+from functools import reduce
 from importlib import import_module
-from inspect import isclass, isfunction
+from inspect import isclass, isfunction, ismodule
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ VERSION = separatrix.__version__
 PARTS = {
     "auditing": "Audit",
     "statistics": "Audit",
-    "tracing": "Trace and select",
-    "deploy": "Deploy and monitor",
+    "frontier": "Trace and select",
+    "predictor": "Deploy and monitor",
+    "production": "Deploy and monitor",
     "estimators": "Estimators",
     "optimum": "The limit, and separated scores",
     "core": "Numbers",
@@ -36,7 +38,8 @@ MODULES = {
     "nn": "PyTorch: `separatrix.nn`",
     "methods": "Methods: `separatrix.methods`",
     "datasets": "Datasets: `separatrix.datasets`",
-    "population": "Known laws: `separatrix.population`",
+    "metrics": "Metric functions: `separatrix.metrics`",
+    "theory": "Theory: `separatrix.theory`",
     "integrations": "Integrations: `separatrix.integrations`",
 }
 
@@ -80,7 +83,13 @@ def _api() -> dict[str, tuple[str, list[str]]]:
         module = import_module(getattr(separatrix, name).__name__)
         own = [n for n in module.__all__ if id(_object(f"separatrix.{name}", n)) not in seen]
         seen |= {id(_object(f"separatrix.{name}", n)) for n in own}
+        rooms = [n for n in own if ismodule(getattr(module, n))]
+        own = [n for n in own if n not in rooms]
         pages[name] = _page(MODULES[name], f"separatrix.{name}", own), []
+        for room in rooms:
+            place = f"separatrix.{name}.{room}"
+            names = list(getattr(module, room).__all__)
+            pages[room] = _page(f"`{place}`", place, names), []
     return pages
 
 
@@ -97,8 +106,7 @@ def _page(title: str, module: str, names: list[str]) -> str:
 
 
 def _object(module: str, name: str) -> Any:
-    place = separatrix if module == "separatrix" else getattr(separatrix, module.split(".")[1])
-    return getattr(place, name)
+    return getattr(reduce(getattr, module.split(".")[1:], separatrix), name)
 
 
 def _kind(module: str, name: str) -> str:

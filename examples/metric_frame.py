@@ -25,7 +25,7 @@ train, test = slice(0, 4_000), slice(4_000, None)
 with sklearn.config_context(enable_metadata_routing=True):
     model = sx.SeparationClassifier(hidden=(16,), epochs=5, min_steps=0, learning_rate=5e-3)
     model.set_fit_request(sensitive_features=True)
-    less_violation = make_scorer(sx.violation_score, greater_is_better=False)
+    less_violation = make_scorer(sx.metrics.violation_score, greater_is_better=False)
     less_violation.set_score_request(sensitive_features=True)
     search = GridSearchCV(model, {"trade_off": [0.0, 0.5, 0.9]}, scoring=less_violation, cv=2)
     search.fit(X[train], y[train], sensitive_features=sex[train])

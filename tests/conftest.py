@@ -117,7 +117,7 @@ def traced(tmp_path_factory):
             out=folder, progress=False,
         )  # fmt: skip
 
-    return sx.load_frontier(_once(tmp_path_factory, "a frontier", make))
+    return sx.Frontier.load(_once(tmp_path_factory, "a frontier", make))
 
 
 @pytest.fixture(scope="session")
@@ -133,7 +133,7 @@ def traced_pay(tmp_path_factory):
             estimator="linear", cv=3, out=folder, progress=False,
         )  # fmt: skip
 
-    return sx.load_frontier(_once(tmp_path_factory, "a frontier of pay", make))
+    return sx.Frontier.load(_once(tmp_path_factory, "a frontier of pay", make))
 
 
 @pytest.fixture(scope="session")

@@ -326,7 +326,7 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     free = ("Report:", "All points:", "Next:")
     lines = [line for line in done.stdout.splitlines() if not line.startswith(free)]
     assert max(map(len, lines)) <= 100
-    found = sx.load_frontier(out)
+    found = sx.Frontier.load(out)
     points = found.points
     assert set(points["fold"]) == {0, 1, 2}
     rows = pl.read_csv(out / "frontier.csv")
@@ -339,7 +339,7 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     assert page.read_text() == (out / "report.html").read_text()
     again = run(*asked)
     assert again.returncode == 0
-    assert sx.load_frontier(out).points.equals(
+    assert sx.Frontier.load(out).points.equals(
         points
     )  # resumed: not even the training times differ
 

@@ -54,7 +54,7 @@ def test_every_result_shows_itself_in_a_notebook(rows):
         sx.audit_score(y, s, sensitive_features=z),
         monitor.report(),
         sx.limit(y, s, sensitive_features=z, levels=[0.01]),
-        sx.separate(y, s, sensitive_features=z),
+        sx.theory.separate(y, s, sensitive_features=z),
     ]
     for result in results:
         assert result._repr_html_().startswith("<"), type(result)

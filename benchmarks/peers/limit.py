@@ -47,7 +47,7 @@ def blind(name: str) -> list[str]:
     np.add.at(p, (atom, y, z), 1 / len(y))
     cells = []
     for maximize, budget, levels in (("accuracy", "eo_gap", GAPS), ("utility", "violation", NATS)):
-        best = sx.population.blind_limit(p, maximize, budget, list(levels))
+        best = sx.theory.population.blind_limit(p, maximize, budget, list(levels))
         cells += [f"{value:.4f}" for value in best.values]
     return [name, *cells]
 

@@ -142,10 +142,10 @@ def aligned(table: Table, a: NDArray[np.intp], s: Array, s2: Array, z2: NDArray[
     kind = "continuous" if table.numeric else "groups"
     given: dict[str, Any] = {"sensitive_features": table.z[a], "sensitive": kind}
     try:
-        found = sx.align(table.y[a], s, max_violation=ASKED, **given)
+        found = sx.theory.align(table.y[a], s, max_violation=ASKED, **given)
     except sx.InfeasibleError as error:
         least = error.smallest["violation"] * (1 + 1e-9)
-        found = sx.align(table.y[a], s, max_violation=least, **given)
+        found = sx.theory.align(table.y[a], s, max_violation=least, **given)
     return found.transform(s2, sensitive_features=z2)
 
 

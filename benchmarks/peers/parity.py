@@ -30,7 +30,7 @@ from sklearn.isotonic import IsotonicRegression
 from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
 from benchmarks.peers.rows import DATA
 from benchmarks.peers.threshold_optimizer import Scores
-from separatrix import audit_score, datasets, separate, soft_counts
+from separatrix import audit_score, datasets
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import accuracy, mutual_information
 from separatrix.core.measures import CRITERIA
@@ -38,6 +38,7 @@ from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.limit import limit
 from separatrix.optimum.promised import Promises
+from separatrix.theory import separate, soft_counts
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]

@@ -32,7 +32,7 @@ def table(labels: np.ndarray, gaps: np.ndarray) -> np.ndarray:
 
 def violation(labels: np.ndarray, gaps: np.ndarray) -> float:
     """v = I(U;Z|Y) of that law."""
-    return float(sx.conditional_mutual_information(table(labels, gaps)))
+    return float(sx.theory.conditional_mutual_information(table(labels, gaps)))
 
 
 def gap_at(v: float, labels: np.ndarray, where: np.ndarray) -> float | None:

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import CountTable, conditional_mutual_information
+from separatrix import CountTable
+from separatrix.theory import conditional_mutual_information
 
 __all__ = ["TableLaw", "count_table", "hard_laws", "random_law"]
 

@@ -115,7 +115,7 @@ def separate(rows: int, cells: tuple[int, int], **_: Any) -> Work:
     import separatrix as sx
 
     y, s, z = _scored(rows, cells[1])
-    return lambda: sx.separate(y, s, sensitive_features=z)
+    return lambda: sx.theory.separate(y, s, sensitive_features=z)
 
 
 def blind(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:

@@ -12,6 +12,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import separatrix as sx
+from separatrix.errors import InputError
 
 
 def make_frame(n: int = 2_000) -> pd.DataFrame:
@@ -174,7 +175,7 @@ def with_value(column, row, value):
     ],
 )
 def test_bad_frames_get_one_clear_sentence(engine, frame, arguments, message):
-    with pytest.raises(sx.InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         sx.audit(
             ENGINES[engine](frame),
             **{"target": "y", "sensitive_features": "sex", "prediction": "u", **arguments},
@@ -200,7 +201,7 @@ NAMED = {"target": "y", "prediction": "u"}
     ],
 )
 def test_mixed_forms_are_refused(data, more, message):
-    with pytest.raises(sx.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         sx.audit(*data, sensitive_features="sex", **more)
 
 

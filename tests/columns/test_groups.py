@@ -91,6 +91,6 @@ def test_what_makes_no_groups_is_one_sentence(groups, message):
 
 def test_soft_counts_take_two_columns():
     q = np.full((5, 2), 0.5)
-    table = sx.soft_counts([0, 1, 0, 1, 1], q, sensitive_features=FRAME)
+    table = sx.theory.soft_counts([0, 1, 0, 1, 1], q, sensitive_features=FRAME)
     assert table.shape == (2, 4, 2)
     np.testing.assert_allclose(table.sum(2), [[1, 1, 0, 0], [1, 0, 1, 1]])

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
 from separatrix.columns.groups import group_name
-from separatrix.estimators.wrapping import from_estimator
 from separatrix.frontier.rows import as_data
 from separatrix.production.streaming import predict_file
 
@@ -72,7 +71,7 @@ def test_the_classifier_around_any_model(form):
     )
     q = model.predict_proba(X, sensitive_features=z)
     np.testing.assert_array_equal(q, model.predict_proba(X, sensitive_features=FRAME))
-    predictor = from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     assert predictor.groups == GROUPS
     np.testing.assert_allclose(predictor.predict_proba(X, sensitive_features=z), q)
 
@@ -86,7 +85,7 @@ def test_the_estimators(tmp_path):
     q = [model.predict_proba(X, sensitive_features=z) for z in FORMS.values()]
     for other in q[1:]:
         np.testing.assert_array_equal(other, q[0])
-    saved = from_estimator(model).save(tmp_path / "model")
+    saved = sx.Predictor.from_estimator(model).save(tmp_path / "model")
     assert sx.load(saved).groups == GROUPS
 
 

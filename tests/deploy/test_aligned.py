@@ -12,7 +12,7 @@ from safetensors.numpy import load_file, save_file
 from sklearn.linear_model import LinearRegression
 
 import separatrix as sx
-from separatrix.errors import InputError
+from separatrix.errors import DataError, InputError
 from separatrix.predictor.kinds import restored
 
 
@@ -31,7 +31,7 @@ def fitted(kind="groups", estimator=None):
 @pytest.mark.parametrize("estimator", [None, LinearRegression()])
 def test_what_is_loaded_predicts_bit_for_bit(tmp_path, kind, estimator):
     model, X, z = fitted(kind, estimator)
-    predictor = sx.from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     predictor.save(tmp_path / "model")
     again = sx.load(tmp_path / "model")
     want = model.predict(X, sensitive_features=z)
@@ -43,7 +43,7 @@ def test_what_is_loaded_predicts_bit_for_bit(tmp_path, kind, estimator):
 
 def test_the_card_says_what_is_released(tmp_path):
     model, _, _ = fitted()
-    sx.from_estimator(model).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model).save(tmp_path / "model")
     card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
     assert "- released values: " in card
     assert "- groups: f, m" in card
@@ -57,13 +57,13 @@ def test_files_get_one_column_of_numbers(tmp_path):
     y = rng.normal(size=500) + (sex == "m")
     frame = pd.DataFrame({"x": y + rng.normal(size=500), "town": rng.choice(["a", "b"], 500)})
     model = sx.AlignedRegressor(penalty=1.0, cv=2).fit(frame, y, sensitive_features=sex)
-    predictor = sx.from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     assert (predictor.predict(frame, sensitive_features=sex) == model.predict(frame, sex)).all()
 
 
 def test_an_unseen_group_and_a_missing_one_are_refused():
     model, X, _ = fitted()
-    predictor = sx.from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     with pytest.raises(InputError, match="holds 'x', which is not one of 'f', 'm'"):
         predictor.predict(X[:1], sensitive_features=["x"])
     with pytest.raises(InputError, match=r"uses the group: pass `sensitive_features` \('f', 'm'\)"):
@@ -74,7 +74,7 @@ def test_an_unseen_group_and_a_missing_one_are_refused():
 
 def test_a_number_is_not_a_word():
     model, X, _ = fitted("continuous")
-    predictor = sx.from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     with pytest.raises(InputError, match="must hold numbers, got 'old'"):
         predictor.predict(X[:1], sensitive_features=["old"])
     with pytest.raises(InputError, match="number of a sensitive attribute"):
@@ -84,7 +84,7 @@ def test_a_number_is_not_a_word():
 @pytest.mark.parametrize("name", ["values", "levels", "cuts", "knots"])
 def test_forged_maps_are_refused(name):
     model, _, _ = fitted()
-    arrays = dict(sx.from_estimator(model).components[0].fitted.arrays())
+    arrays = dict(sx.Predictor.from_estimator(model).components[0].fitted.arrays())
     arrays[name] = arrays[name][..., ::-1].copy()
     with pytest.raises(ValueError, match=r"falls|do not rise"):
         restored("aligned", "postprocessing", arrays)
@@ -92,11 +92,11 @@ def test_forged_maps_are_refused(name):
 
 def test_a_changed_file_is_refused(tmp_path):
     model, _, _ = fitted()
-    folder = sx.from_estimator(model).save(tmp_path / "model")
+    folder = sx.Predictor.from_estimator(model).save(tmp_path / "model")
     arrays = load_file(folder / "arrays.safetensors")
     arrays["component0.levels"] += 1.0
     save_file(arrays, folder / "arrays.safetensors")
-    with pytest.raises(sx.DataError, match="was cut or changed"):
+    with pytest.raises(DataError, match="was cut or changed"):
         sx.load(folder)
     assert json.loads((folder / "manifest.json").read_text())["reads"] == "value"
 
@@ -106,7 +106,7 @@ def test_what_has_no_regressor_or_no_groups_is_not_saved():
     y, z = rng.normal(size=300), rng.integers(0, 2, 300)
     bare = sx.AlignedRegressor("precomputed", penalty=0.0).fit(y, y, sensitive_features=z)
     with pytest.raises(InputError, match="around bare predictions has no regressor to save"):
-        sx.from_estimator(bare)
+        sx.Predictor.from_estimator(bare)
     plain = sx.AlignedRegressor(LinearRegression()).fit(y[:, None], y)
     with pytest.raises(InputError, match="was fitted without `sensitive_features`"):
-        sx.from_estimator(plain)
+        sx.Predictor.from_estimator(plain)

@@ -56,7 +56,7 @@ def test_unseen_rows_show_what_was_promised(frontier, unseen, aim, blind):
     point = frontier.select(max_eo_gap=0.1, maximize=aim, blind=blind)
     groups = None if blind else z
     q = point.predictor.predict_proba(X, groups)
-    table = sx.soft_counts(y, q, sensitive_features=z)
+    table = sx.theory.soft_counts(y, q, sensitive_features=z)
     assert _within(point, "accuracy", float(accuracy(table)))
     assert float(eo_gap(table)) < 0.1 + 3 * point.promise["eo_gap"].error
     u = point.predictor.predict(X, groups, random_state=0)
@@ -113,7 +113,7 @@ def test_what_ships_is_the_procedure_on_all_rows_and_folds_run_the_same(frontier
     rule = of_fold.fit(own, frontier.rows["y"][train], frontier.rows["z"][train], frontier.groups)
     test, scores = frontier.nested.tested(2)
     law = procedure.law(rule, scores, frontier.rows["z"][test])
-    table = sx.soft_counts(
+    table = sx.theory.soft_counts(
         frontier.rows["y"][test], law, sensitive_features=frontier.rows["z"][test]
     )
     np.testing.assert_allclose(found.tables[2], table)

@@ -315,7 +315,7 @@ def test_false_alarms_at_the_budget_are_rare_however_often_one_looks():
         np.array([[[0.7, 0.3], [0.8, 0.2]], [[0.2, 0.8], [0.3, 0.7]]])
         * np.array([[0.3, 0.2], [0.3, 0.2]])[..., None]
     )
-    budget = float(sx.conditional_mutual_information(rates))
+    budget = float(sx.theory.conditional_mutual_information(rates))
     rng, false = np.random.default_rng(6), 0
     table = CountTable(rates, (0, 1), (0, 1), (0, 1), rows=1)
     for _ in range(25):

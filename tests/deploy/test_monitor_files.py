@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 import separatrix as sx
 from separatrix.cli import app
 from separatrix.errors import InputError
-from separatrix.estimators.wrapping import from_estimator
 from separatrix.production.monitor import Monitor
 from separatrix.production.monitor_files import open_monitor, read_reference, update_from_files
 
@@ -184,7 +183,7 @@ def test_the_shipped_model_brings_its_groups_and_its_budget(tmp_path):
     X, z = rng.normal(size=(300, 2)), np.where(rng.random(300) < 0.5, "f", "m")
     y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
     model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.04, cv=3, random_state=0)
-    from_estimator(model.fit(X, y, sensitive_features=z)).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model.fit(X, y, sensitive_features=z)).save(tmp_path / "model")
     watched = open_monitor(tmp_path / "state.json", model=tmp_path / "model")
     assert (watched.measure, watched.budget) == ("eo_gap", 0.04)
     assert watched.reference.groups == ("f", "m")

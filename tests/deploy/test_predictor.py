@@ -11,11 +11,11 @@ import pytest
 from scipy.stats import chi2_contingency, kstest
 
 from people import people
-from separatrix import conditional_mutual_information, mutual_information
 from separatrix.columns.draws import uniforms
 from separatrix.errors import InputError
 from separatrix.predictor.component import Component
 from separatrix.predictor.predictor import Predictor
+from separatrix.theory import conditional_mutual_information, mutual_information
 
 SALT = "kept by the operator, not in the model"
 

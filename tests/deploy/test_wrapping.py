@@ -16,7 +16,6 @@ import separatrix as sx
 from people import people
 from separatrix.errors import InputError
 from separatrix.estimators.frontier import FrontierClassifier
-from separatrix.estimators.wrapping import from_estimator
 
 pytest.importorskip("skops")
 
@@ -33,7 +32,7 @@ def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, lab
     model = FrontierClassifier(
         base, maximize="utility", max_violation=0.01 if labels == 2 else 0.1, cv=3
     ).fit(rows, y, sensitive_features=rows["sex"])
-    predictor = from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     expected = model.predict_proba(rows, sensitive_features=rows["sex"])
     before = predictor.predict_proba(rows, sensitive_features=rows["sex"])
     np.testing.assert_allclose(before, expected, rtol=1e-12, atol=1e-15)
@@ -57,7 +56,7 @@ def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
     rows = pd.DataFrame(people(600, seed=61))[["job", "sex", "age", "pay"]]
     X, y, z = rows[["job", "sex", "age"]], rows["pay"], rows["sex"]
     model = FrontierClassifier(max_eo_gap=0.5, cv=2).fit(X, y, sensitive_features=z)
-    from_estimator(model).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model).save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model")
     np.testing.assert_allclose(loaded.predict_proba(X, z), model.predict_proba(X, z), atol=1e-12)
     assert loaded.about["choice"]["max_eo_gap"] == 0.5
@@ -66,13 +65,13 @@ def test_the_default_model_of_text_columns_survives_the_disk(tmp_path):
 
 def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
     with pytest.raises(InputError, match="got LogisticRegression"):
-        from_estimator(LogisticRegression())
+        sx.Predictor.from_estimator(LogisticRegression())
     rng = np.random.default_rng(0)
     bare = FrontierClassifier("precomputed").fit(
         rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     )
     with pytest.raises(InputError, match="around bare probabilities"):
-        from_estimator(bare)
+        sx.Predictor.from_estimator(bare)
 
 
 def _two_columns(n=1200, seed=0):
@@ -87,7 +86,7 @@ def test_a_blind_classifier_is_saved_and_never_asks_for_the_group(tmp_path):
     X, y, z = _two_columns()
     model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, blind=True, cv=2)
     model.fit(X, y, sensitive_features=z)
-    sx.from_estimator(model).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model).save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model", trusted=[])
     assert not loaded.uses_groups
     np.testing.assert_allclose(loaded.predict_proba(X[:50]), model.predict_proba(X[:50]))
@@ -99,7 +98,7 @@ def test_a_separated_scorer_is_saved(tmp_path, blind):
     X, y, z = _two_columns()
     model = sx.SeparatedScorer(LogisticRegression(), blind=blind, cv=2)
     model.fit(X, y, sensitive_features=z)
-    sx.from_estimator(model).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model).save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model")
     groups = None if blind else z
     shown = loaded.predict_proba(X, groups, random_state=0)[:, 1]

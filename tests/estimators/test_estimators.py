@@ -145,7 +145,7 @@ def test_groups_are_routed_through_pipelines_searches_and_cross_validation():
         pipe = make_pipeline(StandardScaler(), MinMaxScaler(), model)
         pipe.fit(X, y, sensitive_features=z)
         assert pipe.predict(X).shape == (600,)
-        score = make_scorer(sx.violation_score, greater_is_better=False).set_score_request(
+        score = make_scorer(sx.metrics.violation_score, greater_is_better=False).set_score_request(
             sensitive_features=True
         )
         search = GridSearchCV(
@@ -206,7 +206,7 @@ def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(
     frame = pd.DataFrame(X, columns=list("abcd"))
     options = FEW | {"use_sensitive": use_sensitive, "piecewise_linear": piecewise_linear}
     model = SeparationClassifier(0.3, **options).fit(frame, y, sensitive_features=z)
-    predictor = sx.from_estimator(model)
+    predictor = sx.Predictor.from_estimator(model)
     predictor.save(tmp_path / "model")
     for one in (predictor, sx.load(tmp_path / "model")):
         q = replace_policy(one).predict_proba(frame, sensitive_features=z)
@@ -269,7 +269,7 @@ def test_a_network_takes_frames_with_text_and_ships_as_it_is(tmp_path):
     assert (model.n_features_in_, list(model.feature_names_in_)) == (3, list(X.columns))
     decided = model.predict(X)
     assert np.mean(decided == y) > 0.95
-    sx.from_estimator(model).save(tmp_path / "model")
+    sx.Predictor.from_estimator(model).save(tmp_path / "model")
     np.testing.assert_array_equal(sx.load(tmp_path / "model").predict(X), decided)
     with pytest.raises(ValueError, match="now missing:\n- job"):  # scikit-learn's sentence
         model.predict(X[["age", "level"]])

@@ -86,10 +86,10 @@ def test_single_numbers_and_soft_counts(seed):
     rng = np.random.default_rng(seed)
     n, k, y, how = columns(rng)
     u = seldom(rng, prediction(rng, n, k), n)
-    assert finite(told(lambda: sx.violation_score(y, u, **how)))
-    assert finite(told(lambda: sx.utility_score(y, u, **how)))
+    assert finite(told(lambda: sx.metrics.violation_score(y, u, **how)))
+    assert finite(told(lambda: sx.metrics.utility_score(y, u, **how)))
     q = seldom(rng, hostile.posteriors(rng, n, k), n)
-    counts = told(lambda: sx.soft_counts(y, q, **how))
+    counts = told(lambda: sx.theory.soft_counts(y, q, **how))
     assert counts is None or finite(np.asarray(counts))
 
 
@@ -125,7 +125,7 @@ def test_separate(seed):
     n, _, y, how = columns(rng, k=2)
     s = seldom(rng, hostile.scores(rng, n), n)
     penalty = hostile.pick(rng, (None, None, 1.0, -1, np.nan, "x", 1e300))
-    score = told(lambda: sx.separate(y, s, penalty=penalty, **how))
+    score = told(lambda: sx.theory.separate(y, s, penalty=penalty, **how))
     if score is not None:
         assert finite([score.levels, score.auroc, score.utility])
         some = seldom(rng, hostile.scores(rng, n), n)
@@ -147,14 +147,14 @@ def test_align(seed):
     if rng.random() < 0.3:
         how["max_violation"] = hostile.pick(rng, (0.5, 0, -1, np.nan, "x"))
     how["cv"] = hostile.pick(rng, (2, 5, 0, 1, -3, "x", 10**6))
-    found = told(lambda: sx.align(y, s, **how))
+    found = told(lambda: sx.theory.align(y, s, **how))
     if found is not None:
         assert finite(found.levels)
         z = how["sensitive_features"]
         assert finite(told(lambda: found.transform(s, sensitive_features=z)))
     for name in ("penalty", "max_violation", "cv"):
         how.pop(name, None)
-    path = told(lambda: sx.alignment_path(y, s, **how))
+    path = told(lambda: sx.theory.alignment_path(y, s, **how))
     assert path is None or len(path) > 0
 
 
@@ -194,6 +194,6 @@ def test_plain_columns_have_the_right_answer(seed):
     n = int(rng.integers(20, 60))
     y, u, z = (rng.integers(0, 2, n).tolist() for _ in range(3))
     if len(set(y)) == len(set(z)) == 2:
-        assert sx.violation_score(y, u, sensitive_features=z) == pytest.approx(
+        assert sx.metrics.violation_score(y, u, sensitive_features=z) == pytest.approx(
             plug_in(y, u, z), abs=1e-12
         )

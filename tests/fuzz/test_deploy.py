@@ -172,7 +172,7 @@ def test_wrapping(seed):
     rng = np.random.default_rng(seed)
     odd = (None, 3, "x", object(), LogisticRegression(), sx.FrontierClassifier(), [], sx)
     names = hostile.pick(rng, ((), ("a",), "ab", None, 5, (np.nan,)))
-    assert told(lambda: sx.from_estimator(hostile.pick(rng, odd), names)) is None
+    assert told(lambda: sx.Predictor.from_estimator(hostile.pick(rng, odd), names)) is None
     places = ("", "none", None, 3, "\0", "/dev/null", b"x", [])
     assert told(lambda: sx.load(hostile.pick(rng, places))) is None
-    assert told(lambda: sx.load_frontier(hostile.pick(rng, places))) is None
+    assert told(lambda: sx.Frontier.load(hostile.pick(rng, places))) is None

@@ -30,8 +30,8 @@ def some_counts(rng):
 @cases(60)
 def test_information_of_a_table(seed):
     counts = some_counts(np.random.default_rng(seed))
-    assert finite(told(lambda: np.asarray(sx.conditional_mutual_information(counts))))
-    assert finite(told(lambda: np.asarray(sx.mutual_information(counts))))
+    assert finite(told(lambda: np.asarray(sx.theory.conditional_mutual_information(counts))))
+    assert finite(told(lambda: np.asarray(sx.theory.mutual_information(counts))))
 
 
 @given(seed=SEEDS)
@@ -52,14 +52,14 @@ def test_count_tables(seed):
 def test_envelopes_costs_and_laws(seed):
     rng = np.random.default_rng(seed)
     v, u = (seldom(rng, rng.random(6), 6) for _ in range(2))
-    envelope = told(lambda: sx.concave_envelope(v, u))
+    envelope = told(lambda: sx.theory.concave_envelope(v, u))
     if envelope is not None and envelope.violation[0] <= 1.0:  # NaN left of all points
         told(lambda: envelope.at(hostile.column(rng, 3)))
         assert finite(envelope.at([1.0, 2.0]))
     cost = told(lambda: sx.Cost(*(hostile.pick(rng, NUMBERS) for _ in range(2))))
     assert cost is None or str(cost)
     law = some_counts(rng) if rng.random() < 0.5 else rng.dirichlet(np.ones(8)).reshape(2, 2, 2)
-    found = told(lambda: sx.population.exact_frontier(law))
+    found = told(lambda: sx.theory.population.exact_frontier(law))
     assert found is None or finite([found.violation, found.utility])
 
 

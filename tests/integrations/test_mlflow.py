@@ -51,7 +51,7 @@ def test_a_served_model_answers_as_the_predictor_does(rows, run):
     X, y, z = rows
     frame = pd.DataFrame(X, columns=["skill", "taste"])
     model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.2, blind=True)
-    predictor = sx.from_estimator(model.fit(frame, y, sensitive_features=z))
+    predictor = sx.Predictor.from_estimator(model.fit(frame, y, sensitive_features=z))
     logged = sx.integrations.mlflow.log_model(predictor)
     served = mlflow.pyfunc.load_model(logged.model_uri)
     assert np.allclose(served.predict(frame).to_numpy(), predictor.predict_proba(frame))

@@ -50,8 +50,8 @@ def violation(q, sample, bins=0) -> float:
         s = q[:, 1]
         u = np.searchsorted(np.quantile(s, np.arange(1, bins) / bins), s)
         q = np.eye(bins)[u]
-    table = sx.soft_counts(sample.y, q, sensitive_features=sample.z)
-    return float(sx.conditional_mutual_information(getattr(table, "counts", table)))
+    table = sx.theory.soft_counts(sample.y, q, sensitive_features=sample.z)
+    return float(sx.theory.conditional_mutual_information(getattr(table, "counts", table)))
 
 
 # the objective
@@ -311,7 +311,7 @@ def test_a_classifier_saved_and_loaded_predicts_the_same_bits(tmp_path):
         ).fit(X, names, sensitive_features=groups)
         z = None if blind else groups
         folder = tmp_path / str(blind)
-        sx.from_estimator(model).save(folder)
+        sx.Predictor.from_estimator(model).save(folder)
         loaded = sx.load(folder)
         q = model.predict_proba(X, sensitive_features=z)
         np.testing.assert_array_equal(loaded.predict_proba(X, sensitive_features=z), q)

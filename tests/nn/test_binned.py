@@ -47,7 +47,7 @@ def counted(score, y, z, groups, at, weight=None) -> float:
     hats = np.stack([np.interp(score, at, one) for one in np.eye(len(at))], axis=1)
     table = np.zeros((2, groups, len(at)))
     np.add.at(table, (y, z), hats if weight is None else hats * weight[:, None])
-    return float(sx.conditional_mutual_information(table))
+    return float(sx.theory.conditional_mutual_information(table))
 
 
 @pytest.mark.slow

@@ -77,13 +77,14 @@ class Without:
 
 sys.meta_path.insert(0, Without())
 import separatrix as sx
+from separatrix.errors import MissingExtraError
 from separatrix.nn.networks import Networks
 from separatrix.nn.evaluation import auroc
 assert "cmi" in sx.methods.names()
 for call in (lambda: sx.nn.soft_cmi, lambda: sx.nn.SeparationLoss, lambda: sx.methods.get("cmi")):
     try:
         call()
-    except sx.MissingExtraError as error:
+    except MissingExtraError as error:
         assert "pip install 'separatrix[torch]'" in str(error), error
     else:
         raise AssertionError("no error")

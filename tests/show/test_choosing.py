@@ -40,7 +40,7 @@ def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
     lines = page.text("#python").splitlines()
     assert len(lines) == 3
     assert lines[1] == (
-        f'point = sx.load_frontier("{results_folder}")'
+        f'point = sx.Frontier.load("{results_folder}")'
         f'.select(max_violation={number}, maximize="utility", option="mixture")'
     )
     compile("\n".join(lines), "page", "exec")

@@ -15,7 +15,7 @@ from people import paid
 from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.numeric_frontier import NumericPoint
+from separatrix.frontier.numeric_frontier import NumericFrontier, NumericPoint
 from separatrix.statistics.unseen import Estimate
 
 
@@ -66,8 +66,8 @@ def test_what_ships_is_saved_loaded_and_carded(frontier, tmp_path):
 
 def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     frontier.save(tmp_path / "copy")
-    again = sx.load_frontier(tmp_path / "copy")
-    assert isinstance(again, sx.NumericFrontier)
+    again = sx.Frontier.load(tmp_path / "copy")
+    assert isinstance(again, NumericFrontier)
     assert again.means == frontier.means
     page = again.report(tmp_path / "r.html").read_text()
     assert "<svg" in page
@@ -81,10 +81,10 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert (tmp_path / "p.png").stat().st_size > 1000
     (tmp_path / "copy" / "numeric.json").write_text("{}")
     with pytest.raises(DataError, match="checksum does not match"):
-        sx.load_frontier(tmp_path / "copy")
+        sx.Frontier.load(tmp_path / "copy")
     (tmp_path / "copy" / "checksums.json").unlink()
     with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):
-        sx.load_frontier(tmp_path / "copy")
+        sx.Frontier.load(tmp_path / "copy")
 
 
 def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
@@ -93,7 +93,7 @@ def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
     (place / "numeric.json").write_text(json.dumps(manifest | {"points": []}))
     (place / "checksums.json").unlink()  # it is written last
     with pytest.raises(DataError, match="its trace did not end"):
-        print(sx.load_frontier(place))
+        print(sx.Frontier.load(place))
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_a_file_from_trace_to_predictions(tmp_path):
         ({"blind": True}, "are for labels, not for numbers"),
         ({"criterion": "independence"}, "are for labels, not for numbers"),
         ({"levels": 1}, "`levels` must be a whole number from 2 on, got 1"),
-        ({"target": "labels", "sensitive": "continuous"}, "for labels use `align`"),
+        ({"target": "labels", "sensitive": "continuous"}, "for labels use `theory.align`"),
         ({"estimator": "forest"}, "There is no regressor 'forest'"),
         ({"cv": 2}, "`cv` must be between 3 and the 60 rows, got 2"),
         ({"sensitive": "continuous"}, "must hold numbers, got"),

@@ -97,7 +97,7 @@ def test_the_envelope_is_concave_and_above_every_point(frontier):
 
 def test_saved_and_loaded_it_is_the_same(frontier, tmp_path):
     place = frontier.save(tmp_path / "kept")
-    again = sx.load_frontier(place)
+    again = sx.Frontier.load(place)
     pd.testing.assert_frame_equal(again.points, frontier.points)
     np.testing.assert_array_equal(again.held_out("cmi", 0.5), frontier.held_out("cmi", 0.5))
     assert again.labels == ("no", "yes")
@@ -243,13 +243,13 @@ def test_unknown_points_and_folders_are_named(frontier, tmp_path):
     with pytest.raises(InputError, match="`policy`"):
         frontier.envelope("soft")
     with pytest.raises(DataError, match="no frontier"):
-        sx.load_frontier(tmp_path)
+        sx.Frontier.load(tmp_path)
     (tmp_path / "frontier.json").write_text("{")
     with pytest.raises(DataError, match="damaged"):
-        sx.load_frontier(tmp_path)
+        sx.Frontier.load(tmp_path)
     (tmp_path / "frontier.json").write_text(json.dumps({"format": 99}))
     with pytest.raises(DataError, match="format 99"):
-        sx.load_frontier(tmp_path)
+        sx.Frontier.load(tmp_path)
 
 
 def test_nothing_in_the_folder_is_a_pickle(frontier):
@@ -290,8 +290,8 @@ def test_a_changed_byte_in_a_finished_folder_is_refused(traced, traced_pay, tmp_
         (traced_pay, "numeric.safetensors", lambda raw: raw[:-80] + bytes(80)),
     ):
         copy = frontier.save(tmp_path / name)
-        sx.load_frontier(copy)
+        sx.Frontier.load(copy)
         changed = copy / name
         changed.write_bytes(change(changed.read_bytes()))
         with pytest.raises(DataError, match=f"{name} was changed .* checksum"):
-            sx.load_frontier(copy)
+            sx.Frontier.load(copy)

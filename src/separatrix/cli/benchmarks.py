@@ -97,14 +97,14 @@ def report(
     Example: separatrix report frontier
     """
     from separatrix.frontier import page_content
-    from separatrix.frontier.frontier import NUMERIC, load_frontier
+    from separatrix.frontier.frontier import NUMERIC, Frontier
     from separatrix.frontier.traced import MANIFEST
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"
         frontier = (folder / MANIFEST).is_file() or (folder / NUMERIC).is_file()
         if frontier:  # its held-out posteriors say more
-            load_frontier(folder).report(place)
+            Frontier.load(folder).report(place)
         else:
             page_content.write(folder, place)
     answer(str(place), {"report": place}, json)

@@ -67,11 +67,11 @@ def select(
 
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
-    from separatrix.frontier.frontier import NumericFrontier, load_frontier
+    from separatrix.frontier.frontier import Frontier, NumericFrontier
     from separatrix.optimum.objectives import parse_cost
 
     with working(f"Choosing from {folder}"):
-        frontier = load_frontier(folder)
+        frontier = Frontier.load(folder)
         point: Any
         if isinstance(frontier, NumericFrontier):
             budgets = max_eo_gap, max_gap, confidence, cost, option

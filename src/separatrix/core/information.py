@@ -297,7 +297,7 @@ def law(counts: ArrayLike) -> Array:
     if p.ndim < 3:
         raise InputError(
             f"`counts` needs the axes (label, group, prediction), got shape {p.shape}. "
-            "`soft_counts(y, q, sensitive_features=z)` makes such an array from posteriors."
+            "`theory.soft_counts(y, q, sensitive_features=z)` makes such an array from posteriors."
         )
     if not np.isfinite(p).all() or (p < 0).any():
         worst = p[~np.isfinite(p) | (p < 0)].flat[0]

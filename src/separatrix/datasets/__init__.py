@@ -109,3 +109,7 @@ def listing() -> list[dict[str, Any]]:
             | {"licence": declared.licence}
         )
     return rows
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from separatrix.crossfit.numeric_fit import cross_fit_numbers
 from separatrix.crossfit.out_of_fold import checked_rows, same_rows, seed_from, some_rows
 from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
+from separatrix.estimators.wrapping import regressor_predictor
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
+from separatrix.predictor.predictor import Predictor
 
 __all__ = ["EVERYONE", "AlignedRegressor"]
 
@@ -187,6 +190,15 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
         """R² of `predict`."""
         shown = self.predict(X, sensitive_features)
         return float(r2_score(y, shown, sample_weight=sample_weight))
+
+    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
+        """What ships, as a `Predictor`: saved without pickle, streams files."""
+        check_is_fitted(self)
+        if self.groups_ == (EVERYONE,):
+            raise InputError(
+                "This AlignedRegressor was fitted without `sensitive_features`: fit it with them."
+            )
+        return regressor_predictor(self, features)
 
     def _column(self, sensitive_features: Any) -> Any:
         """Numbers, or groups."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from hashlib import blake2b
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,11 @@ from separatrix.crossfit.sensitive_columns import (
     without_columns,
 )
 from separatrix.errors import InputError, require
+from separatrix.estimators.wrapping import frontier_predictor
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.rules import BlindRule, ThresholdChannel
+from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import Candidate, CandidateTable
 from separatrix.procedure.choice import choose
 from separatrix.procedure.evidence import Evidence, Solved
@@ -298,9 +299,11 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
         check_is_fitted(self, "classes_")
-        # predictors lie above estimators, which do not import them
-        wrapping = import_module("separatrix.estimators.wrapping")
-        return Path(wrapping.from_estimator(self).save(folder))
+        return Path(self.to_predictor().save(folder))
+
+    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
+        """What ships, as a `Predictor`: saved without pickle, streams files."""
+        return frontier_predictor(self, features)
 
     @property
     def uses_groups(self) -> bool:

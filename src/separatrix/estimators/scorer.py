@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +28,11 @@ from separatrix.crossfit.out_of_fold import (
 )
 from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
+from separatrix.estimators.wrapping import scorer_predictor
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.predictor.predictor import Predictor
 
 __all__ = ["SeparatedScorer"]
 
@@ -250,6 +253,10 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
             return float(roc_auc_score(second, found, sample_weight=sample_weight))
         law = self.level_proba(X, sensitive_features) * w[:, None]
         return float(area(np.stack([law[~second].sum(0), law[second].sum(0)])[:, None]))
+
+    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
+        """What ships, as a `Predictor`: saved without pickle, streams files."""
+        return scorer_predictor(self, features)
 
     def _needed(self, X: Any, sensitive_features: Any) -> Any:
         sensitive = self._sensitive(X, sensitive_features)

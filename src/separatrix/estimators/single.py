@@ -14,7 +14,9 @@ from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
+from separatrix.estimators.wrapping import single_predictor
 from separatrix.methods import Lane, Sample
+from separatrix.predictor.predictor import Predictor
 
 __all__ = ["SeparationClassifier"]
 
@@ -140,6 +142,10 @@ class SeparationClassifier(SensitiveColumns, Base):
         """The accuracy of `predict`."""
         decided = self.predict(X, sensitive_features)
         return float(accuracy_score(y, decided, sample_weight=sample_weight))
+
+    def to_predictor(self) -> Predictor:
+        """What ships, as a `Predictor`: saved without pickle, streams files."""
+        return single_predictor(self)
 
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET

@@ -1,20 +1,16 @@
-"""The predictor of a fitted estimator."""
+"""The predictor of a fitted estimator, which each estimator's `to_predictor` returns."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix.columns.grouping import Grouping
 from separatrix.errors import InputError
-from separatrix.estimators.aligned import EVERYONE, AlignedRegressor
-from separatrix.estimators.frontier import FrontierClassifier
-from separatrix.estimators.scorer import SeparatedScorer
-from separatrix.estimators.single import SeparationClassifier
 from separatrix.methods import get
 from separatrix.nn.networks import Networks
 from separatrix.optimum.plain import PlainRule
@@ -32,33 +28,22 @@ from separatrix.predictor.wrapped import (
     WrappedScore,
 )
 
-__all__ = ["aligned_predictor", "from_estimator"]
+if TYPE_CHECKING:
+    from separatrix.estimators.aligned import AlignedRegressor
+    from separatrix.estimators.frontier import FrontierClassifier
+    from separatrix.estimators.scorer import SeparatedScorer
+    from separatrix.estimators.single import SeparationClassifier
+
+__all__ = [
+    "aligned_predictor",
+    "frontier_predictor",
+    "regressor_predictor",
+    "scorer_predictor",
+    "single_predictor",
+]
 
 
-def from_estimator(model: Any, features: Sequence[str] = ()) -> Predictor:
-    """The predictor of a fitted estimator: it is saved without pickle and streams files.
-
-    Args:
-        model: a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or
-            SeparationClassifier.
-        features: names of the columns of a classifier that takes a matrix, if rows come as frames
-            or files. By default rows reach the classifier as they are.
-    """
-    if isinstance(model, SeparationClassifier):
-        return _of_single(model)
-    if isinstance(model, SeparatedScorer):
-        return _of_scorer(model, features)
-    if isinstance(model, AlignedRegressor):
-        return _of_regressor(model, features)
-    if isinstance(model, FrontierClassifier):
-        return _of_frontier(model, features)
-    raise InputError(
-        "`model` must be a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or "
-        f"SeparationClassifier, got {type(model).__name__}."
-    )
-
-
-def _of_frontier(model: FrontierClassifier, features: Sequence[str]) -> Predictor:
+def frontier_predictor(model: FrontierClassifier, features: Sequence[str]) -> Predictor:
     """The model and the rule that a fitted FrontierClassifier ships."""
     if not hasattr(model, "classes_"):
         raise InputError("This FrontierClassifier is not fitted: call `fit` first.")
@@ -118,7 +103,7 @@ def no_coin(rule: Any) -> bool:
     return all(bool(np.isin(levels, (0.0, 1.0)).all()) for levels in rule.levels)
 
 
-def _of_scorer(model: SeparatedScorer, features: Sequence[str]) -> Predictor:
+def scorer_predictor(model: SeparatedScorer, features: Sequence[str]) -> Predictor:
     """The score of a fitted SeparatedScorer."""
     check_is_fitted(model)
     found, groups = model.crossfit_, tuple(model.groups_)
@@ -147,16 +132,12 @@ def _of_scorer(model: SeparatedScorer, features: Sequence[str]) -> Predictor:
     )
 
 
-def _of_regressor(model: AlignedRegressor, features: Sequence[str]) -> Predictor:
+def regressor_predictor(model: AlignedRegressor, features: Sequence[str]) -> Predictor:
     """The released values of a fitted AlignedRegressor."""
     check_is_fitted(model)
     found = model.crossfit_
     if found.model is None:
         raise InputError("An AlignedRegressor around bare predictions has no regressor to save.")
-    if model.groups_ == (EVERYONE,):
-        raise InputError(
-            "This AlignedRegressor was fitted without `sensitive_features`: fit it with them."
-        )
     asked = {"max_violation": model.max_violation, "penalty": model.score_.penalty}
     choice = {"maximize": "r2", **{k: float(v) for k, v in asked.items() if v is not None}}
     return replace(
@@ -185,7 +166,7 @@ def aligned_predictor(score: AlignedScore, members: Sequence[Any]) -> Predictor:
     )
 
 
-def _of_single(model: SeparationClassifier) -> Predictor:
+def single_predictor(model: SeparationClassifier) -> Predictor:
     """The network or the trees of a fitted SeparationClassifier, for features as they come."""
     check_is_fitted(model)
     fitted = model.fitted_

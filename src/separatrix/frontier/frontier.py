@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier", "load_frontier"]
+__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +66,14 @@ class FrontierEnvelope(Envelope):
 class Frontier(Traced):
     """The trained points of a path, what they reach on held-out rows, and their models.
 
-    Made by `trace` or `load_frontier`.
+    Made by `trace` or `Frontier.load`.
     """
+
+    @staticmethod
+    def load(folder: str | Path) -> Frontier | NumericFrontier:
+        """The frontier that `save` or `separatrix trace --out` wrote; also of a numeric target."""
+        place = as_path(folder, "folder")
+        return NumericFrontier(place) if (place / NUMERIC).is_file() else Frontier(place)
 
     @property
     def points(self) -> Any:
@@ -236,9 +242,3 @@ class Frontier(Traced):
         traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))
         size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
         return f"<Frontier of {self.name!r}: {traced}; {size}>"
-
-
-def load_frontier(folder: str | Path) -> Frontier | NumericFrontier:
-    """The frontier that `Frontier.save` or `separatrix trace --out` wrote."""
-    place = as_path(folder, "folder")
-    return NumericFrontier(place) if (place / NUMERIC).is_file() else Frontier(place)

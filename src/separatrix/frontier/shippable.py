@@ -233,7 +233,7 @@ class Shippable:
 
     def python(self, folder: str, answer: Answer) -> str | None:
         """The same in Python; for one point of a trained path the predictor of that point."""
-        start = f"import separatrix as sx\nfrontier = sx.load_frontier({folder!r})\n"
+        start = f"import separatrix as sx\nfrontier = sx.Frontier.load({folder!r})\n"
         blind = ", blind=True" if answer.blind else ""
         if answer.kind == "trained":
             inputs = ', inputs="x"' if answer.blind else ""

@@ -112,7 +112,7 @@ def trace(
     if sensitive != "groups":
         raise InputError(
             'sensitive="continuous" traces a numeric target: pass target="continuous" too; for '
-            "labels use `align`."
+            "labels use `theory.align`."
         )
     rows = X if estimator is not None and not isinstance(estimator, str) else None
     return trace_data(

@@ -73,7 +73,7 @@ def log_model(predictor: Predictor, name: str = "model") -> Any:
     with coins that belong to people are made by `separatrix.load(folder).predict`.
 
     Args:
-        predictor: of `Frontier.select` or `from_estimator`; decisions, not a drawn score.
+        predictor: of `Frontier.select` or `Predictor.from_estimator`; decisions, not a drawn score.
         name: of the model in the run.
 
     Returns:

@@ -281,3 +281,7 @@ def fit(
     assert method.loss is not None
     against, per_row = method.adversary, method.per_row
     return train(sample, lanes, options, method.loss, adversary=against, per_row=per_row)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,7 +9,7 @@ mixture are the weighted means over its models.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -88,6 +88,24 @@ class Predictor:
             raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
         if self.is_score and (len(self.components) > 1 or len(self.labels) != 2):
             raise InputError("A score has one component and is for two labels.")
+
+    @classmethod
+    def from_estimator(cls, model: Any, features: Sequence[str] = ()) -> Predictor:
+        """What a fitted estimator ships: it is saved without pickle and streams files.
+
+        Args:
+            model: a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or
+                SeparationClassifier.
+            features: names of the columns of a classifier that takes a matrix, if rows come as
+                frames or files. By default rows reach the classifier as they are.
+        """
+        made = getattr(model, "to_predictor", None)
+        if made is None:
+            raise InputError(
+                "`model` must be a fitted FrontierClassifier, SeparatedScorer, AlignedRegressor or "
+                f"SeparationClassifier, got {type(model).__name__}."
+            )
+        return made(features) if features else made()
 
     @property
     def is_score(self) -> bool:
