@@ -1,6 +1,4 @@
-"""Exponentiated Gradient: its constraint holds on the training rows, ε is a path, and lanes played
-together are alone.
-"""
+"""Exponentiated Gradient: its constraint holds on the training rows, and ε is a path."""
 
 from __future__ import annotations
 
@@ -57,15 +55,6 @@ def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
         assert fitted.weight[mine].sum() == pytest.approx(1)
         decisions = fitted.networks[mine].posteriors(sample.X).argmax(2)
         np.testing.assert_allclose(q[lane, :, 1], fitted.weight[mine] @ decisions, atol=1e-12)
-
-
-@pytest.mark.nightly
-def test_lanes_played_side_by_side_end_where_they_end_alone(sample, fitted):
-    alone = methods.fit(
-        "exponentiated_gradient", sample, [Lane(EPSILONS[1])], recipe=RECIPE, use_sensitive=False
-    )
-    together = fitted.posteriors(sample.X, sample.z)[1]
-    np.testing.assert_allclose(alone.posteriors(sample.X, sample.z)[0], together, atol=0.02)
 
 
 @pytest.mark.parametrize(

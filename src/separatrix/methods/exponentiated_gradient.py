@@ -6,9 +6,7 @@ The result is a randomised policy: draw one network with the probability of its 
 decision (the larger posterior).
 
 The trade-off of a lane is fairlearn's ε, the difference of error rates that is allowed: a larger
-one asks for *less*. The weights of the rows and their changed labels depend on the cell (y, z)
-alone, so a lane's problem is a small table. The games of all lanes are played side by side: each
-has its own thread, and when all wait for a network, those networks are trained as one stack.
+one asks for *less*.
 """
 
 from __future__ import annotations
@@ -16,29 +14,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from separatrix.errors import InputError
 from separatrix.methods import PAPER, Lane, Method, Options, Recipe, Sample, Supports
-from separatrix.methods._lockstep import Desk, side_by_side
-from separatrix.nn.balance import Lanes
-from separatrix.nn.information import Term, cross_entropy_term
-from separatrix.nn.lanes import Batch
+from separatrix.methods.erm import loss
 from separatrix.nn.networks import Networks
 from separatrix.nn.stack import train
 
 ROUNDS = 50  # fairlearn's own
 
 Array = NDArray[np.float64]
-Answer = tuple[Networks, Array]  # a network, and its decisions on its training rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +74,7 @@ class Mixture:
 
 
 def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
-    """One game per lane, all of them side by side."""
+    """One game per lane."""
     if sample.weight is not None:
         raise InputError(
             "fairlearn's ExponentiatedGradient takes no sample weights: leave out `weight`."
@@ -101,12 +92,10 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
             )
     # groups in order of occurrence: ties in fairlearn's linear programme do not depend on names
     canonical, renamed = _by_first_occurrence(sample)
-    games = [partial(_play, renamed, lane) for lane in lanes]
     with warnings.catch_warnings():
         # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates
         warnings.filterwarnings("ignore", message="Setting a", category=DeprecationWarning)
-        oracle = partial(_train_all, renamed, lanes, options)
-        mixtures = side_by_side(games, oracle, progress=options.progress)
+        mixtures = [_play(renamed, lane, options) for lane in lanes]
     shape = _blank(renamed, options)
     networks = _join([network for mixture in mixtures for network, _ in mixture], shape)
     owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
@@ -117,36 +106,37 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
 
 
 class _Learner:
-    """The backbone as fairlearn's estimator; X are row numbers with known decisions."""
+    """The backbone as fairlearn's estimator; X are row numbers."""
 
-    def __init__(self, desk: Desk[Array, Answer], cell: NDArray[np.int64], cells: int) -> None:
-        self.desk, self.cell, self.cells = desk, cell, cells
+    def __init__(self, sample: Sample, seed: int, options: Options) -> None:
+        self.sample, self.seed, self.options = sample, seed, options
 
     def __sklearn_clone__(self) -> _Learner:
-        return _Learner(self.desk, self.cell, self.cells)
+        return _Learner(self.sample, self.seed, self.options)
 
     def fit(self, X: Any, y: Any, sample_weight: Any) -> _Learner:
-        label, weight = np.asarray(y, dtype=np.int64), np.asarray(sample_weight, dtype=np.float64)
-        # a cell's rows agree but for rounding, and so does the label where the weight is rounding
-        total = np.bincount(self.cell, np.where(label == 1, weight, -weight), self.cells)
-        signed = total / np.maximum(np.bincount(self.cell, minlength=self.cells), 1)
-        self.network, self.decisions = self.desk.ask(signed)
+        """Cross-entropy with the labels and costs that the game asks for."""
+        s, rows = self.sample, np.asarray(X)[:, 0]
+        inputs, z = s.X[rows], s.z[rows]
+        # a cost of zero is no row, and the sample's weights are positive
+        weight = np.maximum(np.asarray(sample_weight, dtype=np.float64), 1e-9)
+        asked = Sample(inputs, np.asarray(y), z, s.n_labels, s.n_groups, weight=weight)
+        quiet = replace(self.options, progress=False)
+        self.network = train(asked, [Lane(0.0, seed=self.seed)], quiet, loss)
+        self.decisions = _decisions(self.network.posteriors(inputs, z))[0]
         return self
 
     def predict(self, X: Any) -> Array:
-        return self.decisions
+        return self.decisions  # fairlearn asks about the training rows only
 
 
-def _play(
-    sample: Sample, lane: Lane, desk: Desk[Array, Answer]
-) -> list[tuple[Networks | int, float]]:
+def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks | int, float]]:
     """The networks (or the label of a constant) and their weights at the end of one game."""
-    rows = _rows(sample, lane)
-    y, z = sample.y[rows], sample.z[rows]
-    learner = _Learner(desk, y * sample.n_groups + z, sample.n_labels * sample.n_groups)
+    rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
     odds = EqualizedOdds(difference_bound=lane.trade_off)
+    learner = _Learner(sample, lane.seed, options)
     game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
-    game.fit(rows[:, None], y, sensitive_features=z)
+    game.fit(rows[:, None], sample.y[rows], sensitive_features=sample.z[rows])
     chosen = game.weights_[game.weights_ > 0]
     found: list[tuple[Networks | int, float]] = []
     for index, weight in chosen.items():
@@ -154,44 +144,6 @@ def _play(
         part = p.network if isinstance(p, _Learner) else int(p.constant)
         found.append((part, float(weight) / chosen.sum()))
     return found
-
-
-def _train_all(
-    sample: Sample, lanes: Sequence[Lane], options: Options, asked: dict[int, Array]
-) -> dict[int, Answer]:
-    """One network for each question, trained as one stack, with its decisions on its own rows."""
-    problems = torch.tensor(np.stack(list(asked.values())))
-    stack = [Lane(float(i), lanes[lane].rows, lanes[lane].seed) for i, lane in enumerate(asked)]
-    quiet = Options(options.recipe, options.use_sensitive, options.device, options.n_jobs)
-    networks = train(sample, stack, quiet, partial(weighted_loss, problems=problems))
-    answers = {}
-    for i, lane in enumerate(asked):
-        rows = _rows(sample, lanes[lane])
-        network = networks[[i]]
-        answers[lane] = network, _decisions(network.posteriors(sample.X[rows], sample.z[rows]))[0]
-    return answers
-
-
-def weighted_loss(batch: Batch, problem: Tensor, problems: Tensor) -> Tensor:
-    """Cross-entropy with each lane's own labels and weights: one loss per lane, (M,).
-
-    Args:
-        problem: (M,), which of the problems each lane solves.
-        problems: (P, cells), the weighted cost of decision 0 minus that of 1 in each cell (y, z).
-    """
-    lanes = Lanes.of(batch)
-    cell = batch.y * batch.n_groups + batch.z
-    signed = problems.to(cell.device)[problem.long()].gather(1, cell)
-    weight = signed.abs().to(lanes.p.dtype)
-    rows = weight if batch.weight is None else weight * batch.weight
-    share = rows / torch.as_tensor(lanes.n).reshape(-1, 1)
-    task = cross_entropy_term(lanes.log_p, lanes.p, (signed > 0).long(), share)
-    term = Term(task.value, task.rows * weight.unsqueeze(1))
-    return lanes.loss([term], [torch.ones_like(task.value)])
-
-
-def _rows(sample: Sample, lane: Lane) -> NDArray[np.int64]:
-    return np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
 
 
 def _decisions(q: NDArray[np.float32]) -> Array:
