@@ -166,24 +166,25 @@ def write_page(results: Results, folder: Path, missing: Mapping[str, str]) -> It
     results = _of_the_paper(results)
     parts = ["# The paper's results, and ours", ""]
     parts += [f"{_cost(results)} {_HOW}", ""]
-    for dataset in [name for name in DATASETS if name in results.datasets]:
+    for dataset in DATASETS:
         parts += [f"## {dataset}", ""]
         if dataset == "compas":
             parts += [NOTES[dataset], ""]
         for name, figure in _figures(results, dataset):
             write_figure(figure, folder / "paper" / f"{name}.png")
             parts += [f"![{name}](paper/{name}.png)", ""]
+        if dataset in missing:
+            parts += [f"Not run: {missing[dataset]}", ""]
         if paper_rows(dataset):
             table = beside(results, dataset)
             write_whole(folder / "paper" / f"{dataset}.csv", table.csv())
-            yield f"{dataset}: {_agreement(table)}"
-            parts += [_agreement(table), "", table.markdown()]
+            if dataset in results.datasets:
+                yield f"{dataset}: {_agreement(table)}"
+                parts += [_agreement(table), ""]
+            parts.append(table.markdown())
     parts += ["## At the same λ", "", same_trade_off(results).markdown()]
     parts += ["## Stability", "", stability(results).markdown(), "## What is missing", ""]
-    for name, why in missing.items():
-        rows = len(paper_rows(name))
-        parts.append(f"- **{name}**{f' ({rows} rows of its tables)' * bool(rows)}: {why}")
-    parts += [] if missing else ["Nothing."]
+    parts += [f"- **{name}**: {why}" for name, why in missing.items()] or ["Nothing."]
     write_whole(folder / "paper.md", "\n".join(parts) + "\n")
     yield stability(results).text()
     yield from (f"Not run: {name}. {why}" for name, why in missing.items())
@@ -215,6 +216,8 @@ def _of_the_paper(results: Results) -> Results:
 
 def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Any]]:
     """The paper's figure of a dataset, and on ACS those of its ablations."""
+    if dataset not in results.datasets:
+        return
     main = select(results.columns, method=METHODS)
     yield dataset, figures.six_panels(replace(results, columns=main), dataset)
     if dataset.startswith("acs"):
