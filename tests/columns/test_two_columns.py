@@ -113,6 +113,9 @@ def test_trace_select_and_predict(tmp_path):
     rows.to_csv(tmp_path / "rows.csv", index=False)
     predict_file(model, tmp_path / "rows.csv", tmp_path / "out.csv", random_state=0)
     written = pl.read_csv(tmp_path / "out.csv")
-    np.testing.assert_allclose(written["p_yes"].to_numpy(), q[:, 1], atol=1e-6)
+    certain = q.max(1) == 1.0
+    expected = np.array(model.labels)[q.argmax(1)][certain]
+    np.testing.assert_array_equal(written["decision"].to_numpy()[certain], expected)
+    np.testing.assert_array_equal(written["decided_by_coin"].to_numpy(), ~certain)
     page = frontier.report(tmp_path / "report.html").read_text()
     assert "f \\u0026 old" in page or "f & old" in page or "f &amp; old" in page

@@ -177,7 +177,7 @@ def test_a_trace_answers_and_what_ships_is_within_its_budget(frontier, fresh):
 def test_a_saved_predictor_predicts_the_same_bits(frontier, fresh, tmp_path):
     X, _, z = (part[:200] for part in fresh)
     point = frontier.select(max_eo_gap=0.1, maximize="accuracy")
-    point.predictor.save(tmp_path / "model")
+    point.save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model")
     assert isinstance(loaded, sx.Predictor)
     np.testing.assert_array_equal(

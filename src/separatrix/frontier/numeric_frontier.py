@@ -69,6 +69,10 @@ class NumericPoint:
         """The procedure that was measured, on all rows: what to ship."""
         return self.make()
 
+    def save(self, folder: str | Path) -> Path:
+        """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
+        return Path(self.predictor.save(folder))
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What must be said: predictions that are no better than one number for everybody."""

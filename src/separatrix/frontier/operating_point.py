@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,10 @@ class OperatingPoint:
     def predictor(self) -> Predictor:
         """What to ship: the same procedure, run on all rows."""
         return self.build()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
+        return Path(self.predictor.save(folder))
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -238,7 +238,12 @@ class Predictor:
         return Drawn(thrown, names[chosen], branch, mean, told)
 
     def _base_scores(self, matrix: Array, z: NDArray[Any] | None) -> Array | None:
-        """P(y | x) of the model behind the rule, (n, K); None for a mixture of several models."""
+        """P(y | x) of the model behind the rule, (n, K); None for a mixture of several models.
+
+        A regressor says a number, not probabilities of its released values: None too.
+        """
+        if self.is_value:
+            return None
         if self.bases:
             p = matrix.reshape(len(matrix), len(self.bases), len(self.labels), -1).sum(-1)
             return np.asarray((p / p.sum(-1, keepdims=True)).mean(1))
