@@ -299,24 +299,24 @@ def people(tmp_path_factory) -> Path:
     return path
 
 
-def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
-    out = tmp_path / "frontier"
-    asked = (
-        "trace",
-        people,
-        "--target",
-        "hired",
-        "--sensitive",
-        "sex",
-        "--out",
-        out,
-        "--folds",
-        "3",
-        "--jobs",
-        "1",
-    )
-    asked += ("--estimator", "logistic")
-    done = run(*asked)
+class Traced(NamedTuple):
+    """A command that traced a file, where to, and how it ended."""
+
+    command: tuple[object, ...]
+    out: Path
+    done: Done
+
+
+@pytest.fixture(scope="module")
+def traced_file(people, tmp_path_factory) -> Traced:
+    out = tmp_path_factory.mktemp("traced") / "frontier"
+    asked = ("trace", people, "--target", "hired", "--sensitive", "sex", "--out", out)
+    asked += ("--folds", "3", "--jobs", "1", "--estimator", "logistic")
+    return Traced(asked, out, run(*asked))
+
+
+def test_trace_of_a_file_writes_a_frontier(traced_file):
+    out, done = traced_file.out, traced_file.done
     assert done.returncode == 0, done.stderr
     assert "500 rows, 1 features; labels no" in done.stdout
     assert "Of people with 'yes'" in done.stdout
@@ -327,21 +327,28 @@ def test_trace_of_a_file_writes_a_frontier(people, tmp_path):
     lines = [line for line in done.stdout.splitlines() if not line.startswith(free)]
     assert max(map(len, lines)) <= 100
     found = sx.Frontier.load(out)
-    points = found.points
-    assert set(points["fold"]) == {0, 1, 2}
+    assert set(found.points["fold"]) == {0, 1, 2}
     rows = pl.read_csv(out / "frontier.csv")
     assert rows.height == sum(answer.kind != "choice" for answer in found.answers)
-    (command,) = (line for line in done.stdout.splitlines() if line.startswith("Next: "))
+
+
+def test_the_command_that_a_trace_prints_next_ships(traced_file, tmp_path):
+    printed = traced_file.done.stdout.splitlines()
+    (command,) = (line for line in printed if line.startswith("Next: "))
     given = shlex.split(command.removeprefix("Next: separatrix "))
     assert run(*given[:-1], tmp_path / "model").returncode == 0
-    page = out / "again.html"
-    assert run("report", out, "--out", page).returncode == 0
-    assert page.read_text() == (out / "report.html").read_text()
-    again = run(*asked)
-    assert again.returncode == 0
-    assert sx.Frontier.load(out).points.equals(
-        points
-    )  # resumed: not even the training times differ
+
+
+def test_a_report_is_the_page_that_the_trace_wrote(traced_file, tmp_path):
+    page = tmp_path / "again.html"
+    assert run("report", traced_file.out, "--out", page).returncode == 0
+    assert page.read_text() == (traced_file.out / "report.html").read_text()
+
+
+def test_the_same_trace_again_changes_nothing(traced_file):
+    points = sx.Frontier.load(traced_file.out).points
+    assert run(*traced_file.command).returncode == 0
+    assert sx.Frontier.load(traced_file.out).points.equals(points)  # not even the training times
 
 
 @pytest.mark.parametrize(

@@ -93,11 +93,17 @@ def test_only_points_of_a_method_and_refusals(traced):
     assert point.promise["eo_gap"].error > 0
 
 
-def test_a_constant_is_refused_named_and_shipped_only_if_allowed():
+@pytest.fixture(scope="module")
+def nothing_learnt():
+    """A trace of rows whose features say nothing about the label."""
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(400, 2)), rng.integers(0, 2, 400)
-    y = np.where(rng.random(400) < 0.1, "yes", "no")  # nothing can be learnt
-    found = sx.trace(X, y, sensitive_features=z, estimator="logistic", method=[], cv=3)
+    y = np.where(rng.random(400) < 0.1, "yes", "no")
+    return sx.trace(X, y, sensitive_features=z, estimator="logistic", method=[], cv=3)
+
+
+def test_a_constant_is_refused_named_and_shipped_only_if_allowed(nothing_learnt):
+    found = nothing_learnt
     assert found.shippable.sentence().startswith("The plain model says 'no' for everybody")
     assert "--allow-constant" in found.shippable.command(str(found.folder))
     with pytest.raises(sx.InfeasibleError, match="always 'no'"):
@@ -129,7 +135,7 @@ def test_select_and_predict_on_the_command_line(traced, tmp_path):
     assert "always 'no'" in done.stdout
     assert f"Next: separatrix predict {tmp_path / 'model'} FILE" in done.stdout
     choice = json.loads((tmp_path / "model" / "manifest.json").read_text())["about"]["choice"]
-    cost, error = choice["promise"]["cost"]
+    cost, error, *_ = choice["promise"]["cost"]
     assert f"cost per row      {cost:.4f} ± {error:.2g}" in done.stdout
     rows = columns(300, 52) | {"person": np.arange(300)}
     pl.DataFrame(rows).write_csv(tmp_path / "rows.csv")
