@@ -47,7 +47,7 @@ sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "gallery",
     # those that need packages which the site does not install are shown, and run by the tests
-    "filename_pattern": r"/(?!demo|lightning|hugging_face)\w+\.py$",
+    "filename_pattern": r"/(?!demo|lightning|hugging_face|service)\w+\.py$",
     "ignore_pattern": r"demo\.py$",
     "run_stale_examples": True,  # the package may have changed, if the example has not
     "within_subsection_order": "FileNameSortKey",
