@@ -33,6 +33,7 @@ from separatrix import CountTable, Monitor
 
 Array = NDArray[np.float64]
 QUICK = ("--repetitions", "1", "--part", "start")
+QUICK = ("--repetitions", "1", "--part", "start", "--groups", "2", "--measure", "tpr_gap")
 BUDGET, ERROR = 0.05, 0.05
 LOOK = 20  # rows
 BASE = np.array([0.2, 0.7])  # P(positive | label) of all other groups

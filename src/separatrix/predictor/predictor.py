@@ -275,14 +275,17 @@ class Predictor:
         if ids is None:
             return uniforms(n, self.purposes, random_state=random_state, salt=salt)
         self.check_key(salt)
-        return uniforms(
+        # one hash a row: without branches their coin decides nothing
+        one_coin = len(self.components) == 1 and len(self.bases) <= 1
+        thrown = uniforms(
             n,
-            self.purposes,
+            self.purposes[1:] if one_coin else self.purposes,
             random_state=random_state,
             ids=ids,
             salt=salt,
             model=bytes.fromhex(self.model_hash),
         )
+        return np.column_stack([np.zeros(n), thrown]) if one_coin else thrown
 
     @cached_property
     def model_hash(self) -> str:

@@ -1,6 +1,6 @@
-"""False alarms, delay and speed of `sx.Monitor`, by simulation.
+"""False alarms, delay and speed of a monitor of v.
 
-    python -m benchmarks.monitor [--repetitions 300] [--part false start change speed]
+    python -m benchmarks.simulations monitor_violation [--repetitions 300] [--part false ...]
 
 Budget 0.005 nats. Laws are random (`benchmarks.coverage.law`). Prints Markdown tables.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from rich.progress import track
@@ -27,6 +28,7 @@ from separatrix import CountTable, Monitor, audit
 from separatrix.statistics import inference
 from separatrix.theory import conditional_mutual_information
 
+QUICK = ("--repetitions", "1", "--part", "speed")
 SHAPES = {
     "2×2×2": (2, 2, 2),
     "2×5×2": (2, 5, 2),
@@ -140,13 +142,14 @@ def quantiles(found: np.ndarray) -> str:
     return f"{middle:,.0f} | {late:,.0f}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the tables of v in docs/howto/monitor.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repetitions", type=int, default=300)
     parts = ("false", "start", "change", "speed")
     parser.add_argument("--part", nargs="*", default=parts, choices=parts)
     parser.add_argument("--shape", nargs="*", default=list(SHAPES), choices=list(SHAPES))
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     shapes, rng = {name: SHAPES[name] for name in asked.shape}, np.random.default_rng(0)
     few = max(asked.repetitions // 5, 10)
     cases = [(name, times) for name in shapes for times in LOOKS]
@@ -174,7 +177,3 @@ def main() -> None:
         print("\n| updates (2×2×2) | rows per second of CPU |\n|---|---|")
         for name, rate in speed().items():
             print(f"| {name} | {rate:,.0f} |")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,7 @@
 """The service of examples/service.py over loopback: requests a second, and a kill in between.
 
     pip install fastapi uvicorn
-    python -m benchmarks.service [--requests 2000]
+    python -m benchmarks.speed service [--requests 2000]
 
 A logistic model with thresholds by group decides one row per request; four clients keep their
 connections. Then the same under fire: the server is killed with signal 9 in the middle, and every
@@ -21,9 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +34,9 @@ from sklearn.linear_model import LogisticRegression
 import separatrix as sx
 from separatrix.columns.draws import id_digests
 
+QUICK = None  # needs fastapi and uvicorn
 CLIENTS = 4
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def train(folder: Path) -> None:
@@ -92,10 +94,13 @@ def fire(port: int, requests: int, pool: ThreadPoolExecutor) -> list[str]:
     return [one for job in jobs for one in job.result()]
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print requests a second, and what a kill lost."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=2_000)
     options = parser.parse_args(arguments)
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        sys.exit("This measurement needs fastapi and uvicorn: pip install fastapi uvicorn.")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CLIENTS + 1) as pool:
         home = Path(folder)
         train(home / "model")
@@ -129,7 +134,3 @@ def main(arguments: list[str] | None = None) -> None:
 def _children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-if __name__ == "__main__":
-    main()
