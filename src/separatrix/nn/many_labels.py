@@ -18,7 +18,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.errors import InputError
@@ -136,29 +138,44 @@ class Cells(NamedTuple):
             weight: (B,); a row of weight zero makes no cell.
             codes: cells that occur, rising, if not in this batch alone.
         """
-        positive = None if weight is None else weight.nonzero().squeeze(1)
-        ordered, order = (code if positive is None else code[positive]).sort(stable=True)
+        # In NumPy: two dozen small operations, whose cost is in the calls.
+        given = code.cpu().numpy()
+        row = np.arange(len(given)) if weight is None else np.flatnonzero(weight.cpu().numpy())
+        row = row[np.argsort(given[row], kind="stable")]
+        ordered = given[row]
         if codes is None:
-            codes, cell = ordered.unique_consecutive(return_inverse=True)
+            first = _changes(ordered)
+            present, cell = ordered[first], np.cumsum(first) - 1
         else:
-            cell = torch.searchsorted(codes, ordered)
-        _, label, groups = (codes // n_groups).unique_consecutive(
-            return_inverse=True, return_counts=True
-        )
-        several = groups > 1
+            present = codes.cpu().numpy()
+            cell = np.searchsorted(present, ordered)
+        label = np.cumsum(_changes(present // n_groups)) - 1
+        several = np.bincount(label) > 1
         counted = several[label]
-        row = counted[cell]
-        rows = order[row] if positive is None else positive[order[row]]
-        cell = (counted.cumsum(0) - 1)[cell[row]]
-        label = (several.cumsum(0) - 1)[label[counted]]
-        kept = counted.nonzero().squeeze(1)
-        return cls(rows, cell, label, kept, _blocks(cell, label, max(_BLOCK // width, 1)))
+        mine = counted[cell]
+        cell = (np.cumsum(counted) - 1)[cell[mine]]
+        label = (np.cumsum(several) - 1)[label[counted]]
+        blocks = _blocks(cell, label, max(_BLOCK // width, 1))
+        rows, own, labels, kept = (
+            torch.from_numpy(part).to(code.device)
+            for part in (row[mine], cell, label, np.flatnonzero(counted))
+        )
+        return cls(rows, own, labels, kept, blocks)
 
 
-def _blocks(cell: Tensor, label: Tensor, most: int) -> list[tuple[int, int, int]]:
+def _changes(sorted_codes: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where a value differs from the one before."""
+    first = np.ones(len(sorted_codes), dtype=bool)
+    np.not_equal(sorted_codes[1:], sorted_codes[:-1], out=first[1:])
+    return first
+
+
+def _blocks(
+    cell: NDArray[np.int64], label: NDArray[np.int64], most: int
+) -> list[tuple[int, int, int]]:
     """Whole labels, together at most so many rows and cells, or one label."""
-    cells = torch.bincount(label).cumsum(0)
-    rows = torch.bincount(cell, minlength=len(label)).cumsum(0)
+    cells = np.bincount(label).cumsum()
+    rows = np.bincount(cell, minlength=len(label)).cumsum()
     blocks = [(0, 0, 0)]
     ends = [(0, 0), *zip(rows[cells - 1].tolist(), cells.tolist(), strict=True)]
     for index, end in enumerate(ends[1:], 1):
@@ -234,11 +251,15 @@ def violation(
 def _log_ratio(table: Tensor, label: Tensor, labels: int, dtype: torch.dtype) -> Tensor:
     """g of the counts (C, K) with the label of each cell, in `dtype`.
 
-    As log(1 + x), so that small x keep their digits. Where a posterior is less than the rounding of
-    the mean, g stops at the log of that rounding: there it is multiplied by next to nothing.
+    Where a posterior is less than the rounding of the mean, g stops at the log of that rounding:
+    there it is multiplied by next to nothing.
     """
     of_label = table.new_zeros(labels, table.shape[1]).index_add_(0, label, table)
     n = of_label.sum(1, keepdim=True)
     ratio = (n / of_label.clamp_min_(torch.finfo(table.dtype).tiny)).index_select(0, label)
-    x = ratio.mul_(table).mul_(1.0 / table.sum(1, keepdim=True)).sub_(1.0).to(dtype)
-    return x.clamp_min_(torch.finfo(dtype).eps - 1.0).log1p_()
+    ratio.mul_(table).mul_(1.0 / table.sum(1, keepdim=True))
+    eps = torch.finfo(dtype).eps
+    if dtype == table.dtype:
+        return ratio.clamp_min_(eps).log_()
+    # to fewer digits as log(1 + x), so that a small x keeps those it has
+    return ratio.sub_(1.0).to(dtype).clamp_min_(eps - 1.0).log1p_()
