@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from separatrix.columns.quantities import check_kinds, quantities
+from separatrix.columns.quantities import quantities
 from separatrix.columns.values import as_levels
-from separatrix.errors import InputError
 
 
 def columns():
@@ -58,10 +57,3 @@ def test_rows_of_weight_zero_are_left_out_with_their_levels():
     )  # fmt: skip
     assert (rows.labels, rows.group.levels) == (("a", "b"), ("f", "m"))
     assert rows.weight.tolist() == [1.0, 0.5, 0.5]
-
-
-def test_kinds_are_said():
-    assert check_kinds("continuous", "groups")
-    assert not check_kinds("labels", "groups")
-    with pytest.raises(InputError, match="`target` must be"):
-        check_kinds("groups", "groups")

@@ -250,3 +250,10 @@ def test_levels_beyond_the_most_useful_rule_cost_nothing() -> None:
     curve = certified_curve(best.solver.regions, np.array([0.0, 10.0]))
     assert curve.utility[1] == pytest.approx(best.utility[-1])
     assert curve.upper[1] == pytest.approx(curve.utility[1])
+
+
+def test_a_column_stands_for_one_thing():
+    table = {"y": [0, 1] * 9, "z": [0, 0, 1] * 6, "s": [0.1, 0.9] * 9, "w": [1.0] * 18}
+    asked = {"target": "y", "score": "s", "sensitive_features": ["z", "w"]}
+    with pytest.raises(InputError, match=r"'w' stands for two things"):
+        sx.limit(table, **asked, sample_weight="w")

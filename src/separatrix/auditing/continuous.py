@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from separatrix.auditing import continuous_view
+from separatrix.auditing.base import AuditResult
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
@@ -22,9 +23,6 @@ from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
 from separatrix.statistics import inference
 from separatrix.statistics.rank_tables import RankTable, Resolution, resolution_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["ContinuousAudit", "RankCurve"]
 
@@ -46,7 +44,7 @@ class RankCurve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ContinuousAudit:
+class ContinuousAudit(AuditResult):
     """How far predictions are from separation where the outcome or the attribute is a number.
 
     Made by `audit_regression`. A rank is the place of a prediction among people with about the same
@@ -71,6 +69,8 @@ class ContinuousAudit:
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts N[band, group, bin of ranks] behind the violation.
     """
+
+    _view: ClassVar[ModuleType] = continuous_view
 
     table: CountTable = field(repr=False)
     rows: int
@@ -158,26 +158,6 @@ class ContinuousAudit:
         curves = {group_name(group): curve._asdict() for group, curve in self.curves.items()}
         more = {"groups": list(self.groups), "resolution": asdict(self.resolution)}
         return plain | more | {"by_group": self.group_columns(), "curves": curves}
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON; never NaN or Infinity."""
-        return json.dumps(
-            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
-        )
-
-    def to_html(self) -> str:
-        """A whole page that opens offline."""
-        return continuous_view.html(self, page=True)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each group's median rank along the outcome, with its interval."""
-        return continuous_view.plot(self, ax)
-
-    def __str__(self) -> str:
-        return continuous_view.text(self)
-
-    def _repr_html_(self) -> str:
-        return continuous_view.html(self)
 
 
 def _rank_table(rows: Quantities, rng: np.random.Generator) -> RankTable:

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from separatrix.auditing.arrays import count_table
-from separatrix.auditing.forms import check_roles
 from separatrix.auditing.frames import Labels, Names, count_source
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import given
+from separatrix.columns.frames import check_roles, given
 from separatrix.columns.readers import find_files, is_large
 from separatrix.columns.sources import Source
 from separatrix.columns.text import read_files

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import as_frame, given, named_columns, names_of
+from separatrix.columns.frames import as_frame, check_roles, given, named_columns
 from separatrix.columns.readers import read_table
 from separatrix.errors import InputError
 
-__all__ = ["Roles", "check_roles", "roles_of", "whole_columns"]
+__all__ = ["Roles", "roles_of", "whole_columns"]
 
 
 class Roles(NamedTuple):
@@ -71,20 +71,6 @@ def roles_of(
     weight = None if sample_weight is None else _single(sample_weight, "sample_weight")[0]
     groups, predictions = check_roles(outcome, sensitive_features, prediction, weight, column)
     return Roles(outcome, groups, predictions, weight)
-
-
-def check_roles(
-    target: str, groups: Any, predictions: Any, weight: str | None, word: str = "prediction"
-) -> tuple[list[str], list[str]]:
-    """The columns of groups and of predictions; no column stands for two things."""
-    z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
-    for column in given(*u, weight):
-        if column in (target, *z):
-            raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for the "
-                "target, the sensitive features and the predictions."
-            )
-    return z, u
 
 
 def whole_columns(data: Any, roles: Roles) -> dict[str, Any]:

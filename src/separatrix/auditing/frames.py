@@ -10,9 +10,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from separatrix.auditing.forms import check_roles
 from separatrix.columns.counting import count_labels, refuse_scores, refuse_unlisted
-from separatrix.columns.frames import given
+from separatrix.columns.frames import check_roles, given
 from separatrix.columns.groups import as_groups
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import MAX_LEVELS, listed

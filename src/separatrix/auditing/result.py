@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import numpy as np
 
 from separatrix.auditing import view
+from separatrix.auditing.base import AuditResult
 from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_notes, without_dust
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
@@ -24,16 +25,13 @@ from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
 from separatrix.statistics.shuffling import violation_floor
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 __all__ = ["Audit"]
 
 MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(AuditResult):
     """How far a model is from separation, and how sure we are. All information is in nats.
 
     Made by `audit`, or from a table of counts with `Audit.of`.
@@ -63,6 +61,8 @@ class Audit:
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts behind it all.
     """
+
+    _view: ClassVar[ModuleType] = view
 
     table: CountTable = field(repr=False)
     confidence: float
@@ -315,26 +315,6 @@ class Audit:
             "by_group": self.group_columns(),
             "cells": self.cell_columns(),
         }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON; never NaN or Infinity."""
-        return json.dumps(
-            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
-        )
-
-    def to_html(self) -> str:
-        """A whole page that opens offline."""
-        return view.html(self, page=True)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each group's rates with their intervals, label by label."""
-        return view.plot(self, ax)
-
-    def __str__(self) -> str:
-        return view.text(self)
-
-    def _repr_html_(self) -> str:
-        return view.html(self)
 
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:

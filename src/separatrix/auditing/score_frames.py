@@ -9,11 +9,10 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from separatrix.auditing.forms import check_roles
 from separatrix.columns.counting import count_scores
 from separatrix.columns.engines import is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import given
+from separatrix.columns.frames import check_roles, given
 from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
 from separatrix.columns.sources import Source, check_numbers

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing import score_view
+from separatrix.auditing.base import AuditResult
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes
 from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import group_name
@@ -27,9 +28,6 @@ from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_
 from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = ["RocCurve", "ScoreAudit"]
 
@@ -50,7 +48,7 @@ class RocCurve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreAudit:
+class ScoreAudit(AuditResult):
     """How far a score is from separation, over all thresholds, and how sure we are.
 
     Made by `audit_score`; from a table of scores directly with `ScoreAudit.of(table)`.
@@ -77,6 +75,8 @@ class ScoreAudit:
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts N[y, z, bin] behind the violation.
     """
+
+    _view: ClassVar[ModuleType] = score_view
 
     table: CountTable = field(repr=False)
     confidence: float
@@ -234,26 +234,6 @@ class ScoreAudit:
                 for group, curve in self.curves.items()
             },
         }
-
-    def to_json(self, indent: int | None = 2) -> str:
-        """`to_dict` as JSON; never NaN or Infinity."""
-        return json.dumps(
-            self.to_dict(), indent=indent, default=str, allow_nan=False, ensure_ascii=False
-        )
-
-    def to_html(self) -> str:
-        """A whole page that opens offline."""
-        return score_view.html(self, page=True)
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw each group's ROC curve, with its point at the threshold of the largest gap."""
-        return score_view.plot(self, ax)
-
-    def __str__(self) -> str:
-        return score_view.text(self)
-
-    def _repr_html_(self) -> str:
-        return score_view.html(self)
 
 
 def _check(scores: ScoreTable, bins: int) -> None:

@@ -16,6 +16,7 @@ __all__ = [
     "Frame",
     "as_frame",
     "check_present",
+    "check_roles",
     "column_names",
     "given",
     "named_columns",
@@ -99,6 +100,20 @@ def given(*names: str | None) -> list[str]:
     ['y', 'sex']
     """
     return [name for name in names if name is not None]
+
+
+def check_roles(
+    target: str, groups: Any, predictions: Any, weight: str | None, word: str = "prediction"
+) -> tuple[list[str], list[str]]:
+    """The columns of groups and of predictions; no column stands for two things."""
+    z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
+    for column in given(*u, weight):
+        if column in (target, *z):
+            raise InputError(
+                f"Column {column!r} stands for two things at once. Name different columns for the "
+                "target, the sensitive features and the predictions."
+            )
+    return z, u
 
 
 def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:

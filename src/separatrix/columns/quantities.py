@@ -19,7 +19,7 @@ from separatrix.columns.scores import check_weight, score_column
 from separatrix.columns.values import Coded, Levels, as_array, as_levels, check_lengths
 from separatrix.errors import InputError
 
-__all__ = ["Attribute", "Quantities", "Target", "check_kinds", "quantities"]
+__all__ = ["Attribute", "Quantities", "Target", "quantities"]
 
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
@@ -46,14 +46,6 @@ class Quantities:
     group: Coded
     z: Array | None
     weight: Array | None
-
-
-def check_kinds(target: Target, sensitive: Attribute) -> bool:
-    """Whether one of the two is continuous; other words are refused."""
-    for name, value, usual in (("target", target, "labels"), ("sensitive", sensitive, "groups")):
-        if not isinstance(value, str) or value not in (usual, "continuous"):
-            raise InputError(f'`{name}` must be "{usual}" or "continuous", got {value!r}.')
-    return "continuous" in (target, sensitive)
 
 
 def quantities(

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import as_frame, named_columns, names_of
+from separatrix.columns.frames import as_frame, check_roles, named_columns, names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import find_files, is_large, read_table
@@ -123,6 +123,7 @@ def limit(
         names = [names_of(target, "target"), names_of(sensitive_features, "sensitive_features")]
         names += [names_of(score, "score")]
         names += [[] if sample_weight is None else names_of(sample_weight, "sample_weight")]
+        check_roles(names[0][0], names[1], names[2], names[3][0] if names[3] else None, "score")
         counted = None if free else _counted(y_true, names[2])
         if counted is not None:
             histogram = score_histogram(
