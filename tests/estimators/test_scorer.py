@@ -31,7 +31,7 @@ def violation(q, y, z):
 def test_unseen_rows_are_separated_and_the_raw_score_is_not():
     X, y, z = sample(6000, 0)
     new, label, group = sample(60_000, 1)
-    model = SeparatedScorer(LogisticRegression()).fit(X, y, sensitive_features=z)
+    model = SeparatedScorer(LogisticRegression(), penalty=None).fit(X, y, sensitive_features=z)
     q = model.level_proba(new, group)
     np.testing.assert_allclose(q.sum(1), 1.0)
     raw = model.crossfit_.posteriors(new)[:, 1]
@@ -53,6 +53,29 @@ def test_draws_repeat_by_seed_and_by_identity():
     drawn = model.decision_function(X, z, ids=ids, salt=salt)
     back = model.decision_function(X[::-1], z[::-1], ids=ids[::-1], salt=salt)
     np.testing.assert_array_equal(drawn, back[::-1])
+
+
+@pytest.mark.parametrize(("better", "ships"), [(0.0, "raw"), (0.8, "separated")])
+def test_auto_keeps_the_raw_score_only_where_groups_cannot_be_told_apart(better, ships):
+    rng = np.random.default_rng(5)
+    z, y = rng.integers(0, 2, (2, 3000))
+    scores = 1 / (1 + np.exp(-rng.normal(size=3000) - y * (1.5 + better * z) + 0.7))
+    options = {"estimator": "precomputed", "cv": "prefit"}
+    model = SeparatedScorer(**options).fit(scores, y, sensitive_features=z)
+    exact = SeparatedScorer(penalty=None, **options).fit(scores, y, sensitive_features=z)
+    assert (model.penalty_ == "raw") == (ships == "raw")
+    assert model.score_.auroc > exact.score_.auroc
+    tried = {name: p for name, _, p in model.penalty_choice_.candidates}
+    assert (tried["raw"] > 0.05) == (ships == "raw")
+    assert 0.01 < model.penalty_choice_.chance_gap < 0.06
+    new = model.decision_function(scores[:9], sensitive_features=z[:9], random_state=0)
+    assert set(new) <= set(model.score_.levels)
+
+
+def test_too_few_rows_to_tell_anything_are_separated_exactly():
+    X, y, z = sample(60, 0)
+    model = SeparatedScorer(LogisticRegression(), cv=2).fit(X, y, sensitive_features=z)
+    assert model.penalty_ is None
 
 
 def test_a_penalty_trades_violation_for_auroc():
@@ -81,7 +104,7 @@ def test_default_trees_take_text_and_names_of_groups():
 def test_rows_of_weight_zero_are_no_rows():
     X, y, z = sample(1200, 0)
     weight = np.r_[np.ones(1000), np.zeros(200)]
-    scorer = SeparatedScorer(LogisticRegression(), random_state=0)
+    scorer = SeparatedScorer(LogisticRegression(), penalty=None, random_state=0)
     weighted = clone(scorer).fit(X, y, z, sample_weight=weight)
     plain = clone(scorer).fit(X[:1000], y[:1000], z[:1000])
     np.testing.assert_allclose(weighted.level_proba(X, z), plain.level_proba(X, z), atol=1e-9)

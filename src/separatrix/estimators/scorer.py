@@ -30,9 +30,10 @@ from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.wrapping import scorer_predictor
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
-from separatrix.optimum.scores.separate import separate
+from separatrix.optimum.scores.separate import raw_score, separate
 from separatrix.optimum.scores.separated import SeparatedScore
 from separatrix.predictor.predictor import Predictor
+from separatrix.procedure.penalty import RAW, choose_penalty
 
 __all__ = ["SeparatedScorer"]
 
@@ -56,7 +57,9 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
     Args:
         estimator: a classifier with `predict_proba`; None for boosted trees, which also take
             frames with text; "precomputed" if X is the probabilities of unseen rows.
-        penalty: β of AUROC − β I(S; Z | Y); None for exact separation, or for 100 if blind.
+        penalty: "auto" for the highest AUROC whose violation these rows cannot tell from none
+            (`procedure.penalty`); β of AUROC − β I(S; Z | Y); None for exact separation. If blind,
+            "auto" and None are 100.
         sensitive_columns: the column(s) of X that hold the group; then no method needs
             `sensitive_features`.
         cv: number of folds, a splitter, an iterable of splits, or "prefit" for a fitted `estimator`
@@ -70,6 +73,9 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
     Attributes:
         score_: the `SeparatedScore`, with its `levels`, `auroc`, `utility`, `violation`; if blind
             the `BlindScore`.
+        penalty_: β, None for exact separation, or "raw" where the score ships as it is.
+        penalty_choice_: what was chosen among, where the penalty is "auto": the AUROC and p-value
+            of each candidate, and the largest gap that pure chance shows with so many rows.
         crossfit_: the fitted classifier and the out-of-fold scores.
         classes_, groups_: the two labels and the groups.
 
@@ -86,7 +92,7 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
     def __init__(
         self,
         estimator: Any = None,
-        penalty: float | None = None,
+        penalty: float | str | None = "auto",
         sensitive_columns: Any = None,
         blind: bool = False,
         group_estimator: Any = None,
@@ -150,10 +156,12 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
             "n_jobs": self.n_jobs,
         }
         self.groups_ = people.levels
+        self.penalty_: float | str | None
         self.crossfit_: CrossFit | JointFit
         self.score_: SeparatedScore | BlindScore
         if self.blind:
             options["group_estimator"] = self.group_estimator
+            self.penalty_ = self._penalty()
             self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
             self.score_ = blind_scores(
                 self.crossfit_.scores,
@@ -164,12 +172,30 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
             )[-1]
             return self
         self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
+        codes = np.searchsorted(self.classes_, labels)
+        w = np.ones(len(labels)) if weight is None else weight
+        rows = (
+            codes,
+            self.crossfit_.scores[:, 1],
+            z,
+            w,
+            tuple(self.classes_.tolist()),
+            people.levels,
+        )
+        self.penalty_ = self.penalty
+        if self.penalty == "auto":
+            y, s, *_ = rows
+            self.penalty_choice_ = choose_penalty(s, y, z, w, people.levels)
+            self.penalty_ = self.penalty_choice_.penalty
+        if self.penalty_ == RAW:
+            self.score_ = raw_score(*rows)
+            return self
         self.score_ = separate(
             labels,
             self.crossfit_.scores,
             sensitive_features=people,
             sample_weight=weight,
-            penalty=self.penalty,
+            penalty=self.penalty_,  # type: ignore[arg-type]
             borrow=True,
         )
         return self
@@ -271,4 +297,4 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
         return as_groups(sensitive)
 
     def _penalty(self) -> float:
-        return _PATH[-1] if self.penalty is None else float(self.penalty)
+        return _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)

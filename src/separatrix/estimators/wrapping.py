@@ -118,7 +118,7 @@ def scorer_predictor(model: SeparatedScorer, features: Sequence[str]) -> Predict
         fitted, policy = WrappedScore(coded, 1), "randomized"
     blind = policy == "deterministic"
     component = Component(
-        "postprocessing", float(model.penalty or 0.0), policy, fitted, uses_groups=not blind
+        "postprocessing", _number(model.penalty_), policy, fitted, uses_groups=not blind
     )
     return Predictor(
         tuple(model.classes_.tolist()),
@@ -128,8 +128,13 @@ def scorer_predictor(model: SeparatedScorer, features: Sequence[str]) -> Predict
         features=tuple(features),
         bases=(found.model,),
         reads="joint" if blind else "x",
-        about={"choice": {"maximize": "auroc", "penalty": model.penalty}},
+        about={"choice": {"maximize": "auroc", "penalty": model.penalty_}},
     )
+
+
+def _number(penalty: float | str | None) -> float:
+    """β; 0 for the score as it is and for exact separation, which `about` tells apart."""
+    return 0.0 if penalty is None or isinstance(penalty, str) else float(penalty)
 
 
 def regressor_predictor(model: AlignedRegressor, features: Sequence[str]) -> Predictor:

@@ -257,10 +257,8 @@ def _roc(tables: Array) -> list[list[list[float]]]:
 
 def _smallest(frontier: Traced) -> float:
     """The smallest EO gap at every threshold that `select` can promise of a score."""
-    rows, scores = frontier.nested.training(None)
-    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
     try:
-        Scoring({"eo_gap": 0.0}).fit(scores, y, z, frontier.groups)
+        solved(frontier, Scoring({"eo_gap": 0.0}))
     except InfeasibleError as error:
         return error.smallest["eo_gap"]
     return 0.0

@@ -39,7 +39,7 @@ from separatrix.optimum.roc.decisions import least_level, rule_of, solve
 from separatrix.optimum.roc.regions import Regions
 from separatrix.optimum.rules import ThresholdChannel
 
-__all__ = ["RATES_ONLY", "Kept", "Margin", "refusal"]
+__all__ = ["RATES_ONLY", "Kept", "Margin", "refusal", "up"]
 
 Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
@@ -140,11 +140,13 @@ class Margin:
         smallest = self._shown(0.0, confidence)
         if smallest > asked:
             raise refusal(self.kind.name, asked, smallest, confidence)
-        levels = np.r_[0.0, asked * _STEPS]
-        self._measure(levels)
+        if max(self._measured) < asked:
+            self._measure(asked * _STEPS)
+        levels = np.array(sorted(self._measured))
         shown = np.array([self._shown(float(b), confidence) for b in levels])
         shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
         level = asked if shown[-1] <= asked else float(np.interp(asked, shown, levels))
+        level = min(level, asked)
         expected = float(np.interp(level, levels, shown))
         return Kept(
             level,
@@ -282,14 +284,14 @@ def refusal(
     return InfeasibleError(
         f"With these rows no rule can promise {budget_named(budget).label} ≤ {asked:g} in the "
         f"population{sure}: even a rule that is equal on the rows is expected to show "
-        f"{_up(smallest)}. Ask for that or more, bring more rows of the small groups, or join "
+        f"{up(smallest)}. Ask for that or more, bring more rows of the small groups, or join "
         "them.",
         {budget: smallest},
         float("nan"),
     )
 
 
-def _up(value: float) -> str:
+def up(value: float) -> str:
     """Three digits, rounded up: what is printed can be asked for."""
     scale = 10.0 ** (2 - int(np.floor(np.log10(value)))) if value > 0 else 1.0
     return f"{np.ceil(value * scale) / scale:.3g}"

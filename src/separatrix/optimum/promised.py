@@ -38,8 +38,9 @@ __all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _DRAWS = 200
-_PRICES = (1e-3, 1e3)  # of v for more than two labels, for gains with a range of one
-_STEPS = 9  # of the bisection between them
+_PRICES = (1e-3, 1e4)  # of v for more than two labels, for gains with a range of one
+_STEPS = 10  # of the bisection between them
+_SOLVED = 2e-3  # of a gap: where the solver starts changes its last digits
 _CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
 
 
@@ -131,7 +132,10 @@ class Promises:
     def at_level(self, level: float) -> Rule:
         """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
         if self.scores.shape[1] > 2:
-            return self.rule(level, margin=0.0).rule
+            try:
+                return self.rule(level, margin=0.0).rule
+            except InfeasibleError as error:  # the strictest there is
+                return self.rule(error.smallest[self.budget], margin=0.0).rule
         known = self._margin.known
         least = least_level(known.curves, known.mass, self.budget)
         return self._rule(known, self._rates(known, max(level, least)))
@@ -196,7 +200,7 @@ class Promises:
         price, shown = cheap, np.nan if asked is None else shows(cheap)
         if asked is not None and shown > most + 1e-12:
             price, smallest = dear, shows(dear)
-            if smallest > most + 1e-12:
+            if smallest > most * (1.0 + _SOLVED) + 1e-12:
                 raise InfeasibleError(
                     f"No rule found keeps {budget_named(self.budget).label} ≤ {most:g}; the "
                     f"strictest is expected to show {smallest:.3g}. Ask for that or more, or bring "
@@ -204,7 +208,7 @@ class Promises:
                     {self.budget: smallest},
                     float("nan"),
                 )
-            shown, low = smallest, cheap
+            shown, low = min(smallest, most), cheap
             for _ in range(_STEPS):
                 middle = float(np.sqrt(low * price))
                 found = shows(middle)

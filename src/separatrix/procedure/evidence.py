@@ -25,7 +25,7 @@ from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.promised import PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule
 from separatrix.procedure.candidates import Candidate, coin_share, contributions
-from separatrix.procedure.promise import PromiseTable
+from separatrix.procedure.promise import PromiseTable, tightened
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound
 from separatrix.statistics.unseen import Estimate, unseen
@@ -44,11 +44,13 @@ class Solved:
         base: the name of the scores that the rule reads.
         rule: P(U | score), P(U | score, group) or P(U | q).
         level: the budget that it was fitted for on the rows; NaN where nothing was solved.
+        expected: what resamples of the rows expect of the budget; NaN where nothing was solved.
     """
 
     base: str
     rule: Any
     level: float = np.nan
+    expected: float = np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +95,17 @@ class Evidence:
         ((budget, asked),) = request.budgets.items()
         solver = _Solver(self, scores, request, budget, blind)
 
-        def solve(budgets: Mapping[str, float]) -> Candidate:
+        def strict(budgets: Mapping[str, float]) -> Candidate:
             found = solver.whole(budgets[budget])
             law = solver.unseen_law(found.level)
-            one = self._candidate(name, law, request, Solved(base, found.rule, found.level))
-            return replace(one, solve=solve)
+            payload = Solved(base, found.rule, found.level, found.expected)
+            # with a confidence the margin's quantile is what is kept
+            bound = None if request.confidence is None else {budget: found.expected}
+            return self._candidate(name, law, request, payload, bound=bound)
+
+        def solve(budgets: Mapping[str, float]) -> Candidate:
+            found = tightened(strict, lambda one: {budget: one.promise[budget].value}, budgets)
+            return replace(found, solve=solve)
 
         try:
             return solve({budget: asked})
@@ -130,7 +138,11 @@ class Evidence:
         measures: dict[str, Any] = {**table_measures()}
         if isinstance(request.maximize, Cost):
             measures["cost"] = partial(_mean_cost, request.maximize.per_group(self.groups))
-        return unseen(tables, squares, measures, fixed=fixed)
+        found = unseen(tables, squares, measures, fixed=fixed)
+        if request.confidence is None:
+            for name in request.budgets:
+                found[name] = found[name].with_expected(payload.expected)
+        return found
 
     def _tables(self, law: Array) -> tuple[Array, Array]:
         """Expected counts N[fold, y, z, u], and the same of squared probabilities.

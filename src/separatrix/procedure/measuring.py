@@ -17,7 +17,8 @@ from separatrix.crossfit.nested import NestedScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
-from separatrix.procedure.rule_fits import Procedure
+from separatrix.procedure.promise import tightened
+from separatrix.procedure.rule_fits import Budgets, Procedure, raised
 from separatrix.procedure.score_fits import Scoring
 from separatrix.statistics.unseen import Estimate, unseen
 
@@ -65,7 +66,11 @@ class Measured:
         if isinstance(aim, Cost):
             measures["cost"] = partial(mean_cost, aim.per_group(self.groups))
         fixed = isinstance(self.rule, PlainRule)
-        return unseen(self.tables, self.squares, measures, fixed=fixed)
+        found = unseen(self.tables, self.squares, measures, fixed=fixed)
+        if self.procedure.promises:
+            first = min(self.procedure.budgets)  # whose level the margin found
+            found[first] = found[first].with_expected(self.rule.expected)
+        return found
 
     @property
     def constant(self) -> int | None:
@@ -97,8 +102,31 @@ def measured(
         InfeasibleError: all rows together cannot promise the budget.
     """
     rows, scores = nested.training(None)
-    rule = procedure.fit(scores, y[rows], z[rows], groups)
-    own = procedure.settled(rule)
+    fit = procedure.solver(scores, y[rows], z[rows], groups)
+
+    def run(budgets: Budgets) -> Measured:
+        return _on_folds(procedure, budgets, fit(budgets), nested, y, z, labels, groups)
+
+    if not procedure.promises:
+        return run(procedure.budgets)
+
+    def used(found: Measured) -> dict[str, float]:
+        return {name: found.promise[name].value for name in procedure.budgets}
+
+    return tightened(run, used, procedure.budgets)
+
+
+def _on_folds(
+    procedure: Procedure,
+    budgets: Budgets,
+    rule: Any,
+    nested: NestedScores,
+    y: Codes,
+    z: Codes,
+    labels: Levels,
+    groups: Levels,
+) -> Measured:
+    own = procedure.settled(rule).within(budgets)
     folds = [measured_fold(own, nested, k, y, z, labels, groups) for k in nested.folds]
     width = max(one.tables.shape[-1] for one in folds)
     tables = np.concatenate([_padded(one.tables, width, 1) for one in folds])
@@ -132,7 +160,7 @@ def measured_fold(
     try:
         rule = run.fit(own, y[train], z[train], groups)
     except InfeasibleError as error:
-        run, eased = procedure.at_least(error.smallest), 1
+        run, eased = procedure.within(raised(procedure.budgets, error.smallest)), 1
         rule = run.fit(own, y[train], z[train], groups)
     test, scores = nested.tested(k)
     law = run.law(rule, scores, z[test])

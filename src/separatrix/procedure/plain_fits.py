@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,11 +42,20 @@ class Plain:
             return rule.predict_proba(scores)
         return np.eye(len(rule) + 1)[np.searchsorted(rule, scores[:, 1], side="right")]
 
-    def at_least(self, smallest: Budgets) -> Plain:
+    def within(self, budgets: Budgets) -> Plain:
         return self
 
     def settled(self, rule: object) -> Plain:
         return self
+
+    @property
+    def promises(self) -> bool:
+        return False
+
+    def solver(
+        self, scores: Array, y: Codes, z: Codes, groups: Levels
+    ) -> Callable[[Budgets], PlainRule | Array]:
+        return lambda _: self.fit(scores, y, z, groups)
 
 
 @dataclass(frozen=True)
@@ -61,8 +71,17 @@ class Posterior:
         """The posterior."""
         return scores
 
-    def at_least(self, smallest: Budgets) -> Posterior:
+    def within(self, budgets: Budgets) -> Posterior:
         return self
 
     def settled(self, rule: object) -> Posterior:
         return self
+
+    @property
+    def promises(self) -> bool:
+        return False
+
+    def solver(
+        self, scores: Array, y: Codes, z: Codes, groups: Levels
+    ) -> Callable[[Budgets], None]:
+        return lambda _: self.fit(scores, y, z, groups)

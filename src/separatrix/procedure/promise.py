@@ -1,17 +1,27 @@
-"""Promise: what unseen rows are expected to show of a metric, with its standard error."""
+"""Promise: what unseen rows are expected to show of a metric, its standard error and its range.
+
+`tightened` sees to it that nothing ships whose promise is above its budget: a stricter rule, or a
+refusal with the smallest budget that succeeds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from scipy.special import ndtri
 
 from separatrix.core.measures import METRICS, label_of
+from separatrix.errors import InfeasibleError
+from separatrix.optimum.margin import up
 from separatrix.statistics.unseen import Estimate
 
-__all__ = ["Promise", "PromiseTable"]
+__all__ = ["Promise", "PromiseTable", "tightened"]
+
+T = TypeVar("T")
+_TRIES = 6
+_SAME = 1e-12  # rounding
 
 
 class Promise(NamedTuple):
@@ -100,3 +110,71 @@ class PromiseTable(Mapping[str, Promise]):
     def to_dict(self) -> dict[str, Any]:
         """Plain data: value, error, low and high of each metric."""
         return {name: one._asdict() for name, one in self.items()}
+
+
+def tightened(
+    solve: Callable[[Mapping[str, float]], T],
+    used: Callable[[T], Mapping[str, float]],
+    asked: Mapping[str, float],
+) -> T:
+    """The first of ever stricter rules whose promise is within what was asked.
+
+    Args:
+        solve: budgets → a rule that is expected to keep them; `InfeasibleError` names the smallest.
+        used: what a rule promises of each budget.
+        asked: the budgets.
+
+    Raises:
+        InfeasibleError: not even the strictest rule; asking for what it names succeeds.
+
+    >>> def used(b): return {"eo_gap": b["eo_gap"] + 0.01}      # promises .01 more than it was for
+    >>> round(tightened(lambda b: b, used, {"eo_gap": 0.05})["eo_gap"], 3) <= 0.04
+    True
+    """
+    levels = dict(asked)
+    for _ in range(_TRIES):
+        try:
+            found = solve(levels)
+        except InfeasibleError as error:
+            found = _strictest(solve, levels, error)
+            break
+        over = {name: used(found)[name] - most for name, most in asked.items()}
+        if max(over.values()) <= _SAME:
+            return found
+        # a promise falls about as fast as the budget, and now and then a little less
+        levels = {
+            name: max(most - 1.25 * max(over[name], 0.0), 0.0) for name, most in levels.items()
+        }
+    else:
+        try:
+            found = solve(dict.fromkeys(asked, 0.0))
+        except InfeasibleError as error:
+            found = _strictest(solve, dict.fromkeys(asked, 0.0), error)
+    shown = used(found)
+    if all(shown[name] <= most + _SAME for name, most in asked.items()):
+        return found
+    raise _refusal(asked, {name: max(shown[name], most) for name, most in asked.items()})
+
+
+def _strictest(
+    solve: Callable[[Mapping[str, float]], T], levels: Mapping[str, float], error: InfeasibleError
+) -> T:
+    """The rule of the smallest budgets that can be solved for."""
+    for _ in levels:
+        levels = {name: max(most, error.smallest.get(name, 0.0)) for name, most in levels.items()}
+        try:
+            return solve(levels)
+        except InfeasibleError as again:  # another of several budgets
+            error = again
+    raise error
+
+
+def _refusal(asked: Mapping[str, float], smallest: Mapping[str, float]) -> InfeasibleError:
+    wanted = " and ".join(f"{label_of(name)} ≤ {most:g}" for name, most in asked.items())
+    least = " and ".join(f"{label_of(name)} {up(most)}" for name, most in smallest.items())
+    return InfeasibleError(
+        f"With these rows no rule can promise {wanted} in the population: the strictest promises "
+        f"{least}. Ask for that or more, bring more rows of the small groups, or join them.",
+        dict(smallest),
+        float("nan"),
+    )

@@ -52,12 +52,21 @@ class Procedure(Protocol):
         """P(U = u | row) of test rows, (m, u), from their scores (m, C)."""
         ...
 
-    def at_least(self, smallest: Budgets) -> Procedure:
-        """The same with budgets that are not below these."""
+    def within(self, budgets: Budgets) -> Procedure:
+        """The same with other budgets."""
         ...
 
     def settled(self, rule: Any) -> Procedure:
         """The same with what the rule of all rows settled: the rules of folds take it over."""
+        ...
+
+    @property
+    def promises(self) -> bool:
+        """Whether the budgets are for unseen rows: a promise above them is tightened."""
+        ...
+
+    def solver(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> Callable[[Budgets], Any]:
+        """`fit` for any budgets of the same kinds; what they share is computed once."""
         ...
 
 
@@ -81,17 +90,33 @@ class Decisions:
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> PromisedRule:
         """The rule that is expected to keep every budget on unseen rows."""
-        if not self.budgets:
-            return self._promises(scores, y, z, groups, "eo_gap").rule(None)
-        (name, asked), *others = sorted(self.budgets.items())
-        best = self._promises(scores, y, z, groups, name)
-        if self.level is not None:
-            return PromisedRule(best.at_level(self.level), self.level, np.nan, np.nan, _NOTHING)
-        found = best.rule(asked, margin=self.margin)
-        for other, most in others:
-            used = partial(self._used, other, scores, y, z, groups)
-            found = _stricter(best, found, used, other, most)
-        return found
+        return self.solver(scores, y, z, groups)(self.budgets)
+
+    def solver(
+        self, scores: Array, y: Codes, z: Codes, groups: Levels
+    ) -> Callable[[Budgets], PromisedRule]:
+        """The rule of any budgets of the same kinds; resamples are measured once."""
+        first = min(self.budgets, default="eo_gap")
+        best = self._promises(scores, y, z, groups, first)
+
+        def rule(budgets: Budgets) -> PromisedRule:
+            if not budgets:
+                return best.rule(None)
+            if self.level is not None:
+                return PromisedRule(best.at_level(self.level), self.level, np.nan, np.nan, _NOTHING)
+            (_, asked), *others = sorted(budgets.items())
+            found = best.rule(asked, margin=self.margin)
+            for other, most in others:
+                used = partial(self._used, other, scores, y, z, groups)
+                found = _stricter(best, found, used, other, most)
+            return found
+
+        return rule
+
+    @property
+    def promises(self) -> bool:
+        """Whether the budgets are for unseen rows."""
+        return bool(self.budgets) and self.margin is None and self.level is None
 
     def _used(
         self, name: str, scores: Array, y: Codes, z: Codes, groups: Levels, rule: PromisedRule
@@ -110,8 +135,8 @@ class Decisions:
             return np.asarray(rule.rule.predict_proba(joint))
         return np.asarray(rule.rule.predict_proba(scores, sensitive_features=z))
 
-    def at_least(self, smallest: Budgets) -> Decisions:
-        return replace(self, budgets=raised(self.budgets, smallest))
+    def within(self, budgets: Budgets) -> Decisions:
+        return replace(self, budgets=budgets)
 
     def settled(self, rule: PromisedRule) -> Decisions:
         """With the level that the margin of all rows allows: it is not taken once more."""
@@ -141,7 +166,7 @@ def _stricter(
         return found
 
     def at(level: float) -> PromisedRule:
-        return found._replace(rule=best.at_level(level), level=level)
+        return found._replace(rule=best.at_level(level), level=level, expected=np.nan)
 
     low, high, kept = 0.0, found.level, at(0.0)
     if used(kept) > most:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from separatrix.errors import InputError
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore
-from separatrix.procedure.rule_fits import Array, Budgets, Codes, raised, too_few
+from separatrix.procedure.rule_fits import Array, Budgets, Codes, too_few
 
 __all__ = ["Scoring", "blind_score"]
 
@@ -42,6 +43,12 @@ class Scoring:
 
     def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> SeparatedScore | BlindScore:
         """The least penalised score that is expected to keep every budget on unseen rows."""
+        return self.solver(scores, y, z, groups)(self.budgets)
+
+    def solver(
+        self, scores: Array, y: Codes, z: Codes, groups: Levels
+    ) -> Callable[[Budgets], SeparatedScore | BlindScore]:
+        """The score of any budgets of the same kinds; scores of the path are fitted once."""
         labels = scores.shape[1] // (len(groups) if self.blind else 1)
         if labels != 2:
             raise InputError(
@@ -50,20 +57,28 @@ class Scoring:
             )
         path = (_BlindPath if self.blind else _Path)(scores, y, z, len(groups))
         strictest = path.strictest
-        if self.exact:
-            return path.at(strictest)[0]
 
-        def keeps(i: int) -> bool:
-            return all(path.at(i)[1][name] <= most for name, most in self.budgets.items())
+        def score(budgets: Budgets) -> SeparatedScore | BlindScore:
+            def keeps(i: int) -> bool:
+                return all(path.at(i)[1][name] <= most for name, most in budgets.items())
 
-        if not keeps(strictest):
-            used = path.at(strictest)[1]
-            raise too_few(self.budgets, {name: used[name] for name in self.budgets}, np.nan)
-        low, high = strictest, len(path) - 1
-        while low < high:  # what is used rises along the path
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if keeps(middle) else (low, middle - 1)
-        return path.at(low)[0]
+            if self.exact:
+                return path.at(strictest)[0]
+            if not keeps(strictest):
+                used = path.at(strictest)[1]
+                raise too_few(budgets, {name: used[name] for name in budgets}, np.nan)
+            low, high = strictest, len(path) - 1
+            while low < high:  # what is used rises along the path
+                middle = (low + high + 1) // 2
+                low, high = (middle, high) if keeps(middle) else (low, middle - 1)
+            return path.at(low)[0]
+
+        return score
+
+    @property
+    def promises(self) -> bool:
+        """Whether the budgets are for unseen rows."""
+        return bool(self.budgets) and not self.exact
 
     def law(self, rule: SeparatedScore | BlindScore, scores: Array, z: Codes) -> Array:
         """P(level | row), in at most 100 steps."""
@@ -73,8 +88,8 @@ class Scoring:
         law = ordered.merged(levels, rule.table.sum((0, 1)), 100)
         return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
 
-    def at_least(self, smallest: Budgets) -> Scoring:
-        return replace(self, budgets=raised(self.budgets, smallest))
+    def within(self, budgets: Budgets) -> Scoring:
+        return replace(self, budgets=budgets)
 
     def settled(self, rule: object) -> Scoring:
         return self

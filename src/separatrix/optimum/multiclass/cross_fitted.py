@@ -136,8 +136,10 @@ class LabelRules:
             law = LabelLaw(rows.p, rows.z, rows.weight, self.groups, borrowed)
             self._duals[half, borrowed] = LabelDual(law, self.gains)
         dual = self._duals[half, borrowed]
-        share = np.maximum(dual.law.mass.sum(0), 1.0 / rows.size)
-        tau = factor * price * rows.p.shape[1] / (rows.size * share)
+        # the temperature of all rows, in halves too: a softer rule would show a smaller gap
+        size = self.rows.size
+        share = np.maximum(dual.law.mass.sum(0), 1.0 / size)
+        tau = factor * price * rows.p.shape[1] / (size * share)
         point = dual.priced(price, tau, self._starts.get((half, borrowed)))
         self._starts[half, borrowed] = point.start
         return point

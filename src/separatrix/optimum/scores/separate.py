@@ -31,7 +31,7 @@ from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 from separatrix.optimum.scores.trade_off import relaxed_score
 
-__all__ = ["separate", "separation_path"]
+__all__ = ["raw_score", "separate", "separation_path", "separation_path_of"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -92,7 +92,7 @@ def separate(
         )
     penalties = [] if penalty is None else [_checked_penalty(penalty)]
     rows = _checked(y_true, scores, sensitive_features, sample_weight)
-    exact, relaxed = _solve(*rows, borrow=borrow, penalties=penalties)
+    exact, relaxed = separation_path_of(*rows, borrow=borrow, penalties=penalties)
     if relaxed:
         return relaxed[0]
     if levels is None:
@@ -129,11 +129,11 @@ def separation_path(
     """
     checked = [_checked_penalty(penalty) for penalty in penalties]
     rows = _checked(y_true, scores, sensitive_features, sample_weight)
-    exact, relaxed = _solve(*rows, borrow=borrow, penalties=checked)
+    exact, relaxed = separation_path_of(*rows, borrow=borrow, penalties=checked)
     return sorted([exact, *relaxed], key=lambda score: score.violation)
 
 
-def _solve(
+def separation_path_of(
     y: Codes,
     s: Array,
     z: Codes,
@@ -144,6 +144,7 @@ def _solve(
     borrow: bool,
     penalties: Sequence[float],
 ) -> tuple[SeparatedScore, list[SeparatedScore]]:
+    """The exact score and one for each penalty, from codes."""
     if borrow:
         if not (s.min() >= 0 and s.max() <= 1):
             raise InputError(
@@ -157,6 +158,19 @@ def _solve(
     steps = _steps(curves)
     exact = _exact(curves, steps, mass, labels, groups)
     return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
+
+
+def raw_score(
+    y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels
+) -> SeparatedScore:
+    """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
+    (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
+    cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
+    level = len(cuts) - 1 - np.searchsorted(-cuts, -s, side="left")
+    table = np.zeros((2, len(groups), len(cuts)))
+    np.add.at(table, (y, z, level), w / w.sum())
+    kernel = np.eye(len(cuts))[:, ::-1]  # levels rise, thresholds fall
+    return SeparatedScore(labels, groups, (cuts,) * len(groups), (kernel,) * len(groups), table)
 
 
 def _exact(
