@@ -29,7 +29,7 @@ __all__ = ["BudgetKeeper", "KeptRates", "drawn_mass"]
 
 Array = NDArray[np.float64]
 _DRAWS = 1000
-_SAFETY = 1.1  # chosen on the laws of `benchmarks.margins --law develop`
+_SAFETY = 1.1  # chosen on distributions with normal scores
 _CLOSE = 0.002  # of what was asked: close enough
 
 

@@ -1,6 +1,6 @@
 """Does what `select` promises hold on unseen rows?
 
-    python -m benchmarks.promises [--splits 20] [--only NAME ...] [--jobs 2] [--write]
+    python -m benchmarks.peers promises [--splits 20] [--only NAME ...] [--jobs 2] [--write]
 
 Real tables are split at random: 4,000 rows (or half) are traced, at most 20,000 others are unseen.
 Generated tables are drawn anew for each split, with 20,000 unseen rows. For each question the
@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ from separatrix.statistics.unseen import unseen
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.intp], NDArray[np.intp]]
+QUICK = ("--splits", "1", "--only", "300 rows", "--jobs", "1", "--out", os.devnull)
 TRAIN, UNSEEN = 4_000, 20_000
 FIRST = 2_000  # the first seed; smaller ones were looked at while the noise model was made
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -162,7 +163,8 @@ def _asked(frontier: Any, asked: dict[str, Any], fresh: Unseen) -> dict[str, Any
     said = table.sum((0, 1)) / table.sum()
     silent = bool(not point.is_score and said.max() > 0.999 and not point.notes)
     shown = _shown(asked["maximize"], table[None], moments[None])
-    told = {name: [*point.promise[name][:2], *found[:2]] for name, found in shown.items()}
+    promised = point.promise
+    told = {m: [*promised[m][:2], *found[:2]] for m, found in shown.items() if m in promised}
     first = {"status": "shipped", "score": point.is_score, "silent_constant": silent}
     return {**first, "told": told}
 
@@ -217,15 +219,17 @@ def _held(one: list[float]) -> bool:
     return abs(promised - shown) <= 2.0 * float(np.hypot(error, noise)) + 1e-9
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the splits that are not kept yet; print or write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--first", type=int, default=FIRST, help="seed of the first split")
     parser.add_argument("--only", nargs="*", default=[*REAL, *GENERATED])
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("promises.jsonl"))
+    parser.add_argument("--out", type=Path, default=Path(".bench/promises.jsonl"))
     parser.add_argument("--write", action="store_true", help="write docs/evidence/promises.md")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
     found = []
     if options.out.is_file():
         found = [json.loads(line) for line in options.out.read_text().splitlines()]
@@ -246,8 +250,4 @@ def main() -> None:
     text = markdown(head, body) + f"\n\nConstants without a warning: {silent}.\n"
     print(text)
     if options.write:
-        write_between_markers(DOCS / "evidence" / "promises.md", "promises", text)
-
-
-if __name__ == "__main__":
-    main()
+        write_between_markers(DOCS / "evidence" / "promises.md", "peers/promises", text)
