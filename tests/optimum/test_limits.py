@@ -254,6 +254,9 @@ def test_levels_beyond_the_most_useful_rule_cost_nothing() -> None:
 
 def test_a_column_stands_for_one_thing():
     table = {"y": [0, 1] * 9, "z": [0, 0, 1] * 6, "s": [0.1, 0.9] * 9, "w": [1.0] * 18}
-    asked = {"target": "y", "score": "s", "sensitive_features": ["z", "w"]}
-    with pytest.raises(InputError, match=r"'w' stands for two things"):
-        sx.limit(table, **asked, sample_weight="w")
+    for groups, twice in ((["z", "w"], "w"), (["z", "z"], "z"), ("y", "y")):
+        asked = {"target": "y", "sensitive_features": groups, "sample_weight": "w"}
+        with pytest.raises(InputError, match=f"'{twice}' stands for two things"):
+            sx.limit(table, **asked, score="s")
+        with pytest.raises(InputError, match=f"'{twice}' stands for two things"):
+            sx.audit_score(table, **asked, prediction="s")

@@ -107,11 +107,12 @@ def check_roles(
 ) -> tuple[list[str], list[str]]:
     """The columns of groups and of predictions; no column stands for two things."""
     z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
-    for column in given(*u, weight):
-        if column in (target, *z):
+    names = given(target, *z, *u, weight)
+    for place, column in enumerate(names):
+        if column in names[:place]:
             raise InputError(
                 f"Column {column!r} stands for two things at once. Name different columns for the "
-                "target, the sensitive features and the predictions."
+                "target, the sensitive features, the predictions and the weight."
             )
     return z, u
 
