@@ -32,11 +32,9 @@ from benchmarks._measuring import DOCS, markdown, write_between_markers
 from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core.counts import CountTable
-from separatrix.core.information import conditional_mutual_information, eo_gap
+from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
-from separatrix.errors import InfeasibleError
-from separatrix.frontier import trained_choice as choosing
-from separatrix.frontier.certified import rules_of
+from separatrix.frontier.certified import passed, rules_of
 from separatrix.frontier.measured import CERTIFIED
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import violation_bound
@@ -124,24 +122,19 @@ def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, di
         ("finite", "finite-sample", models[(CERTIFIED,)]),
     ):
         question = Request("accuracy", budgets, confidence=0.95, guarantee=guarantee)
-        candidates, rules = rules_of(frontier, question)
+        offered = rules_of(frontier, question)
+        rules = {rule.share: rule.found for rule in offered}
         truth = truths(law, frontier, rules, model, name)
-        tables = {one.trade_off: one.held_out for one in candidates}
+        tables = {rule.share: rule.held_out for rule in offered}
         if way == "large":
             bound = {share: OF_ALL[name](held) for share, held in tables.items()}
             added = {s: OF_ONE[name](CountTable.merge(held)) for s, held in tables.items()}
             out["added"] = {"truth": truth, "bound": added, "chosen": None}
         else:
             bound = {share: OF_ONE[name](held[0]) for share, held in tables.items()}
-        chosen = None
-        try:
-            selection = choosing.select(
-                candidates, confidence=0.95, option="single", maximize="accuracy",
-                guarantee=guarantee, **{f"max_{name}": budgets[name]},
-            )  # fmt: skip
-            chosen = selection.chosen.components[0].trade_off
-        except InfeasibleError:
-            pass  # counted as not certified
+        good = passed(offered, question)
+        best = max(good, key=lambda rule: accuracy(rule.found.tables).mean(), default=None)
+        chosen = None if best is None else best.share  # None: counted as not certified
         out[way] = {"truth": truth, "bound": bound, "chosen": chosen}
     return {way: out[way] for way in WAYS}
 

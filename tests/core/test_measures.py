@@ -94,21 +94,22 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
 ):
     from separatrix.frontier import page_content as report
     from separatrix.frontier import paper_figures as figures
-    from separatrix.frontier import path_tables as tables
+    from separatrix.frontier import path_tables
     from separatrix.frontier.results import Results
-    from separatrix.frontier.trained_choice import select
-    from separatrix.frontier.trained_points import Candidate
+    from separatrix.frontier.sweep.keys import PointKey
+    from separatrix.frontier.trained import TrainedPoint, best_mixture
+    from separatrix.procedure.request import Request
 
     columns = Results.read(results_folder).columns
     assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()
-    assert "Balanced" in tables.paths(columns, "two").head
-    rng = np.random.default_rng(1)
-    path = [
-        Candidate("demo", float(i), "randomized", rng.integers(20, 60, (2, 2, 2, 2)).astype(float))
-        for i in range(3)
-    ]
-    chosen = select(path, max_violation=1.0, maximize="balanced_accuracy", option="single").chosen
-    assert chosen.value == max(c.means["balanced_accuracy"] for c in path)
+    assert "Balanced" in path_tables.paths(columns, "two").head
+    tables = np.random.default_rng(1).integers(20, 60, (3, 2, 2, 2, 2)).astype(float)
+    keys = [PointKey("cmi", "xz", "default", float(i), "randomized") for i in range(3)]
+    path = [TrainedPoint(*one) for one in zip(keys, tables, strict=True)]
+    request = Request("balanced_accuracy", {"violation": 1.0})
+    (best,) = best_mixture(path, request, (0, 1)).points
+    measure = METRICS["balanced_accuracy"].of
+    assert best.mean(measure) == max(one.mean(measure) for one in path)
     page = report.write(results_folder, tmp_path / "report.html").read_text()
     assert 'value="balanced_accuracy"' in page
     ax = figures.six_panels(Results.read(results_folder), "two").axes[0]

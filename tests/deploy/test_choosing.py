@@ -1,10 +1,7 @@
-"""From candidates to a point: budgets kept, pairs optimal, guarantees that hold over the choice,
-honest refusals.
-"""
+"""Trained points: the best mixture within budgets, honest promises, honest refusals."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from separatrix import methods
+import separatrix as sx
 from separatrix.core.counts import CountTable
-from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
-from separatrix.errors import InfeasibleError, InputError, MissingExtraError
-from separatrix.frontier.trained_choice import best_pair, select
-from separatrix.frontier.trained_points import KINDS, Candidate
-from separatrix.statistics.certificates import violation_bound
+from separatrix.core.information import conditional_mutual_information, eo_gap
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.frontier.certified import CertifiedRule, bounds_of, passed
+from separatrix.frontier.sweep.keys import PointKey
+from separatrix.frontier.trained import TrainedPoint, best_mixture, best_pair, trained
+from separatrix.procedure.request import Request
 from separatrix.statistics.gaps import eo_gap_bound
 
 NAMES = (0, 1)
@@ -32,40 +30,16 @@ def rates(trade_off):
     return (1 - trade_off) * full + trade_off * np.array([0.6, 0.4])
 
 
-def candidate(trade_off, policy="randomized", n=20_000, folds=5, path="cmi", rng=None, **options):
+def point(trade_off, policy="randomized", n=20_000, folds=5, recipe="default", rng=None):
     p = SHARES[:, :, None] * rates(trade_off)
-    counts = n * p if rng is None else rng.multinomial(n, p.ravel()).reshape(p.shape).astype(float)
-    hold = CountTable(np.round(counts), NAMES, NAMES, NAMES, rows=n)
-    tables = np.repeat(counts[None], folds, 0) / folds
-    return Candidate(path, trade_off, policy, tables, held_out=(hold,), **options)
+    draws = np.array([n / folds * p] * folds)
+    if rng is not None:
+        draws = rng.multinomial(n // folds, p.ravel(), folds).reshape(draws.shape)
+    return TrainedPoint(PointKey("cmi", "xz", recipe, trade_off, policy), draws.astype(float))
 
 
-def path(policy="randomized", **options):
-    return [candidate(t, policy, **options) for t in np.linspace(0, 1, 11)]
-
-
-def test_by_fold_mean_the_best_within_the_budget_is_taken():
-    points = path()
-    v = [c.means["violation"] for c in points]
-    chosen = select(points, max_violation=v[4] * 1.001, option="single").chosen
-    assert chosen.components == (points[4],)
-    assert chosen.price == pytest.approx(points[0].means["utility"] - points[4].means["utility"])
-    assert chosen.bounds == {}
-
-
-def test_three_offers_with_their_prices():
-    found = select(path() + path("deterministic"), max_violation=0.004)
-    assert tuple(found.options) == KINDS
-    single, mixture = found.options["single"], found.options["mixture"]
-    assert mixture.value >= single.value >= 0
-    assert mixture.price <= single.price
-    assert found.chosen is mixture
-    assert mixture.means["violation"] == pytest.approx(0.004)
-    assert sum(mixture.weights) == pytest.approx(1.0)
-    text = str(found)
-    assert "best u with v ≤ 0.004, by fold mean" in text
-    assert all(kind in text for kind in KINDS)
-    json.dumps(found.to_dict())
+def path(**options):
+    return [point(t, **options) for t in np.linspace(0, 1, 11)]
 
 
 @given(st.integers(0, 10_000), st.integers(1, 2), st.integers(1, 9))
@@ -90,160 +64,85 @@ def test_the_best_pair_is_the_linear_programme_of_one_budget(seed, n_budgets, m)
         assert value == pytest.approx(-exact.fun, abs=1e-9)
 
 
-def test_both_budgets_are_kept_together():
-    found = select(path(), max_violation=0.02, max_eo_gap=0.03)
-    for option in found.options.values():
-        assert option.means["eo_gap"] <= 0.03 + 1e-9
-        assert option.means["violation"] <= 0.02 + 1e-9
-
-
-def test_any_metric_can_be_maximised():
-    points = [candidate(t, metrics={"auroc": [0.5 + t / 10] * 5}) for t in (0.0, 0.5, 1.0)]
-    assert (
-        select(points, max_violation=1.0, maximize="auroc", option="single")
-        .chosen.components[0]
-        .trade_off
-        == 1.0
+def test_a_mixture_keeps_every_budget_and_one_point_is_enough_on_the_budget():
+    points = path()
+    both = Request("utility", {"violation": 0.02, "eo_gap": 0.03})
+    mixture = best_mixture(points, both, NAMES)
+    assert mixture.in_folds(eo_gap).mean() <= 0.03 + 1e-9
+    assert mixture.in_folds(conditional_mutual_information).mean() <= 0.02 + 1e-9
+    assert sum(mixture.weights) == pytest.approx(1.0)
+    here = points[4].mean(conditional_mutual_information)
+    assert best_mixture(points, Request("utility", {"violation": here}), NAMES).points == (
+        points[4],
     )
 
+
+def test_costs_are_an_objective_and_promised():
+    """A dear false negative, and the trained points' promise of it."""
+    cost = sx.Cost(false_positive=1, false_negative=5)
+    request = Request(cost, {"eo_gap": 0.1})
+    found = trained(path(), request, NAMES)
+    tables = found.mixture.tables
+    shown = (tables[:, 0, :, 1].sum() + 5 * tables[:, 1, :, 0].sum()) / tables.sum()
+    assert found.promise["cost"].value == pytest.approx(shown, abs=1e-9)
+    assert all(np.isfinite(one.error) for one in found.promise.values())
+
+
+def test_a_function_of_tables_can_be_maximised():
     def caution(tables):
         return -conditional_mutual_information(tables)
 
-    found = select(points, max_violation=1.0, maximize=caution, option="single")
-    assert found.chosen.components[0].trade_off == 1.0
-    assert found.maximize == "caution"
+    mixture = best_mixture(path(), Request(caution, {"violation": 1.0}), NAMES)
+    assert mixture.points[0].key.trade_off == 1.0
+    with pytest.raises(InputError, match="not defined for any"):
+        best_mixture(path(), Request(lambda tables: np.nan, {"violation": 1.0}), NAMES)
 
 
-def test_infeasible_says_the_smallest_budget_and_its_cost():
-    points = path()[:6]
-    with pytest.raises(
-        InfeasibleError, match=r"No candidate keeps v ≤ 1e-05\. The smallest .*λ=0.5"
-    ) as error:
-        select(points, max_violation=1e-5)
-    assert error.value.smallest["max_violation"] == pytest.approx(points[5].means["violation"])
-    assert error.value.value == pytest.approx(points[5].means["utility"])
-    again = select(points, max_violation=error.value.smallest["max_violation"] * (1 + 1e-9))
-    assert again.chosen.value == pytest.approx(error.value.value)
-    with pytest.raises(InfeasibleError, match="More hold-out rows would lower that"):
-        select([candidate(0.5, n=200)], max_violation=0.001, confidence=0.95)
-
-
-@pytest.mark.parametrize("rule", ["sequence", "holm"])
-def test_with_confidence_the_choice_is_more_cautious_and_reports_what_is_proved(rule):
-    points = path()
-    plain = select(points, max_violation=0.01, option="single").chosen
-    sure = select(points, max_violation=0.01, option="single", confidence=0.95, rule=rule).chosen
-    assert sure.components[0].trade_off >= plain.components[0].trade_off
-    assert sure.bounds["violation"] <= 0.01
-    assert violation_bound(*sure.components[0].held_out, 0.95) <= 0.01
-    mixed = select(points, max_violation=0.01, option="mixture", confidence=0.95).chosen
-    assert mixed.bounds["violation"] <= 0.01 + 1e-12
-
-
-def test_the_sequence_stops_at_the_first_failure():
-    """λ = 0.9 fails (few rows), so the harmless λ = 0.8 behind it is never tested."""
-    points = [candidate(1.0), candidate(0.9, n=60), candidate(0.8)]
-    found = select(points, max_violation=0.01, option="single", confidence=0.95)
-    assert found.chosen.components[0].trade_off == 1.0
-    by_holm = select(points, max_violation=0.01, option="single", confidence=0.95, rule="holm")
-    assert by_holm.chosen.components[0].trade_off == 0.8
-
-
-def test_the_sequence_starts_at_the_end_that_the_method_calls_strict():
-    """λ of exponentiated gradient is the violation allowed: its small end is the strict one."""
-    grid = np.linspace(0.05, 1.0, 6)
-    points = [replace(candidate(1.0 - t), trade_off=t, strict="low") for t in grid]
-    found = select(points, max_violation=0.01, option="single", confidence=0.95)
-    assert found.chosen.components[0].held_out
-    assert found.chosen.bounds["violation"] <= 0.01
-    mirrored = [replace(point, trade_off=-point.trade_off, strict="high") for point in points]
-    same = select(mirrored, max_violation=0.01, option="single", confidence=0.95)
-    assert same.chosen.value == found.chosen.value
-    wrong = [replace(point, strict="high") for point in points]
-    with pytest.raises(InfeasibleError):  # the loosest point is tested first, and fails
-        select(wrong, max_violation=0.01, option="single", confidence=0.95)
-
-
-@pytest.mark.parametrize("name", methods.names())
-def test_the_strict_end_is_declared_in_the_file(name):
-    """Read without importing, it is what the method says."""
-    try:
-        method = methods.get(name)
-    except MissingExtraError:
-        pytest.skip("its extra is not installed")
-    assert methods.strict_end(name) == method.strict
-    assert method.strict == ("low" if name == "exponentiated_gradient" else "high")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", ["max_violation", "max_eo_gap"])
-@pytest.mark.parametrize("rule", ["sequence", pytest.param("holm", marks=pytest.mark.nightly)])
-def test_the_guarantee_holds_over_the_choice_itself(budget, rule):
-    """Budgets just below the truth of a candidate: the hardest case. At most 10 % of the choices
-    may exceed them.
-    """
+def test_the_best_of_many_equal_points_promises_less_than_it_shows():
     rng = np.random.default_rng(0)
-    grid = np.linspace(0, 1, 6)
-    measure = conditional_mutual_information if budget == "max_violation" else eo_gap
-    truth = {t: float(measure(SHARES[:, :, None] * rates(t))) for t in grid}
-    failures, repetitions = 0, 40
-    for i in range(repetitions):
-        limit = 0.999 * truth[grid[1 + i % 4]]
-        points = [candidate(t, n=4_000, rng=rng) for t in grid]
-        try:
-            chosen = select(points, confidence=0.9, rule=rule, **{budget: limit}).chosen
-        except InfeasibleError:
-            continue
-        failures += (
-            sum(
-                w * truth[p.trade_off]
-                for p, w in zip(chosen.components, chosen.weights, strict=True)
-            )
-            > limit
-        )
-    assert failures <= 0.1 * repetitions
+    points = [replace(point(0.5, n=500, rng=rng), key=PointKey("cmi", "xz", "default", i / 20, "x"))
+              for i in range(20)]  # fmt: skip
+    found = trained(points, Request("accuracy", {"eo_gap": 1.0}), NAMES)
+    assert found.flattery > 0
+    shown = found.mixture.in_folds(lambda t: np.einsum("fyzy->f", t) / t.sum((1, 2, 3))).mean()
+    assert found.promise["accuracy"].value < shown
 
 
-def test_folds_that_were_fitted_to_each_other_certify_for_large_samples_only():
-    one = candidate(0.8)
-    folds = replace(one, held_out=one.held_out * 2)
-    how = {"max_violation": 0.01, "option": "single", "confidence": 0.95}
-    assert select([folds], guarantee="large-sample", **how).chosen.bounds["violation"] <= 0.01
-    with pytest.raises(InputError, match="fitted to each other's rows"):
-        select([folds], **how)
+def test_infeasible_says_the_smallest_budget():
+    points = path()[:6]
+    with pytest.raises(InfeasibleError, match=r"keeps v ≤ 1e-05\. .*λ=0\.5") as error:
+        best_mixture(points, Request("utility", {"violation": 1e-5}), NAMES)
+    smallest = error.value.smallest["violation"]
+    assert smallest == pytest.approx(points[5].mean(conditional_mutual_information))
+    best_mixture(points, Request("utility", {"violation": smallest * (1 + 1e-9)}), NAMES)
+
+
+def rule(share, trade_off, n):
+    counts = np.round(n * SHARES[:, :, None] * rates(trade_off))
+    return CertifiedRule(share, None, (CountTable(counts, NAMES, NAMES, NAMES, rows=n),))
+
+
+@pytest.mark.parametrize("guarantee", ["finite-sample", "large-sample"])
+def test_the_sequence_stops_at_the_first_rule_that_is_not_certified(guarantee):
+    """The second rule has few rows and fails, so the harmless third is never tested."""
+    request = Request("accuracy", {"violation": 0.01}, confidence=0.95, guarantee=guarantee)
+    rules = [rule(0.0, 1.0, 20_000), rule(0.5, 0.9, 60), rule(1.0, 0.9, 20_000)]
+    assert passed(rules, request) == rules[:1]
+    for one in passed(rules, request):
+        assert bounds_of(one, request)["violation"] <= 0.01
+
+
+def test_a_confidence_is_for_two_budgets():
+    request = Request("accuracy", {"parity_gap": 0.1}, confidence=0.95)
+    with pytest.raises(InputError, match="`max_eo_gap` and `max_violation`, not for parity gap"):
+        bounds_of(rule(1.0, 0.9, 1_000), request)
 
 
 def test_the_bound_of_the_eo_gap_is_above_it_and_closes_in():
     gaps = []
     for n in (300, 3_000, 3_000_000):
-        (table,) = candidate(0.3, n=n).held_out
+        (table,) = rule(1.0, 0.3, n).held_out
         assert eo_gap_bound(table) >= float(eo_gap(table.counts))
         gaps.append(eo_gap_bound(table) - float(eo_gap(table.counts)))
     assert gaps == sorted(gaps, reverse=True)
     assert gaps[-1] < 0.005
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "Pass a budget"),
-        ({"max_violation": -1}, "not negative, got -1"),
-        (
-            {"max_violation": 0.1, "maximize": "fairness"},
-            "one of violation, utility, eo_gap, accuracy, .* or a function, got 'fairness'",
-        ),
-        ({"max_violation": 0.1, "option": "both"}, "got 'both'"),
-        ({"max_violation": 0.1, "rule": "luck"}, "got 'luck'"),
-        ({"max_violation": 0.1, "confidence": 95}, "For 95 % pass 0.95"),
-        ({"max_violation": 0.1, "maximize": lambda t: np.nan}, "not defined for any"),
-    ],
-)
-def test_errors(options, message):
-    with pytest.raises(InputError, match=message):
-        select(path(), **options)
-    with pytest.raises(InputError, match="empty"):
-        select([], max_violation=0.1)
-    bare = Candidate("cmi", 0.5, "randomized", path()[0].tables)
-    with pytest.raises(InputError, match=r"rows that trained nothing, and cmi λ=0\.5 randomized"):
-        select([bare], max_violation=1.0, confidence=0.9)
-    assert mutual_information(bare.tables).shape == (5,)

@@ -7,8 +7,8 @@ import pytest
 import safetensors
 
 from separatrix.errors import DataError
-from separatrix.frontier.measured import candidates_of
 from separatrix.frontier.sweep.saved import MODELS, saved_runs
+from separatrix.frontier.trained import trained_points
 
 pytest.importorskip("torch")
 
@@ -51,7 +51,7 @@ def reads(monkeypatch):
 @pytest.mark.slow
 def test_choosing_by_name_reads_no_array(frontier, reads):
     vars(frontier).pop("results", None)
-    assert len(candidates_of(frontier)) == 6
+    assert len(trained_points(frontier)) == 6
     assert reads == []
     saved, _ = frontier.saved_run("cmi", 1.0)
     assert reads == []
@@ -59,13 +59,6 @@ def test_choosing_by_name_reads_no_array(frontier, reads):
     assert reads == ["held_out"]
     assert all(np.isfinite(array).all() for array in saved.arrays.values())
     assert len(reads) == 1 + len(saved.arrays)
-
-
-@pytest.mark.slow
-def test_a_certified_choice_reads_posteriors_but_no_model(frontier, reads):
-    vars(frontier).pop("results", None)
-    candidates_of(frontier, fold=0, certify=[0])
-    assert set(reads) == {"held_out"}
 
 
 def test_a_damaged_file_of_models_is_one_sentence(tmp_path):

@@ -34,14 +34,14 @@ def test_a_budget_on_v_chooses_the_envelope_there_and_gives_the_commands(
         assert (point.get_attribute("opacity") == "1") == (violation[name] <= most)
     number = page.script("return String(arguments[0])", most)
     assert page.text("#command") == (
-        f"separatrix select {results_folder} --max-violation {number} --maximize utility --option "
-        f"mixture --out model"
+        f"separatrix select {results_folder} --max-violation {number} --maximize utility --out "
+        "model"
     )
     lines = page.text("#python").splitlines()
     assert len(lines) == 3
     assert lines[1] == (
         f'point = sx.Frontier.load("{results_folder}")'
-        f'.select(max_violation={number}, maximize="utility", option="mixture")'
+        f'.select(max_violation={number}, maximize="utility")'
     )
     compile("\n".join(lines), "page", "exec")
     page.type("#folder", "it's here")

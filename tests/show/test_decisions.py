@@ -86,8 +86,10 @@ def test_a_row_a_point_and_a_key_choose_an_answer(opened):
 
 def test_the_scores_have_a_curve_per_group(opened):
     figures = opened.all("#scores figure")
-    assert [f.text.splitlines()[0] for f in figures] == ["plain score", "separated score"]
-    assert len(opened.all("#scores polyline")) == 4
+    assert [f.text.splitlines()[0] for f in figures] == [
+        "plain score", "separated score", "plain score without the group",
+    ]  # fmt: skip
+    assert len(opened.all("#scores polyline")) == 6
     assert opened.all("#scores-legend li")[0].text in ("f", "m")
 
 

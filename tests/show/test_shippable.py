@@ -69,7 +69,7 @@ def test_the_next_command_succeeds_and_promises_what_was_printed(traced, tmp_pat
     point = traced.select(max_eo_gap=best.budgets["eo_gap"])
     told = point.promise["accuracy"].value
     assert f"{told:.4g}" in card
-    if point.selection is None:
+    if point.mixture is None:
         assert told == pytest.approx(best.value("accuracy"), abs=1e-12)
 
 

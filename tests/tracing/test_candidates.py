@@ -72,9 +72,11 @@ def test_every_trace_lists_both_base_models_and_the_first_sentence(mild):
 
 
 def test_one_folder_has_one_base_model(tmp_path):
-    traced(0.0, out=tmp_path / "frontier")
+    X, y, z = people(120, 0, 0.0)
+    asked = {"sensitive_features": z, "cv": 3, "progress": False, "out": tmp_path / "frontier"}
+    sx.trace(X, y, estimator="logistic", **asked)
     with pytest.raises(InputError, match="another base model"):
-        traced(0.0, out=tmp_path / "frontier", estimator="trees")
+        sx.trace(X, y, estimator="trees", **asked)
 
 
 def test_labels_are_not_traced_into_the_folder_of_a_numeric_target(tmp_path):

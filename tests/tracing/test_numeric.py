@@ -117,7 +117,7 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     for wrong in (["--criterion", "independence"], ["--backend", "dask"]):
         done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more, *wrong])
         assert "--continuous takes --target" in str(done.exception)
-    for wrong in (["--maximize", "auroc"], ["--max-violation", "-1"], ["--option", "single"]):
+    for wrong in (["--maximize", "auroc"], ["--max-violation", "-1"]):
         done = run(app, ["select", str(tmp_path / "f"), *wrong, "--out", model])
         assert isinstance(done.exception, InputError)
     out = tmp_path / "p.csv"

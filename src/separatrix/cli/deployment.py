@@ -48,10 +48,6 @@ def select(
     method: list[str] = typer.Option(
         [], help="Only points of this method; repeat it. postprocessing: around the base model."
     ),
-    option: str | None = typer.Option(
-        None, help="Only this kind of trained point: deterministic, single or mixture."
-    ),
-    rule: str = typer.Option("sequence", help="With a confidence: sequence or holm."),
     use_whole_budget: bool = typer.Option(
         False, "--use-whole-budget", help="Maximise within the budget; else the simplest is enough."
     ),
@@ -74,11 +70,11 @@ def select(
         frontier = Frontier.load(folder)
         point: Any
         if isinstance(frontier, NumericFrontier):
-            budgets = max_eo_gap, max_gap, confidence, cost, option
-            words = criterion, maximize, guarantee, rule
-            usual = "separation", "accuracy", "finite-sample", "sequence"
+            budgets = max_eo_gap, max_gap, confidence, cost
+            words = criterion, maximize, guarantee
+            usual = "separation", "accuracy", "finite-sample"
             flags = blind or method or allow_constant or use_whole_budget
-            if budgets != (None,) * 5 or words != usual or flags:
+            if budgets != (None,) * 4 or words != usual or flags:
                 raise InputError(
                     f"{str(folder)!r} is the frontier of a numeric target: its one budget is "
                     "--max-violation, and it has the best R² within it."
@@ -89,7 +85,7 @@ def select(
                 max_violation=max_violation, max_eo_gap=max_eo_gap, max_gap=max_gap,
                 criterion=criterion, confidence=confidence,
                 blind=blind, maximize=maximize if cost is None else parse_cost(cost),
-                method=method or None, option=option, rule=rule, allow_constant=allow_constant,
+                method=method or None, allow_constant=allow_constant,
                 guarantee=guarantee, use_whole_budget=use_whole_budget,
             )  # fmt: skip
         point.predictor.save(out, sign_key=sign_key)

@@ -21,8 +21,8 @@ from separatrix.columns.values import Coded, as_array, as_levels, level_text, ro
 from separatrix.errors import InputError
 
 __all__ = [
-    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_matrix", "as_numbers", "is_number",
-    "number_text", "raw_columns", "raw_values", "take",
+    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_matrix", "as_named_frame",
+    "as_numbers", "is_number", "number_text", "raw_columns", "raw_values", "take",
 ]  # fmt: skip
 
 Values = NDArray[Any] | Coded
@@ -104,6 +104,29 @@ def raw_columns(data: Any, names: Sequence[str]) -> dict[str, Values]:
     if array is not None and array.ndim == 2 and all(re.fullmatch(r"x\d+", own) for own in names):
         data = {f"x{i}": array[:, i] for i in range(array.shape[1])}
     return {name: raw_values(x, name) for name, x in named_columns(data, names, "X").items()}
+
+
+def as_named_frame(X: Any, names: Sequence[str]) -> Any:
+    """These columns as a pandas frame, for a classifier that reads its columns by name.
+
+    A pandas frame keeps its types; other frames, mappings and files become columns of numbers and
+    text.
+    """
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame):
+        named_columns(X, names, "X")  # names what is missing
+        return X[list(names)]
+    columns = raw_columns(X, names)
+    return pd.DataFrame({name: _plain_values(columns[name]) for name in names})
+
+
+def _plain_values(values: Values) -> NDArray[Any]:
+    """Text instead of codes; missing is None."""
+    if not isinstance(values, Coded):
+        return values
+    levels = np.array([*values.levels, None], dtype=object)
+    return np.asarray(levels[values.codes])
 
 
 def as_matrix(X: Any, names: Sequence[str]) -> NDArray[np.float32]:

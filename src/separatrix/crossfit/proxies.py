@@ -27,7 +27,7 @@ from separatrix.columns.values import Coded, check_lengths
 from separatrix.errors import InputError
 from separatrix.nn.evaluation import auroc
 
-__all__ = ["Proxies", "proxies"]
+__all__ = ["Proxies", "leaks", "proxies"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -37,6 +37,7 @@ _FOLDS = 3
 _BINS = 32  # of a column of numbers
 _PSEUDO = 2.0  # rows of the pooled shares that each bin starts with
 _LEVELS = 60  # of a category in the trees; rarer ones are one level
+_LEAK = 0.99  # AUROC of one column
 _HARDLY, _SHOWN = 0.55, 0.6  # AUROC below which nothing is said to be told
 
 
@@ -83,6 +84,35 @@ def proxies(X: Any, z: Any, *, random_state: int = 0) -> Proxies:
     >>> print(proxies({"title": title, "age": rng.normal(size=2_000)}, sex))
     The group can be told from X with AUROC 0.93; most from `title` (0.93).
     """
+    columns, codes, fold = _looked_at(X, as_groups(z, "z").codes, random_state)
+    areas = {name: _of_column(values, codes, fold) for name, values in columns.items()}
+    ordered = dict(sorted(areas.items(), key=lambda item: -item[1]))
+    overall = _of_all(columns, codes, fold, random_state)
+    return Proxies(overall, ordered, len(codes))
+
+
+def leaks(X: Any, y: Codes, *, random_state: int = 0) -> dict[str, float]:
+    """The columns that alone predict the label, with their AUROC on rows not learnt from.
+
+    Args:
+        X: as in `proxies`.
+        y: codes of the labels.
+        random_state: as in `proxies`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 500)
+    >>> list(leaks({"age": rng.normal(size=500), "outcome_code": y + 3}, y))
+    ['outcome_code']
+    """
+    columns, codes, fold = _looked_at(X, y, random_state)
+    areas = {name: _of_column(values, codes, fold) for name, values in columns.items()}
+    return {name: area for name, area in areas.items() if area >= _LEAK}
+
+
+def _looked_at(
+    X: Any, codes: NDArray[Any], random_state: int
+) -> tuple[dict[str, Values], Codes, Codes]:
+    """Columns by name, what is told from them, and the fold of every row; at most 20,000 rows."""
     matrix = np.asarray(X) if isinstance(X, list | np.ndarray) else None
     if matrix is not None and matrix.ndim != 2:
         raise InputError(f"`X` must have rows and columns, got shape {matrix.shape}.")
@@ -90,19 +120,15 @@ def proxies(X: Any, z: Any, *, random_state: int = 0) -> Proxies:
     if not names:
         raise InputError("`X` has no columns. Pass the features that a model would see.")
     columns = raw_columns(X, names)
-    n = check_lengths({**columns, "z": (groups := as_groups(z, "z").codes)})
-    levels, codes = np.unique(groups, return_inverse=True)
+    n = check_lengths({**columns, "z": codes})
+    levels, codes = np.unique(codes, return_inverse=True)
     if len(levels) < 2:
         raise InputError("`z` holds one group only; there is nothing to tell apart.")
     rng = np.random.default_rng(random_state)
     if n > _ROWS:
         rows = np.sort(rng.choice(n, _ROWS, replace=False))
         columns, codes = take(columns, rows), codes[rows]
-    fold = _folds(codes, rng)
-    areas = {name: _of_column(values, codes, fold) for name, values in columns.items()}
-    ordered = dict(sorted(areas.items(), key=lambda item: -item[1]))
-    overall = _of_all(columns, codes, fold, random_state)
-    return Proxies(overall, ordered, len(codes))
+    return columns, codes, _folds(codes, rng)
 
 
 def _folds(codes: Codes, rng: np.random.Generator) -> Codes:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from separatrix.crossfit.base_models import base_model_named
 from separatrix.crossfit.joint import JointModel
 from separatrix.crossfit.model_choice import choose_bases
-from separatrix.crossfit.nested import Fit, Piece
+from separatrix.crossfit.nested import Fit, NestedScores, Piece
 from separatrix.datasets import Data
 from separatrix.errors import InputError
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT, BaseRows, fit_bases
@@ -100,8 +100,8 @@ def fit_base(
     kind: str = LABELS,
     n_jobs: int = 1,
     done: Callable[[], None] = lambda: None,
-) -> str:
-    """Fit all that the nested scores need; gives the key of the rows that they belong to."""
+) -> NestedScores:
+    """Fit all that the nested scores need."""
     key = base_key(data, base, fold)
     X, models, pieces = base.X, base.models, base.pieces
     if kind in (WITHOUT, JOINT):
@@ -110,5 +110,4 @@ def fit_base(
         models = {name: JointModel(model) for name, model in models.items()}
     shape = (len(data.labels), len(data.groups))
     rows = BaseRows(X, data.y, data.z, shape, fold, key, kind)
-    fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)
-    return key
+    return fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)

@@ -1,7 +1,7 @@
-"""A choice that keeps its budgets with a confidence: rows certify rules that did not see them.
+"""A rule that keeps its budgets with a confidence: rows certify rules that did not see them.
 
-The rules around the base model are tried from the strictest on; trained points likewise along their
-paths. Where there are both, each family has half of the error.
+Rules for shares of the budget are tried from the strictest on, until one fails: a fixed sequence of
+tests needs no share of the error for each. The best of those that passed ships.
 
 "large-sample": every fold's rows certify the fold's rule (`statistics.folds`), and the same
 procedure on all rows ships. "finite-sample": the rule of fold 0 ships, and the rows of fold 0,
@@ -12,141 +12,151 @@ error over the five folds' rules would cost more than their rows bring.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from separatrix.core.measures import label_of, table_measures
+from separatrix.core.counts import CountTable
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier import base_scores as bases
-from separatrix.frontier import trained_choice as choosing
-from separatrix.frontier.measured import (
-    CERTIFIED,
-    candidates_of,
-    held_out_table,
-    procedure_predictor,
-    trained_predictor,
-)
+from separatrix.frontier.base_scores import JOINT
+from separatrix.frontier.base_scores import LABELS as LABEL_SCORES
+from separatrix.frontier.measured import CERTIFIED, held_out_table, procedure_predictor
 from separatrix.frontier.operating_point import OperatingPoint
-from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained_points import Candidate, Selection
+from separatrix.frontier.trained import objective_of_tables
+from separatrix.procedure.candidates import coin_share
 from separatrix.procedure.measuring import Measured, measured, measured_fold
 from separatrix.procedure.request import Request
 from separatrix.procedure.rule_fits import Decisions
+from separatrix.report.words import budget_text
+from separatrix.statistics.certificates import default_composition, violation_bound
 from separatrix.statistics.certificates import promise as promise_text
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
+from separatrix.statistics.gaps import eo_gap_bound
 
-__all__ = ["certified", "rules_of"]
+__all__ = ["CertifiedRule", "bounds_of", "certified", "passed", "rules_of"]
 
-Array = NDArray[np.float64]
-_SHARES = (1.0, 0.75, 0.5, 0.25, 0.1, 0.0)  # of the budget, on the rows that the rule is fitted to
-_PATH = "postprocessing"
-
-
-def certified(
-    frontier: Traced,
-    question: Request,
-    wanted: Sequence[str] | None,
-    option: str | None,
-    rule: str,
-) -> OperatingPoint:
-    """The best point that keeps its budgets with the asked confidence."""
-    families: list[tuple[list[Candidate], dict[float, Measured]]] = []
-    if question.solvable and option is None and (wanted is None or _PATH in wanted):
-        families.append(rules_of(frontier, question))
-    others = None if wanted is None else [name for name in wanted if name != _PATH]
-    if others != []:
-        folds: Sequence[int] = range(int(frontier.manifest["folds"]))
-        trained = candidates_of(
-            frontier, others, fold=CERTIFIED if question.one_fold else ALL_ROWS,
-            certify=(CERTIFIED,) if question.one_fold else folds, blind=question.blind,
-        )  # fmt: skip
-        families += [(trained, {})] if trained else []
-    if not families:
-        raise InputError(f"There is nothing here that could be certified for: {question}.")
-    assert question.confidence is not None
-    sure = 1.0 - (1.0 - question.confidence) / len(families)
-    found, refusals = [], []
-    for candidates, rules in families:
-        try:
-            chosen = choosing.select(
-                candidates, max_eo_gap=question.budgets.get("eo_gap"),
-                max_violation=question.budgets.get("violation"),
-                maximize=choosing.aim_of(question.maximize), confidence=sure, rule=rule,
-                option="single" if rules else option, guarantee=question.guarantee,
-            )  # fmt: skip
-            found.append((chosen, rules))
-        except InfeasibleError as error:
-            refusals.append(error)
-    if not found:
-        raise min(refusals, key=lambda error: max(error.smallest.values(), default=np.inf))
-    selection, rules = max(found, key=lambda one: one[0].chosen.value)
-    return _point(frontier, question, selection, rules)
+_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # of the budget, on the rows that the rule is fitted to
 
 
-def rules_of(frontier: Traced, question: Request) -> tuple[list[Candidate], dict[float, Measured]]:
-    """Rules at shares of the budget, with the counts of the rows that certify them."""
-    nested = frontier.joint if question.blind else frontier.nested
+@dataclass(frozen=True, eq=False)
+class CertifiedRule:
+    """A rule, and the rows that certify it.
+
+    Args:
+        share: of the budget on the rows that it was fitted to.
+        found: the rule, measured.
+        held_out: counts of rows that it did not see: one table, or one of each fold's rule.
+    """
+
+    share: float
+    found: Measured
+    held_out: tuple[CountTable, ...] = field(repr=False)
+
+
+def certified(frontier: Traced, request: Request) -> OperatingPoint:
+    """The best rule around the base model that keeps its budgets with the asked confidence.
+
+    Raises:
+        InfeasibleError: even the strictest rule is not proved to keep them; it says what is.
+    """
+    rules = rules_of(frontier, request)
+    good = passed(rules, request)
+    if not good:
+        raise _refused(rules[0], request)
+    value = objective_of_tables(request, frontier.groups)
+    return _point(frontier, request, max(good, key=lambda rule: np.mean(value(rule.found.tables))))
+
+
+def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
+    """Rules at shares of the budget, strictest first, with the rows that certify them."""
+    nested = frontier.joint if request.blind else frontier.nested
     names = frontier.rows["y"], frontier.rows["z"], frontier.labels, frontier.groups
-    aim: Any = question.maximize
-    candidates, rules = [], {}
+    aim: Any = request.maximize
+    rules = []
     for share in _SHARES:
-        budgets = {name: share * most for name, most in question.budgets.items()}
-        run = Decisions(aim, budgets, blind=question.blind, margin=0.0)
-        if question.one_fold:
-            one = measured_fold(run, nested, CERTIFIED, *names)
+        budgets = {name: share * most for name, most in request.budgets.items()}
+        run = Decisions(aim, budgets, blind=request.blind, margin=0.0)
+        if request.one_fold:
+            found = measured_fold(run, nested, CERTIFIED, *names)
         else:
-            one = measured(run, nested, *names)
-        held = tuple(
-            held_out_table(frontier, *fold) for fold in zip(one.tables, one.squares, strict=True)
-        )
-        path = (_PATH, "x" if question.blind else "xz")
-        candidates.append(
-            Candidate(path, share, "randomized", one.tables, held_out=held, strict="low")
-        )
-        rules[share] = one
-    return candidates, rules
+            found = measured(run, nested, *names)
+        folds = zip(found.tables, found.squares, strict=True)
+        held_out = tuple(held_out_table(frontier, *fold) for fold in folds)
+        rules.append(CertifiedRule(share, found, held_out))
+    return rules
 
 
-def _point(
-    frontier: Traced, question: Request, selection: Selection, rules: dict[float, Measured]
-) -> OperatingPoint:
-    option = selection.chosen
-    tables = np.asarray(
-        sum(w * c.tables for w, c in zip(option.weights, option.components, strict=True))
-    )
-    # of the procedure on all rows only the budgets are certified: its own bounds fail more often
-    told = option.bounds if question.one_fold else question.budgets
-    bounds = ", ".join(f"{label_of(n)} at most {told[n]:.4g}" for n in option.bounds)
-    measures = table_measures()
-    by = "the rows of fold 0" if question.one_fold else "every fold's rows, unseen by its rule"
-    if rules:
-        found = rules[option.components[0].trade_off]
-        promise = found.promise
-        name = f"decisions of the base model, certified by {by}"
-    else:
-        promise = {
-            n: Estimate(float(of(tables).mean()), float("nan")) for n, of in measures.items()
+def passed(rules: Sequence[CertifiedRule], request: Request) -> list[CertifiedRule]:
+    """The rules that keep every budget with the confidence, up to the first that does not."""
+    good = []
+    for rule in rules:
+        bounds = bounds_of(rule, request)
+        if any(bounds[name] > most for name, most in request.budgets.items()):
+            break
+        good.append(rule)
+    return good
+
+
+def bounds_of(rule: CertifiedRule, request: Request) -> dict[str, float]:
+    """Upper bounds of what is budgeted in the population, each with the whole confidence.
+
+    All budgets are kept or the rule fails, so the bounds need not hold together.
+    """
+    tables, sure = rule.held_out, request.confidence
+    assert sure is not None
+    if request.one_fold:
+        (table,) = tables
+        how = {"composition": default_composition(table, request.guarantee)}
+        bounds: dict[str, Any] = {
+            "eo_gap": partial(eo_gap_bound, table, sure, request.guarantee),
+            "violation": partial(violation_bound, table, sure, guarantee=request.guarantee, **how),
         }
-        name = f"trained: {option}"
-    what = promise_text(question.guarantee, "population")
-    note = f"With confidence {question.confidence:g}: {bounds} ({what})."
-    if not question.one_fold:
-        note += " It takes the procedure on all rows to be as separated as on its folds."
-
-    def build() -> Any:
-        k = CERTIFIED if question.one_fold else None
-        if rules:
-            return procedure_predictor(
-                frontier, point, found, bases.JOINT if question.blind else bases.LABELS, k
+    else:
+        bounds = {
+            "eo_gap": partial(folds_eo_gap_bound, tables, sure),
+            "violation": partial(folds_violation_bound, tables, sure),
+        }
+    for name in request.budgets:
+        if name not in bounds:
+            raise InputError(
+                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. "
+                "Leave it out."
             )
-        return trained_predictor(frontier, point, selection, ALL_ROWS if k is None else k)
+    return {name: float(bounds[name]()) for name in request.budgets}
 
+
+def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
+    smallest = bounds_of(strictest, request)
+    needed = budget_text({name: float(f"{most:.4g}") for name, most in smallest.items()})
+    return InfeasibleError(
+        f"These rows cannot certify {budget_text(request.budgets)} with confidence "
+        f"{request.confidence:g}: the strictest rule is proved to keep {needed}. Ask for that or "
+        "more, bring more rows, pass guarantee='large-sample', or leave `confidence` out.",
+        smallest,
+        float("nan"),
+    )
+
+
+def _point(frontier: Traced, request: Request, rule: CertifiedRule) -> OperatingPoint:
+    bounds, found = bounds_of(rule, request), rule.found
+    # of the procedure on all rows only the budgets are certified: its own bounds fail more often
+    told = bounds if request.one_fold else request.budgets
+    proved = ", ".join(f"{label_of(name)} at most {told[name]:.4g}" for name in bounds)
+    what = promise_text(request.guarantee, "population")
+    note = f"With confidence {request.confidence:g}: {proved} ({what})."
+    by, k = "the rows of fold 0", CERTIFIED if request.one_fold else None
+    if not request.one_fold:
+        by = "every fold's rows, unseen by its rule"
+        note += " It takes the procedure on all rows to be as separated as on its folds."
+    kind = JOINT if request.blind else LABEL_SCORES
     point = OperatingPoint(
-        question, name, promise, tables, frontier.labels, frontier.groups, build, (note,), coin=1.0,
-        selection=None if rules else replace(selection, confidence=question.confidence),
+        request, f"decisions of the base model, certified by {by}", found.promise, found.tables,
+        frontier.labels, frontier.groups,
+        lambda: procedure_predictor(frontier, point, found, kind, k), (note,),
+        coin=0.0 if found.laws is None else coin_share(found.laws), squares=found.squares,
     )  # fmt: skip
     return point

@@ -50,10 +50,9 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
         if label is not None:
             gets = str(point.labels[label])
             notes.append(f"Everybody of the group {group_name(group)!r} gets {gets!r}.")
-    if point.selection is not None and len(point.selection.chosen.components) > 1:
-        chosen = point.selection.chosen
-        for weight, component in zip(chosen.weights, chosen.components, strict=True):
-            label = is_constant(component.tables)
+    if point.mixture is not None and len(point.mixture.points) > 1:
+        for weight, part in zip(point.mixture.weights, point.mixture.points, strict=True):
+            label = is_constant(part.tables)
             if label is not None:
                 only = constant_text(point.labels[label], share)
                 notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")

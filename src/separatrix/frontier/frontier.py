@@ -101,7 +101,10 @@ class Frontier(Traced):
     def model(
         self, method: str, trade_off: float, *, inputs: str = "xz", fold: int = ALL_ROWS
     ) -> Predictor:
-        """The model behind a point: of one fold, or (fold −1) the one trained on all rows."""
+        """The model behind a point: of one fold, or (fold −1) the one trained on all rows.
+
+        `method` is "METHOD" or "METHOD:RECIPE".
+        """
         return model_of(self, method, trade_off, inputs=inputs, fold=fold)
 
     def select(
@@ -116,8 +119,6 @@ class Frontier(Traced):
         guarantee: str = "finite-sample",
         blind: bool = False,
         method: str | Sequence[str] | None = None,
-        option: str | None = None,
-        rule: str = "sequence",
         use_whole_budget: bool = False,
         allow_constant: bool = False,
     ) -> OperatingPoint:
@@ -136,14 +137,12 @@ class Frontier(Traced):
                 a score, whose budgets hold at every threshold (max_eo_gap) or for the score in 20
                 bins (max_violation); a function of tables (folds, y, z, u): trained points only.
             confidence: None: budgets are kept by what unseen rows are expected to show; else with
-                this probability, certified by rows that are set aside.
+                this probability: rows that a solved rule did not see certify it.
             guarantee: of a confidence: "finite-sample" holds for any number of rows,
                 "large-sample" needs fewer of them.
             blind: decide without the group; the frontier must have been traced with blind=True.
-            method: only points of this method, or of these; "postprocessing" for rules around the
-                base model only.
-            option: only this kind of trained point: "deterministic", "single" or "mixture".
-            rule: "sequence" or "holm", with a confidence.
+            method: only points of this method, or of these, as "cmi" or with a recipe, as
+                "cmi:score"; "postprocessing" for rules around the base model only.
             use_whole_budget: maximise within the budgets, instead of the simplest candidate that
                 keeps them and is not worse.
             allow_constant: also ship a decision that is the same for everybody.
@@ -162,9 +161,7 @@ class Frontier(Traced):
                 "the budget: leave `confidence` out, and maximise 'accuracy', "
                 "'balanced_accuracy', 'utility' or a Cost(...)."
             )
-        return ask(
-            self, question, method=method, option=option, rule=rule, allow_constant=allow_constant
-        )
+        return ask(self, question, method=method, allow_constant=allow_constant)
 
     @property
     def candidates(self) -> CandidateTable:

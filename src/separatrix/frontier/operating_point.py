@@ -16,8 +16,9 @@ from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
 from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.errors import InputError
-from separatrix.frontier.trained_points import Selection
+from separatrix.frontier.trained import Mixture
 from separatrix.predictor.predictor import Predictor
+from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.terminal import wrapped
 from separatrix.report.words import estimate_text, majority, recognised
@@ -42,7 +43,7 @@ class OperatingPoint:
         labels, groups: their names.
         build: makes the predictor.
         notes: what must be said: a constant, a budget that folds could not keep, …
-        selection: the options among trained points, where one of them was chosen.
+        mixture: of trained points, where one or two of them were chosen.
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
         shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
         squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
@@ -52,13 +53,13 @@ class OperatingPoint:
 
     question: Request
     name: str
-    promise: Mapping[str, Estimate]
+    promise: Mapping[str, Estimate | Promise]
     tables: Array = field(repr=False)
     labels: Levels
     groups: Levels
     build: Callable[[], Predictor] = field(repr=False)
     notes: tuple[str, ...] = ()
-    selection: Selection | None = field(default=None, repr=False)
+    mixture: Mixture | None = field(default=None, repr=False)
     audit: Audit | None = field(default=None, repr=False)
     shipped: Array | None = field(default=None, repr=False)
     squares: Array | None = field(default=None, repr=False)
@@ -72,8 +73,12 @@ class OperatingPoint:
         asked = ("separation", self.question.criterion)
         known = (name for name in self.promise if name in METRICS)
         names = {name for name in known if METRICS[name].criterion not in ("", *asked)}
-        kept = {name: one for name, one in self.promise.items() if name not in names}
-        object.__setattr__(self, "promise", kept)
+        kept = {
+            name: one if isinstance(one, Promise) else Promise.from_estimate(name, one)
+            for name, one in self.promise.items()
+            if name not in names
+        }
+        object.__setattr__(self, "promise", PromiseTable(kept))
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -114,7 +119,7 @@ class OperatingPoint:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for the manifest, the card and JSON."""
         always, share = majority(self.tables, self.labels)
-        out: dict[str, Any] = {
+        return {
             "asked": str(self.question),
             "budgets": dict(self.question.budgets),
             "model": self.name,
@@ -123,9 +128,6 @@ class OperatingPoint:
             "majority": {"label": always, "share": share},
             "notes": list(self.notes),
         }
-        if self.selection is not None:
-            out["choice"] = self.selection.to_dict()
-        return out
 
     def __str__(self) -> str:
         lines = wrapped(self.sentence) if self.sentence else []
@@ -143,8 +145,6 @@ class OperatingPoint:
             lines.append(f"  {name:18}{value}{f'   ({more})' if more else ''}")
         if any(value.startswith("below") for _, value, _ in told):
             lines.append("  below: two standard errors; with so few rows it may as well be zero")
-        if self.selection is not None:
-            lines += ["", str(self.selection)]
         return "\n".join(lines)
 
     def _told(self) -> list[tuple[str, str, str]]:

@@ -27,14 +27,15 @@ class Results:
         columns: one row per record and policy, see `tidy`.
         curves: the reference curves.
         about: labels, groups, cells and card of each dataset.
-        final: the threshold of each model that was trained on all rows, by method, inputs and λ.
+        final: the threshold of each model that was trained on all rows, by method, inputs, recipe
+            and λ.
     """
 
     folder: Path
     columns: Columns
     curves: tuple[ReferenceCurve, ...]
     about: dict[str, dict[str, Any]]
-    final: dict[tuple[str, str, float], float]
+    final: dict[tuple[str, str, str, float], float]
 
     @classmethod
     def read(cls, folder: str | Path) -> Results:
@@ -48,7 +49,7 @@ class Results:
                 "first."
             )
         final = {
-            (r.run.method, r.run.inputs, r.run.trade_off): r.threshold
+            (r.run.method, r.run.inputs, r.run.recipe, r.run.trade_off): r.threshold
             for r in records
             if r.run.fold == ALL_ROWS
         }

@@ -1,12 +1,9 @@
 """Ask a frontier for a point: the simplest candidate that is not worse than the others.
 
 Candidates go from doing nothing upward: the base model as it is, the same model without the group's
-columns, a rule around its scores (`procedure.choice` has the choice). Each is run on every outer
-fold, which gives its promise, and on all rows, which is what ships. Trained points are chosen along
-their paths, for separation; one of them is taken where it is better than the chosen candidate by
-more than the error of the comparison. What the folds say about the best of many trained points
-flatters it: each fold reports the point that the other folds would have chosen, and the difference
-is taken off.
+columns, a rule around its scores, trained points where some were traced (`procedure.choice` has the
+choice). Each is run on every outer fold, which gives its promise, and on all rows, which is what
+ships.
 """
 
 from __future__ import annotations
@@ -24,10 +21,10 @@ from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
 from separatrix.frontier.certified import certified
 from separatrix.frontier.constant import is_constant, with_warnings
-from separatrix.frontier.measured import held_out_audit, procedure_predictor
+from separatrix.frontier.measured import held_out_audit, procedure_predictor, trained_predictor
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained import trained_point
+from separatrix.frontier.trained import Trained, TrainedPoint, held_out_law, trained, trained_points
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import Candidate, coin_share, contributions
 from separatrix.procedure.choice import Choice, choose
@@ -50,8 +47,6 @@ def ask(
     question: Request,
     *,
     method: str | Sequence[str] | None = None,
-    option: str | None = None,
-    rule: str = "sequence",
     allow_constant: bool = False,
 ) -> OperatingPoint:
     """The best point for a question.
@@ -59,39 +54,39 @@ def ask(
     Args:
         frontier: what was traced.
         question: aim and budgets.
-        method: only points of this method, or of these; "postprocessing" for solved rules only.
-        option: only this kind of trained point: "deterministic", "single" or "mixture".
-        rule: "sequence" or "holm", with a confidence.
+        method: only points of this method, or of these, as "cmi" or with a recipe, as "cmi:score";
+            "postprocessing" for solved rules only.
         allow_constant: also ship a decision that is the same for everybody.
 
     Raises:
         InfeasibleError: nothing keeps the budgets; it says the smallest that succeed.
     """
     wanted = None if method is None else [method] if isinstance(method, str) else list(method)
-    if question.confidence is not None:
-        point = certified(frontier, question, wanted, option, rule)
-        return _checked(frontier, point, allow_constant)
-    refusals: list[InfeasibleError] = []
-    points = []
-    if question.solvable and option is None and (wanted is None or POSTPROCESSING in wanted):
-        try:
-            points.append(_solved_point(frontier, question, wanted is not None, allow_constant))
-        except InfeasibleError as error:
-            refusals.append(error)
-    others = None if wanted is None else [name for name in wanted if name != POSTPROCESSING]
-    if question.maximize != "auroc" and others != [] and question.criterion == "separation":
-        try:
-            points += trained_point(frontier, question, others, option)
-        except InfeasibleError as error:
-            refusals.append(error)
-    if not points:
-        if not refusals:
+    rules = question.solvable and (wanted is None or POSTPROCESSING in wanted)
+    if question.confidence is not None or question.maximize == "auroc":
+        if not rules:
             raise InputError(
-                f"There is no point for {question} here"
-                + (f" of {', '.join(wanted)}." if wanted else ".")
+                "A score and a `confidence` are for the rule around the base model, not for "
+                "trained points: leave `method` out, or pass 'postprocessing'."
             )
-        raise min(refusals, key=lambda error: _ratio(error, question))
-    return _checked(frontier, _best(points, question), allow_constant)
+        point = certified(frontier, question) if question.confidence else _score(frontier, question)
+    elif rules:
+        choice = choice_for(frontier, question, wanted, allow_constant)
+        point = _point(frontier, question, choice.candidate, choice.sentence)
+    else:
+        if question.criterion != "separation":
+            raise InputError(
+                f"Trained points are chosen for separation, not for {question.criterion}: leave "
+                "`method` out."
+            )
+        points = trained_points(frontier, wanted, blind=question.blind)
+        if not points:
+            raise InputError(
+                f"There is no trained point for: {question}. Trace with `method`, as 'cmi'."
+            )
+        found = trained(points, question, frontier.groups)
+        point = _trained_point(frontier, question, found)
+    return _checked(frontier, point, allow_constant)
 
 
 def solved(frontier: Traced, procedure: Procedure, kind: str = LABELS) -> Measured:
@@ -100,7 +95,7 @@ def solved(frontier: Traced, procedure: Procedure, kind: str = LABELS) -> Measur
     Args:
         frontier: what was traced.
         procedure: what to run.
-        kind: whose scores it reads, of `frontier.base_scores`.
+        kind: whose scores it reads, of `runs.bases`.
     """
     asked = f"{kind} {procedure}"
     if asked not in frontier.measurements:
@@ -112,14 +107,20 @@ def solved(frontier: Traced, procedure: Procedure, kind: str = LABELS) -> Measur
 
 
 def candidates_for(
-    frontier: Traced, request: Request, *, rules_only: bool = False
+    frontier: Traced, request: Request, method: Sequence[str] | None = None
 ) -> list[Candidate]:
-    """What could ship for a request of decisions, each with its promise, simplest first."""
+    """What could ship for a request of decisions, each with its promise, simplest first.
+
+    Args:
+        frontier: what was traced.
+        request: of decisions, that can be solved.
+        method: with names, only the rule and trained points of these; else all.
+    """
     found = []
     plain = Plain(maximize=request.maximize)  # type: ignore[arg-type]
-    if not rules_only and (not request.blind or not frontier.sees_groups):
+    if method is None and (not request.blind or not frontier.sees_groups):
         found.append(_candidate(frontier, request, "plain", plain, LABELS))
-    if not rules_only and frontier.sees_groups:
+    if method is None and frontier.sees_groups:
         found.append(_candidate(frontier, request, "without the group", plain, WITHOUT))
     name, kind = ("blind rule", JOINT) if request.blind else ("group rule", LABELS)
 
@@ -131,28 +132,36 @@ def candidates_for(
         found.append(solve(request.budgets))
     except InfeasibleError as error:
         found.append(Candidate.impossible(name, error))
+    others = None if method is None else [one for one in method if one != POSTPROCESSING]
+    if request.criterion == "separation" and others != []:
+        points = trained_points(frontier, others, blind=request.blind)
+        if points:
+            found.append(_trained_candidate(frontier, request, points))
     return found
 
 
-def _group_column(frontier: Traced) -> str:
-    """The name of the sensitive column, where the groups came from columns."""
-    named = () if frontier.grouping is None else frontier.grouping.columns
-    return "" if named == ("sensitive_features",) else " and ".join(named)
-
-
 def choice_for(
-    frontier: Traced, request: Request, rules_only: bool = False, allow_constant: bool = False
+    frontier: Traced,
+    request: Request,
+    method: Sequence[str] | None = None,
+    allow_constant: bool = False,
 ) -> Choice:
     """What ships for a request of decisions.
 
     A candidate that is the same for everybody keeps every budget and decides nothing: it is out
     where another decides, unless it is allowed.
     """
-    candidates = candidates_for(frontier, request, rules_only=rules_only)
+    candidates = candidates_for(frontier, request, method)
     deciding = [one for one in candidates if not one.possible or not _is_constant(one)]
     if not allow_constant and any(one.possible for one in deciding):
         candidates = deciding
     return choose(candidates, request, _group_column(frontier))
+
+
+def _group_column(frontier: Traced) -> str:
+    """The name of the sensitive column, where the groups came from columns."""
+    named = () if frontier.grouping is None else frontier.grouping.columns
+    return "" if named == ("sensitive_features",) else " and ".join(named)
 
 
 def _candidate(
@@ -184,19 +193,51 @@ def _procedure(question: Request) -> Procedure:
     return Decisions(aim, question.budgets, blind=question.blind)
 
 
-def _solved_point(
-    frontier: Traced, question: Request, rules_only: bool, allow_constant: bool
-) -> OperatingPoint:
-    """The score that was asked for, or the candidate that the choice takes."""
-    base = frontier.manifest["base"]["bases"][-1]
+def _trained_candidate(
+    frontier: Traced, request: Request, points: Sequence[TrainedPoint]
+) -> Candidate:
+    """The best of the trained points as a candidate, row by row as the others."""
+
+    def solve(budgets: Mapping[str, float]) -> Candidate:
+        found = trained(points, replace(request, budgets=budgets), frontier.groups)
+        law, aim = held_out_law(frontier, found.mixture), request.maximize
+        assert isinstance(aim, str | Cost)
+        each = contributions(law, frontier.rows["y"], frontier.rows["z"], aim, frontier.groups)
+        return Candidate(
+            f"trained: {found.mixture}",
+            PromiseTable.from_estimates(found.promise),
+            each - found.flattery,
+            coin=coin_share(law),
+            solve=solve,
+            payload=found,
+        )
+
+    try:
+        return solve(request.budgets)
+    except InfeasibleError as error:
+        return Candidate.impossible("trained", str(error))
+
+
+def _score(frontier: Traced, question: Request) -> OperatingPoint:
+    """The score that was asked for."""
     kind = JOINT if question.blind else LABELS
-    if question.maximize == "auroc":
-        found = solved(frontier, _procedure(question), kind)
-        name, sentence = f"a separated score of the base model ({base})", ""
-    else:
-        choice = choice_for(frontier, question, rules_only, allow_constant)
-        found, kind = choice.candidate.payload
-        name, sentence = f"{choice.candidate.name} ({base})", choice.sentence
+    found = solved(frontier, _procedure(question), kind)
+    return _solved_point(frontier, question, found, kind, "a separated score of the base model")
+
+
+def _point(
+    frontier: Traced, question: Request, candidate: Candidate, sentence: str
+) -> OperatingPoint:
+    """The candidate that the choice took."""
+    if isinstance(candidate.payload, Trained):
+        return _trained_point(frontier, question, candidate.payload, sentence)
+    found, kind = candidate.payload
+    return _solved_point(frontier, question, found, kind, candidate.name, sentence)
+
+
+def _solved_point(
+    frontier: Traced, question: Request, found: Measured, kind: str, name: str, sentence: str = ""
+) -> OperatingPoint:
     notes = []
     if found.eased:
         notes.append(
@@ -206,7 +247,8 @@ def _solved_point(
         )
     audit = None if found.is_score else held_out_audit(frontier, found.tables, found.squares)
     point = OperatingPoint(
-        question, name, found.promise, found.tables, frontier.labels, frontier.groups,
+        question, f"{name} ({frontier.manifest['base']['bases'][-1]})", found.promise,
+        found.tables, frontier.labels, frontier.groups,
         lambda: procedure_predictor(frontier, point, found, kind), tuple(notes), audit=audit,
         shipped=None if found.is_score else _shipped(frontier, found.procedure, kind, found.rule),
         squares=found.squares, sentence=sentence,
@@ -215,7 +257,22 @@ def _solved_point(
     return point
 
 
+def _trained_point(
+    frontier: Traced, question: Request, found: Trained, sentence: str = ""
+) -> OperatingPoint:
+    tables = found.mixture.tables
+    point = OperatingPoint(
+        question, f"trained: {found.mixture}", found.promise, tables, frontier.labels,
+        frontier.groups, lambda: trained_predictor(frontier, point, found.mixture),
+        mixture=found.mixture, audit=held_out_audit(frontier, tables, tables), sentence=sentence,
+        coin=coin_share(held_out_law(frontier, found.mixture)),
+    )  # fmt: skip
+    return point
+
+
 def _is_constant(candidate: Candidate) -> bool:
+    if isinstance(candidate.payload, Trained):
+        return is_constant(candidate.payload.mixture.tables) is not None
     found, _ = candidate.payload
     return is_constant(found.tables) is not None
 
@@ -230,33 +287,6 @@ def _shipped(
         rule = procedure.fit(scores, y, z, frontier.groups)
     law = procedure.law(rule, scores, z)
     return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
-
-
-def _best(points: Sequence[OperatingPoint], question: Request) -> OperatingPoint:
-    """The first, unless a trained point is no worse in any budget and better by more than the
-    error of both.
-    """
-    first, *rest = points
-    for other in rest:
-        name = question.aim
-        if name not in first.promise or name not in other.promise:
-            continue
-        a, b = other.promise[name], first.promise[name]
-        used = {n: most if question.use_whole_budget else min(most, first.promise[n].value)
-                for n, most in question.budgets.items()}  # fmt: skip
-        if any(other.promise[n].value > most + 1e-12 for n, most in used.items()):
-            continue
-        if question.better(a.value, b.value) > np.hypot(a.error, b.error):
-            first = other
-    return first
-
-
-def _ratio(error: InfeasibleError, question: Request) -> float:
-    """How far the smallest budgets are from what was asked."""
-    return max(
-        (error.smallest.get(f"max_{n}", error.smallest.get(n, np.inf)) / max(most, 1e-12))
-        for n, most in question.budgets.items()
-    )
 
 
 def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:

@@ -24,6 +24,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import base_key, base_of, fit_base
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
 from separatrix.frontier.checksums import remove_checksums, write_checksums
+from separatrix.frontier.data_notes import few_rows, leaking_columns, useless_model
 from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import trace_numeric
 from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
@@ -167,19 +168,24 @@ def trace_data(
         fold = datasets.folds(data.y, data.z, cv, random_state)
         with stages.stage("Choosing the base model"):
             base = base_of(data, estimator, raw, fold, random_state)
-        check_same_base(folder, base_key(data, base, fold), base.note)
-        notes = []
+        key = base_key(data, base, fold)
+        check_same_base(folder, key, base.note)
+        notes = few_rows(data)
+        with stages.stage("Looking for columns that predict the label alone"):
+            notes += leaking_columns(data, random_state)
         if blind:
             with stages.stage("Looking for columns that give the group away"):
-                notes = _blind_notes(data, raw, random_state)
+                notes += _blind_notes(data, raw, random_state)
         kinds = [LABELS, *([WITHOUT] if base.reads == "xz" else []), *([JOINT] if blind else [])]
         fits = len(plan_fits(base.bases))
         for kind in kinds:
             what = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}[kind]
             with stages.stage(f"Fitting the base model{what}", fits) as done:
-                key = fit_base(
+                scores = fit_base(
                     folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
                 )
+            if kind == LABELS:
+                notes = [*useless_model(scores.honest, data.y), *notes]
         if stacks:
             named = ", ".join(dict.fromkeys(job.method for job in jobs))
             with stages.stage(f"Training {named}", live=True):

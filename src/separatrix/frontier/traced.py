@@ -169,27 +169,32 @@ class Traced:
         *,
         inputs: str = "xz",
         fold: int = ALL_ROWS,
-        seed: int | None = None,
     ) -> tuple[SavedRun, int]:
-        """The stack that holds a run, and its lane there."""
-        wanted = method, inputs, fold, trade_off
+        """The stack that holds a run, and its lane there.
+
+        Args:
+            method: "METHOD" or "METHOD:RECIPE"; without a recipe the default one, or the only one.
+            trade_off, inputs, fold: of the run.
+        """
+        name, _, recipe = method.partition(":")
+        known = list(dict.fromkeys(s.first.recipe for s in self.results.saved
+                                   if s.first.method == name))  # fmt: skip
+        recipe = recipe or (known[0] if len(known) == 1 else "default")
+        wanted = name, recipe, inputs, fold, trade_off
         for saved in self.results.saved:
             for lane, run in enumerate(saved.runs):
-                found = run.method, run.inputs, run.fold, run.trade_off
-                if found == wanted and seed in (None, run.seed):
+                if (run.method, run.recipe, run.inputs, run.fold, run.trade_off) == wanted:
                     return saved, lane
         raise InputError(
             f"This frontier has no model {method!r} with λ = {trade_off:g}, inputs {inputs!r} and "
             f"fold {fold}. Its points are in `points`."
         )
 
-    def held_out(
-        self, method: str, trade_off: float, *, inputs: str = "xz", seed: int | None = None
-    ) -> NDArray[np.float32]:
+    def held_out(self, method: str, trade_off: float, *, inputs: str = "xz") -> NDArray[np.float32]:
         """Posteriors (n, K) of every row, in order, by the model that was not trained on it."""
         out = np.full((len(self.rows["y"]), len(self.labels)), np.nan, dtype=np.float32)
         for fold in range(int(self.manifest["folds"])):
-            saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold, seed=seed)
+            saved, lane = self.saved_run(method, trade_off, inputs=inputs, fold=fold)
             out[self.rows["fold"] == fold] = saved.held_out[lane]
         return out
 

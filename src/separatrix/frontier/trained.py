@@ -1,4 +1,10 @@
-"""The best trained point within budgets, and what it honestly promises.
+r"""Trained points: chosen by fold means along the paper's envelope, and what they promise.
+
+The v and u of a revealed mixture are the weighted means of its parts, so what mixtures reach is the
+upper concave envelope of the points, and within one budget two points are enough:
+
+.. math:: \max_{i, j, w} \; w a_i + (1 - w) a_j \quad \text{with} \quad
+          w b_i + (1 - w) b_j \le \beta \text{ for every budget } \beta.
 
 What the folds say about the best of many points flatters it. Each fold reports the point that the
 other folds would have chosen, and the difference is taken off the promise.
@@ -6,103 +12,283 @@ other folds would have chosen, and the difference is taken off the promise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.measures import METRICS, table_measures
-from separatrix.errors import InfeasibleError
-from separatrix.frontier import trained_choice as choosing
-from separatrix.frontier.measured import candidates_of, held_out_audit, trained_predictor
-from separatrix.frontier.operating_point import OperatingPoint
+from separatrix import methods
+from separatrix.columns.values import Levels
+from separatrix.core.measures import METRICS, label_of, table_measures
+from separatrix.errors import InfeasibleError, InputError
+from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
+from separatrix.frontier.tidy import select
 from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained_points import Candidate, Option, Selection
+from separatrix.optimum.objectives import Cost
+from separatrix.procedure.measuring import mean_cost
 from separatrix.procedure.request import Request
+from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Estimate, unseen
 
-__all__ = ["trained_point"]
+__all__ = ["Mixture", "Trained", "TrainedPoint", "best_mixture", "best_pair", "held_out_law"]
+__all__ += ["objective_of_tables", "trained", "trained_points"]
 
 Array = NDArray[np.float64]
+Measure = Callable[[Array], Any]
+_DECIDED = {"deterministic": "decided", "randomized": "drawn"}
+_SAME = 1e-9  # rounding
 
 
-def trained_point(
-    frontier: Traced, question: Request, wanted: Sequence[str] | None, option: str | None
-) -> list[OperatingPoint]:
-    """The best of the trained points, if there are any."""
-    candidates = candidates_of(frontier, wanted, blind=question.blind)
-    if not candidates:
-        return []
-    selection = _chosen(candidates, question, option)
-    tables = _mixed(selection.chosen)
-    promise = _promise(selection.chosen)
-    name = _aim_name(question)
-    if name in promise:
-        flattery = _flattery(candidates, selection, question, option)
-        promise[name] = Estimate(promise[name].value - flattery, promise[name].error)
-    point = OperatingPoint(
-        question, f"trained: {selection.chosen}", promise, tables, frontier.labels,
-        frontier.groups, lambda: trained_predictor(frontier, point, selection),
-        selection=selection, audit=held_out_audit(frontier, tables, tables),
-    )  # fmt: skip
-    return [point]
+@dataclass(frozen=True, eq=False)
+class TrainedPoint:
+    """One point of a trained path.
+
+    Args:
+        key: which.
+        tables: counts N[y, z, u] of each fold's test rows, (folds, y, z, u).
+    """
+
+    key: PointKey
+    tables: Array = field(repr=False)
+
+    def mean(self, measure: Measure) -> float:
+        """The fold mean of a function of tables."""
+        return float(np.mean(measure(self.tables)))
+
+    def __str__(self) -> str:
+        recipe = "" if self.key.recipe == "default" else f" ({self.key.recipe})"
+        known = " without the group" if self.key.inputs == "x" else ""
+        label = f"{methods.style(self.key.method).label}{recipe}{known}"
+        return f"{label} λ={self.key.trade_off:g}, {_DECIDED[self.key.policy]}"
 
 
-def _chosen(candidates: Sequence[Candidate], question: Request, option: str | None) -> Selection:
-    budgets = question.budgets
-    return choosing.select(
-        candidates, max_eo_gap=budgets.get("eo_gap"), max_violation=budgets.get("violation"),
-        maximize=choosing.aim_of(question.maximize), option=option,
-    )  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """One trained point, or a revealed mixture of two.
+
+    Args:
+        points: its parts.
+        weights: how often each is drawn.
+    """
+
+    points: tuple[TrainedPoint, ...]
+    weights: tuple[float, ...] = (1.0,)
+
+    @property
+    def tables(self) -> Array:
+        """Counts (folds, y, z, u) of the decisions, whichever part made them."""
+        parts = zip(self.weights, self.points, strict=True)
+        return np.asarray(sum(w * point.tables for w, point in parts))
+
+    def in_folds(self, measure: Measure) -> Array:
+        """A metric in each fold where the drawn part is known: the weighted mean."""
+        parts = zip(self.weights, self.points, strict=True)
+        return np.asarray(sum(w * np.asarray(measure(point.tables)) for w, point in parts))
+
+    def __str__(self) -> str:
+        if len(self.points) == 1:
+            return str(self.points[0])
+        parts = zip(self.weights, self.points, strict=True)
+        return " + ".join(f"{w:.3g} × ({point})" for w, point in parts)
 
 
-def _aim_name(question: Request) -> str:
-    return question.maximize if isinstance(question.maximize, str) else ""
+class Trained(NamedTuple):
+    """What was chosen, and what unseen rows will show of it."""
+
+    mixture: Mixture
+    promise: dict[str, Estimate]
+    flattery: float  # what choosing the best of many adds to the objective; taken off the promise
 
 
-def _promise(option: Option) -> dict[str, Estimate]:
-    """Weighted means over the components of a revealed mixture."""
-    measures = table_measures()
-    each = [unseen(c.tables, c.tables, measures) for c in option.components]
-    return {
-        name: Estimate(
-            float(sum(w * one[name].value for w, one in zip(option.weights, each, strict=True))),
-            float(sum(w * one[name].error for w, one in zip(option.weights, each, strict=True))),
+def trained_points(
+    frontier: Traced, method: Sequence[str] | None = None, *, blind: bool = False
+) -> list[TrainedPoint]:
+    """Every trained point whose folds all trained and whose model is kept, decided ones first.
+
+    Args:
+        frontier: what was traced.
+        method: only points of these, as "cmi" or with a recipe, as "cmi:score".
+        blind: only points that do not see the group.
+    """
+    columns = frontier.columns
+    final = [saved.first for saved in frontier.results.saved if saved.first.fold == ALL_ROWS]
+    kept = {(run.method, run.inputs, run.recipe) for run in final}
+    rows: dict[PointKey, list[int]] = {}
+    names = (columns[name].tolist() for name in PointKey._fields)
+    for i, values in enumerate(zip(*names, strict=True)):
+        key = PointKey(*values)
+        wanted = method is None or any(map(key.asked_by, method))
+        if wanted and key[:3] in kept and (key.inputs == "x" or not blind):
+            rows.setdefault(key, []).append(i)
+    found = [
+        TrainedPoint(key, np.stack([*columns["counts"][own]]))
+        for key, own in rows.items()
+        if all(columns["status"][i] == "ok" for i in own)
+    ]
+    if not found and method:
+        raise InputError(
+            f"The frontier has no trained point of {', '.join(sorted(method))} to choose from: "
+            "none was traced, or every one diverged or failed."
         )
-        for name in measures
-    }
+    return sorted(found, key=lambda point: point.key.policy)
+
+
+def trained(points: Sequence[TrainedPoint], request: Request, groups: Levels) -> Trained:
+    """The best mixture for a request, with an honest promise.
+
+    Raises:
+        InfeasibleError: no mixture keeps the budgets; it says the smallest that one keeps.
+    """
+    mixture = best_mixture(points, request, groups)
+    flattery = _flattery(points, mixture, request, groups)
+    measures: dict[str, Any] = dict(table_measures())
+    sign = -1.0
+    if isinstance(request.maximize, Cost):
+        measures["cost"] = partial(mean_cost, request.maximize.per_group(groups))
+        sign = 1.0
+    each = [unseen(point.tables, point.tables, measures) for point in mixture.points]
+    promise = {name: _mean([one[name] for one in each], mixture.weights) for name in measures}
+    if request.aim in promise:
+        promise[request.aim] = _shifted(promise[request.aim], sign * flattery)
+    return Trained(mixture, promise, flattery)
+
+
+def objective_of_tables(request: Request, groups: Levels) -> Measure:
+    """What is maximised, as a function of tables (..., y, z, u): minus the mean of a `Cost`."""
+    aim = request.maximize
+    if isinstance(aim, Cost):
+        costs = aim.per_group(groups)
+        return lambda tables: -mean_cost(costs, tables)
+    if callable(aim):
+        return aim
+    measure = METRICS[aim].of
+    if measure is None:
+        raise InputError(f"{aim!r} is not a metric of decisions; trained points are.")
+    return measure
+
+
+def best_mixture(points: Sequence[TrainedPoint], request: Request, groups: Levels) -> Mixture:
+    """The best trained point or mixture of two whose fold means keep every budget."""
+    value = objective_of_tables(request, groups)
+    values = np.array([point.mean(value) for point in points])
+    if np.isnan(values).all():
+        raise InputError(f"{request.aim} is not defined for any trained point.")
+    values = np.where(np.isnan(values), -np.inf, values)
+    budget = np.array(list(request.budgets.values()))
+    measures = [METRICS[name].of for name in request.budgets]
+    limits = np.array([[p.mean(of) for of in measures if of is not None] for p in points])
+    limits = limits.reshape(len(points), len(budget))
+    pair = best_pair(values, limits, budget)
+    if pair is None:
+        raise _infeasible(points, values, limits, request)
+    i, j, w = pair
+    alone = np.where((limits <= budget + 1e-12).all(1), values, -np.inf)
+    single = int(alone.argmax())
+    if alone[single] >= w * values[i] + (1.0 - w) * values[j] - _SAME:
+        return Mixture((points[single],))
+    return Mixture((points[i], points[j]), (w, 1.0 - w))
+
+
+def best_pair(values: Array, limits: Array, budget: Array) -> tuple[int, int, float] | None:
+    """Pair (i, j) and weight of i with the best mean value whose mean limits keep every budget.
+
+    Args:
+        values: (M,), −inf for what may not be used.
+        limits: (M, budgets).
+        budget: (budgets,).
+    """
+    first, second = np.triu_indices(len(values))
+    use = np.isfinite(values[first]) & np.isfinite(values[second])
+    first, second = first[use], second[use]
+    if not len(first):
+        return None
+    low, high = np.zeros(len(first)), np.ones(len(first))
+    for k, b in enumerate(budget):
+        # w · slope ≤ slack
+        slack, slope = b - limits[second, k], limits[first, k] - limits[second, k]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = slack / slope
+        high = np.where(slope > 0, np.minimum(high, ratio), high)
+        low = np.where(slope < 0, np.maximum(low, ratio), low)
+        high = np.where((slope == 0) & (slack < 0), -1.0, high)
+    possible = low <= high
+    if not possible.any():
+        return None
+    weight = np.where(values[first] >= values[second], high, low)
+    mean = np.where(possible, weight * values[first] + (1.0 - weight) * values[second], -np.inf)
+    k = int(np.argmax(mean))
+    return int(first[k]), int(second[k]), float(weight[k])
+
+
+def held_out_law(frontier: Traced, mixture: Mixture) -> Array:
+    """P(U = u | row) of every row, (n, K), by models that did not see it."""
+    law = np.zeros((len(frontier.rows["y"]), len(frontier.labels)))
+    for weight, point in zip(mixture.weights, mixture.points, strict=True):
+        method, inputs, recipe, trade_off, policy = point.key
+        q = frontier.held_out(f"{method}:{recipe}", trade_off, inputs=inputs).astype(np.float64)
+        if policy == "randomized":
+            law += weight * q / q.sum(1, keepdims=True)
+            continue
+        own = select(frontier.columns, **point.key._asdict())
+        cuts = np.empty(int(own["fold"].max()) + 1)
+        cuts[own["fold"]] = own["threshold"]
+        second = q[:, 1] > cuts[frontier.rows["fold"]]
+        chosen = second.astype(np.intp) if q.shape[1] == 2 else q.argmax(1)
+        law += weight * np.eye(q.shape[1])[chosen]
+    return law
+
+
+def _mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
+    """The weighted mean; errors of parts that share their rows are added, not squared."""
+    columns = zip(*((*one[:2], *one.interval) for one in estimates), strict=True)
+    return Estimate(*(float(np.dot(weights, column)) for column in columns))
+
+
+def _shifted(estimate: Estimate, by: float) -> Estimate:
+    low, high = estimate.interval
+    return Estimate(estimate.value + by, estimate.error, low + by, high + by)
 
 
 def _flattery(
-    candidates: Sequence[Candidate], selection: Selection, question: Request, option: str | None
+    points: Sequence[TrainedPoint], chosen: Mixture, request: Request, groups: Levels
 ) -> float:
     """By how much the best of many looks better than what the other folds would have chosen."""
-    name, folds = _aim_name(question), len(candidates[0].tables)
-    value = METRICS[name].of if name in METRICS else None
-    if value is None or folds < 3:
+    folds = len(points[0].tables)
+    if folds < 3:
         return 0.0
-    told = []
+    value, told = objective_of_tables(request, groups), []
+    here = chosen.in_folds(value)
     for k in range(folds):
         rest = np.arange(folds) != k
-        others = [replace(c, tables=c.tables[rest], metrics={}) for c in candidates]
+        whole = {point.key: point for point in points}
+        others = [replace(point, tables=point.tables[rest]) for point in points]
         try:
-            chosen = _chosen(others, question, option).chosen
+            other = best_mixture(others, request, groups)
         except InfeasibleError:
             continue
-        place = [next(i for i, o in enumerate(others) if o is c) for c in chosen.components]
-        own = [float(value(candidates[i].tables[k])) for i in place]
-        told.append(float(np.dot(chosen.weights, own)) - _at_fold(selection.chosen, value, k))
+        same = replace(other, points=tuple(whole[point.key] for point in other.points))
+        told.append(float(same.in_folds(value)[k] - here[k]))
     return max(-float(np.mean(told)), 0.0) if told else 0.0
 
 
-def _at_fold(option: Option, value: Any, k: int) -> float:
-    own = [float(value(c.tables[k])) for c in option.components]
-    return float(np.dot(option.weights, own))
-
-
-def _mixed(option: Option) -> Array:
-    """The tables of a mixture whose branch is not looked at."""
-    parts = zip(option.weights, option.components, strict=True)
-    return np.asarray(sum(w * c.tables for w, c in parts))
+def _infeasible(
+    points: Sequence[TrainedPoint], values: Array, limits: Array, request: Request
+) -> InfeasibleError:
+    """The smallest budgets, in the proportion asked for, that a point keeps."""
+    budget = np.array(list(request.budgets.values()))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(budget > 0, limits / budget, np.where(limits > 0, np.inf, 0.0)).max(1)
+    if np.isinf(ratio).all():  # a budget of zero has no multiple
+        ratio = limits.max(1)
+    i = int(np.argmin(np.where(np.isfinite(values), ratio, np.inf)))
+    smallest: Mapping[str, float] = dict(zip(request.budgets, limits[i].tolist(), strict=True))
+    needed = budget_text({name: float(f"{most:.4g}") for name, most in smallest.items()})
+    return InfeasibleError(
+        f"No trained point keeps {budget_text(request.budgets)}. The smallest that one keeps is "
+        f"{needed} ({points[i]}), at {label_of(request.aim)} {values[i]:.4f}.",
+        dict(smallest),
+        float(values[i]),
+    )

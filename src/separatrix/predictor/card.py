@@ -16,11 +16,13 @@ from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Estimate
 
 if TYPE_CHECKING:
+    from separatrix.predictor.component import Component
     from separatrix.predictor.predictor import Predictor
 
 __all__ = ["CARD", "PLOT", "text", "write"]
 
 CARD, PLOT = "MODEL_CARD.md", "frontier.svg"
+_RULES = {"wrapped": "thresholds by group", "blind": "a rule without the group"}
 _TITLES = {"choice": "Why this point", "audit": "Measured at selection"}
 _TITLES |= {"options": "Other options", "card": "Data"}
 
@@ -49,7 +51,7 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     for i, (component, weight) in enumerate(branches):
         lines.append(
             f"| {i} | {weight:.1%} | {methods.style(component.method).label} | "
-            f"{component.trade_off:g} | {_decision(predictor, i)} |"
+            f"{_trade_off(component)} | {_decision(predictor, i)} |"
         )
     lines += [
         "",
@@ -62,10 +64,8 @@ def text(predictor: Predictor, plot: bool = False) -> str:
         bound = predictor.key_id or "none; bind one with `predictor.with_key(salt)`"
         lines.append(f"- key id of the secret: {bound}")
     lines.append(f"- model hash: {predictor.model_hash}")
-    prepared = predictor.preprocessing
-    columns = predictor.features if prepared is None else prepared.columns
-    if columns:
-        lines.append(f"- reads the columns: {_names(columns)}")
+    if predictor.columns:
+        lines.append(f"- reads the columns: {_names(predictor.columns)}")
     for key, title in _TITLES.items():
         if about.get(key):
             lines += ["", f"## {title}", "", *_listed(_with_errors(about[key]))]
@@ -108,12 +108,25 @@ def _with_errors(value: Any) -> Any:
     return {**value, "promise": promise}
 
 
+def _trade_off(component: Component) -> str:
+    """λ of a trained method; a rule around a model has a budget instead, which is said below."""
+    return "–" if component.method == "postprocessing" else f"{component.trade_off:g}"
+
+
 def _decision(predictor: Predictor, branch: int) -> str:
     component = predictor.components[branch]
+    rule = getattr(component.fitted, "kind", "")
     if predictor.is_value:
         return "none: it is a number, one of the released values"
     if predictor.is_score:
-        return "none: it is a score, a level that is drawn"
+        drawn = ", a level that is drawn" if component.policy == "randomized" else ""
+        return f"none: it is a score{drawn}"
+    if rule in _RULES:
+        coin = "; a coin where the budget binds" if component.policy == "randomized" else ""
+        return f"{_RULES[rule]}{coin}"
+    if rule == "plain" and len(predictor.labels) == 2:
+        threshold = component.fitted.rule.threshold  # type: ignore[attr-defined]
+        return f"{_escape(predictor.labels[1])} if its probability exceeds {threshold:.4g}"
     if component.policy == "randomized":
         return "drawn from the posterior"
     if len(predictor.labels) == 2:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
-from separatrix.columns.features import as_matrix, raw_columns
+from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import group_codes
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
@@ -126,6 +126,14 @@ class Predictor:
     def randomized(self) -> bool:
         """Whether a prediction throws any coin."""
         return len(self.components) > 1 or self.components[0].policy == "randomized"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it reads from raw rows, the group's aside; none of a bare matrix."""
+        if self.preprocessing is not None:
+            return tuple(self.preprocessing.columns)
+        named = getattr(self.bases[0], "feature_names_in_", ()) if self.bases else ()
+        return self.features or tuple(map(str, named))
 
     def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x, z, N = b) of each branch b, array (branches, n, K).
@@ -367,8 +375,8 @@ class Predictor:
     def _rows(self, X: Any) -> Any:
         if self.preprocessing is not None:
             return self.preprocessing.transform(X)
-        if self.bases and not self.features:
-            return X  # a pipeline that reads its own columns
+        if self.bases and not self.features:  # a pipeline that reads its own columns
+            return as_named_frame(X, self.columns) if self.columns else X
         return as_matrix(X, self.features)
 
     def _scored(self, rows: Any, z: NDArray[Any] | None) -> NDArray[Any]:

@@ -35,6 +35,7 @@ _SELECTION = "sklearn.feature_selection._univariate_selection."
 _SKLEARN = {
     "numpy.dtype": ("DTypeNode",),
     "numpy.number": _TYPE,
+    "builtins.object": _TYPE,  # a dtype that a column selector asks for
     "collections.OrderedDict": ("DictNode", "TypeNode"),
     "functools.partial": ("PartialNode",),  # of a function that is itself looked at
     "scipy.sparse._csr.csr_matrix": ("SparseMatrixNode",),

@@ -21,7 +21,7 @@ import numpy as np
 
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.procedure.candidates import Candidate
+from separatrix.procedure.candidates import ORDER, Candidate
 from separatrix.procedure.request import Request
 
 __all__ = ["Choice", "Difference", "choose", "keeps", "paired_difference"]
@@ -194,6 +194,8 @@ def _sentence(
     else:
         needed = request.budgets and not (first.name == "plain" and keeps(first, request))
         need = "You need a rule" if needed else "A rule is better"
+        if chosen.place == len(ORDER):
+            need = "Training for it is better"
         kind = {
             "group rule": f"thresholds by {group or 'group'}",
             "blind rule": "a rule without the group",

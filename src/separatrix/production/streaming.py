@@ -143,12 +143,11 @@ def _check_names(predictor: Predictor, copied: Sequence[str | None]) -> None:
 
 
 def _needed(predictor: Predictor, id_column: str | None) -> list[str]:
-    if predictor.preprocessing is None and not predictor.features:
+    if not predictor.columns:
         raise InputError(
             "This predictor was trained on a matrix without column names, so it cannot read a file."
         )
-    prepared = predictor.preprocessing
-    columns = list(predictor.features if prepared is None else prepared.columns)
+    columns = list(predictor.columns)
     if predictor.uses_groups:
         if predictor.grouping is None:
             raise InputError(

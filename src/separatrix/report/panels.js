@@ -54,18 +54,16 @@ function showShip() {
   const up = (x) => { const p = 10 ** (2 - Math.floor(Math.log10(x))); return +(Math.ceil(x * p - 1e-9) / p).toPrecision(3); };
   if (!wanted.length && c) wanted = [[state.x, value(c, state.x) > 0 ? up(value(c, state.x)) : 0]];
   const flag = (m) => `--max-${m.replaceAll("_", "-")}`;
-  const option = !c ? null : c.w ? "mixture" : c.a.policy === "deterministic" ? "deterministic" : "single";
   const method = state.scope === "all" ? null : d().series[+state.scope].method;
   fill("command", ["separatrix select", quoted(folder), ...wanted.map(([m, most]) => `${flag(m)} ${most}`),
-    `--maximize ${state.y}`, ...(option ? [`--option ${option}`] : []), ...(method ? [`--method ${quoted(method)}`] : []), "--out model"].join(" "));
-  const given = [...wanted.map(([m, most]) => `max_${m}=${most}`), `maximize="${state.y}"`,
-    ...(option ? [`option="${option}"`] : []), ...(method ? [`method=${JSON.stringify(method)}`] : [])];
+    `--maximize ${state.y}`, ...(method ? [`--method ${quoted(method)}`] : []), "--out model"].join(" "));
+  const given = [...wanted.map(([m, most]) => `max_${m}=${most}`), `maximize="${state.y}"`, ...(method ? [`method=${JSON.stringify(method)}`] : [])];
   fill("python", "import separatrix as sx\n" +
-    `point = sx.load_frontier(${JSON.stringify(folder)}).select(${given.join(", ")})\n` +
+    `point = sx.Frontier.load(${JSON.stringify(folder)}).select(${given.join(", ")})\n` +
     'point.predictor.save("model")');
   fill("ship-note", (data.models ? "The best point within the budget, as a folder without pickle, with its model card."
     : "The models of these runs were not kept. Trace the data first (separatrix trace … --out FOLDER), then:") +
-    (option === "mixture" && state.policy !== "both" ? " It mixes points of both policies: choose “both” above to see what it finds." : ""));
+    (c && c.w && state.policy !== "both" ? " It mixes points of both policies: choose “both” above to see what it finds." : ""));
 }
 /** Wilson's score interval; a mean of numbers in [0, 1] varies at most as decisions do, so it is never too narrow for them. */
 function wilson(rate, n, z) {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
 from separatrix.core.measures import METRICS, label_of
-
-if TYPE_CHECKING:
-    from separatrix.statistics.unseen import Estimate
 
 __all__ = [
     "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
@@ -42,7 +39,14 @@ def number(metric: str, value: float) -> str:
     return f"{value:.1e}" if nats and 0 < value < 5e-4 else f"{value:.4f}"
 
 
-def estimate_text(metric: str, found: Estimate) -> str:
+class _Found(Protocol):
+    @property
+    def value(self) -> float: ...
+    @property
+    def error(self) -> float: ...
+
+
+def estimate_text(metric: str, found: _Found) -> str:
     """An estimate with its standard error; one of zero as what it is below by two errors.
 
     >>> from separatrix.statistics.unseen import Estimate

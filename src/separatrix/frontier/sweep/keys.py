@@ -16,15 +16,42 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 from separatrix.errors import DataError
 
-__all__ = ["ALL_ROWS", "FORMAT", "RunKey", "hash_of", "source_hash"]
+__all__ = ["ALL_ROWS", "FORMAT", "PointKey", "RunKey", "hash_of", "source_hash"]
 
 ALL_ROWS = -1  # the fold of a model that was trained on every row
 FORMAT = 2  # of keys and numbers: a change of the evaluation that changes them raises it
 _ROOMS = ("methods", "nn", "optimum", "core")
+
+
+class PointKey(NamedTuple):
+    """One point of a frontier, the same in records, tables, promise, selection and card.
+
+    Args:
+        method: its file in `methods/`.
+        inputs: "xz" for [Z|X], "x" for X alone.
+        recipe: the recipe's name with its changes.
+        trade_off: λ; of a rule around the base model, its budget.
+        policy: "randomized" or "deterministic".
+    """
+
+    method: str
+    inputs: str
+    recipe: str
+    trade_off: float
+    policy: str
+
+    def asked_by(self, name: str) -> bool:
+        """Whether "METHOD" or "METHOD:RECIPE" names it.
+
+        >>> key = PointKey("cmi", "xz", "score", 0.5, "randomized")
+        >>> key.asked_by("cmi"), key.asked_by("cmi:score"), key.asked_by("cmi:default")
+        (True, True, False)
+        """
+        return name in (self.method, f"{self.method}:{self.recipe}")
 
 
 @dataclass(frozen=True)
