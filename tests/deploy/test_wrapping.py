@@ -21,7 +21,7 @@ pytest.importorskip("skops")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("labels", [2, pytest.param(3, marks=pytest.mark.nightly)])
 def test_a_rule_around_a_pipeline_of_raw_columns_survives_the_disk(tmp_path, labels):
     rows = pd.DataFrame(people(1_200, seed=60))
     y = rows["pay"] if labels == 2 else rows["pay"].where(rows["age"] < 45, "unknown")
