@@ -1,4 +1,4 @@
-"""AlignedRegressor: scikit-learn's checks, unseen rows, groups, numbers, frames."""
+"""AlignedRegressor: unseen rows, groups, numbers, frames."""
 
 from __future__ import annotations
 
@@ -8,27 +8,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.estimators.aligned import AlignedRegressor
-
-
-def known_failures(model):
-    why = "the check passes `cv` as a list of folds; ours is a number"
-    found = {f"check_sample_weight_equivalence_on_{k}_data": why for k in ("dense", "sparse")}
-    rows = "a regressor of the caller's gets rows as they come, and these cannot be taken by place"
-    lazy = {"check_sample_weights_not_an_array": rows, "check_regressor_data_not_an_array": rows}
-    return found | (lazy if model.estimator is not None else {})
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [AlignedRegressor(cv=2), AlignedRegressor(Ridge(), cv=2)], expected_failed_checks=known_failures
-)
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 def people(seed, n=4000):

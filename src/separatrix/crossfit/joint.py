@@ -8,6 +8,7 @@ answer and does worse.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,12 @@ from separatrix.crossfit.out_of_fold import (
     PRECOMPUTED,
     base_model,
     fit_one,
+    known_labels,
     out_of_fold,
     some_posteriors_of,
     splits_of,
 )
+from separatrix.crossfit.sensitive_columns import LeftOut
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.optimum.rules import check_joint
@@ -123,19 +126,32 @@ class JointFit:
         scores: q(y, z | x) of every row of `fit`, array (n, labels, groups).
         classes: the labels, sorted.
         preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
+        left_out: drops the columns that the model does not see; None where it sees all.
     """
 
     model: JointModel | None
     scores: Array = field(repr=False)
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
+    left_out: LeftOut | None = None
 
     def posteriors(self, X: Any, z: Any = None) -> Array:
         """q of new rows, array (n, labels, groups); the group is not looked at."""
         if self.model is None:
             return check_joint(X, self.scores.shape[1:])
-        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
+        rows = X if self.left_out is None else self.left_out.others(X)
+        rows = rows if self.preprocessing is None else self.preprocessing.transform(rows)
         return _of_all_groups(self.model, rows, self.scores.shape[2])
+
+    def shipped(self) -> Any:
+        """The model for rows with all their columns."""
+        if self.model is None or self.left_out is None or self.preprocessing is not None:
+            return self.model  # a preparation finds its columns by name
+        whole = copy(self.model)
+        whole.group_model_ = self.left_out.before(self.model.group_model_)
+        wide = self.model._with_group(self.left_out.first, np.zeros(1, dtype=np.intp))
+        whole.label_model_ = LeftOut(self.left_out.places, wide).before(self.model.label_model_)
+        return whole
 
 
 def cross_fit_joint(
@@ -150,6 +166,7 @@ def cross_fit_joint(
     random_state: Any = 0,
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
+    left_out: LeftOut | None = None,
 ) -> JointFit:
     """q(y, z | x) of every row by joint models that did not see it; the scheme of `cross_fit`.
 
@@ -159,6 +176,7 @@ def cross_fit_joint(
         X, y, z, cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`. With
             ``cv="prefit"`` the estimator is a fitted `JointModel` that did not see these rows.
         group_estimator: the classifier for P(z | x); None for the kind of `estimator`.
+        left_out: columns that both classifiers do not see.
     """
     classes, count = np.unique(y), len(np.unique(z))
     if isinstance(estimator, str):
@@ -175,7 +193,9 @@ def cross_fit_joint(
             )
         return JointFit(estimator, estimator.joint_proba(X), classes)
     splits = splits_of(cv, X, y, z, groups, random_state)
+    X = X if left_out is None else left_out.others(X)
     model, preprocessing = base_model(estimator, X)
+    y, classes = known_labels(model, y)
     rows = X if preprocessing is None else preprocessing.transform(X)
 
     def fit(train: NDArray[np.intp]) -> JointModel:
@@ -187,7 +207,7 @@ def cross_fit_joint(
         return _of_all_groups(fitted, _safe_indexing(rows, test), count)
 
     whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
-    return JointFit(whole, scores, classes, preprocessing)
+    return JointFit(whole, scores, classes, preprocessing, left_out)
 
 
 def _of_all_groups(model: JointModel, rows: Any, count: int) -> Array:

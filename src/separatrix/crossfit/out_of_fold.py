@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _check_y,
@@ -34,6 +34,7 @@ from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed, refuse_missing, row_numbers
 from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.sensitive_columns import LeftOut, as_rows
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
@@ -50,6 +51,7 @@ __all__ = [
     "fold_codes",
     "has_text",
     "is_prefit",
+    "known_labels",
     "label_column",
     "out_of_fold",
     "posteriors_of",
@@ -58,6 +60,8 @@ __all__ = [
     "some_posteriors_of",
     "some_rows",
     "splits_of",
+    "splits_of_seen",
+    "tagged_as",
     "with_group",
 ]
 
@@ -78,6 +82,7 @@ class CrossFit:
         classes: the K labels, sorted.
         preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
         groups: how many groups the model sees as 0/1 columns in front of the others; 0 for none.
+        left_out: drops the columns that the model does not see; None where it sees all.
     """
 
     model: Any
@@ -85,16 +90,24 @@ class CrossFit:
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
     groups: int = 0
+    left_out: LeftOut | None = None
 
     def posteriors(self, X: Any, z: Rows | None = None) -> Array:
         """P(Y | x) of new rows, array (n, K); `z` are codes of their groups where it sees them."""
         if self.model is None:
             return as_posteriors(X, len(self.classes))
-        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
+        rows = X if self.left_out is None else self.left_out.others(X)
+        rows = rows if self.preprocessing is None else self.preprocessing.transform(rows)
         if self.groups:
             assert z is not None
             rows = with_group(rows, z, self.groups)
         return posteriors_of(self.model, rows, self.classes)
+
+    def shipped(self) -> Any:
+        """The model for rows with all their columns."""
+        if self.left_out is None or self.preprocessing is not None:
+            return self.model  # a preparation finds its columns by name
+        return self.left_out.before(self.model)
 
 
 def cross_fit(
@@ -109,6 +122,7 @@ def cross_fit(
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
     see_group: bool = False,
+    left_out: LeftOut | None = None,
 ) -> CrossFit:
     """Scores of every row by classifiers that did not see it, and the classifier of all rows.
 
@@ -124,6 +138,7 @@ def cross_fit(
         sample_weight: weight of each row, passed on to the classifier.
         n_jobs: how many fits at a time, see joblib.
         see_group: give the classifier one 0/1 column per group in front of a matrix.
+        left_out: columns that the classifier does not see.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
@@ -143,7 +158,9 @@ def cross_fit(
     if is_prefit(estimator, cv):
         return CrossFit(estimator, posteriors_of(estimator, X, classes), classes)
     splits = splits_of(cv, X, y, z, groups, random_state)
+    X = X if left_out is None else left_out.others(X)
     model, preprocessing = base_model(estimator, X)
+    y, classes = known_labels(model, y)
     rows = X if preprocessing is None else preprocessing.transform(X)
     count = int(z.max()) + 1 if see_group else 0
     rows = with_group(rows, z, count) if see_group else rows
@@ -156,7 +173,7 @@ def cross_fit(
         return posteriors_of(fitted, _safe_indexing(rows, test), classes)
 
     whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
-    return CrossFit(whole, scores, classes, preprocessing, count)
+    return CrossFit(whole, scores, classes, preprocessing, count, left_out)
 
 
 def out_of_fold(
@@ -238,6 +255,25 @@ def splits_of(
     return splits
 
 
+def splits_of_seen(
+    cv: Any, X: Any, y: NDArray[Any], groups: ArrayLike | None, weight: Array | None
+) -> Any:
+    """`cv` for the rows that have a weight: a row of weight 0 is in no split.
+
+    A number of folds stays one. A splitter or an iterable is about all rows; its splits are
+    renumbered.
+    """
+    if groups is not None and isinstance(cv, int | np.integer | str):
+        raise InputError("`groups` is for a splitter: pass cv=GroupKFold(5) as well.")
+    if isinstance(cv, int | np.integer | str) or (groups is None and weight is None):
+        return cv
+    splits = splits_of(cv, X, y, np.zeros(len(y), dtype=np.intp), groups)
+    if weight is None:
+        return splits
+    place = np.cumsum(weight > 0) - 1
+    return [(place[a[weight[a] > 0]], place[b[weight[b] > 0]]) for a, b in splits]
+
+
 def fold_codes(splits: list[Split], n: int) -> Rows:
     """The fold that scores each row, (n,)."""
     fold = np.zeros(n, dtype=np.intp)
@@ -281,6 +317,20 @@ def base_model(estimator: Any, X: Any) -> tuple[Any, Preprocessing | None]:
     if estimator is not None:
         return estimator, None
     return BoostedTrees(), datasets.plan(X).fit(X) if has_text(X) else None
+
+
+def known_labels(model: Any, y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The labels as the classifier takes them, and the sorted levels: XGBoost takes codes only."""
+    classes = np.unique(y)
+    if _last_step(model).__module__.partition(".")[0] != "xgboost":
+        return y, classes
+    return np.searchsorted(classes, y), np.arange(len(classes))
+
+
+def _last_step(model: Any) -> type:
+    while isinstance(model, Pipeline):
+        model = model.steps[-1][1]
+    return type(model)
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -380,12 +430,17 @@ def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
         return validate_data(
             model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
         )
-    axes = len(getattr(X, "shape", (0, 0)))
-    if axes == 0 or (isinstance(X, list | tuple) and not X):
+    rows = X if as_frame(X, "X") is not None else as_rows(X)
+    if rows.shape in ((), (0,)):
         raise InputError(f"`X` must have one row per person, got {X!r}.")
-    if axes != 1:  # a column of texts has no features to count
-        validate_data(model, X, reset=reset, skip_check_array=True)
-    return X
+    if len(rows.shape) != 1:  # a column of texts has no features to count
+        validate_data(model, rows, reset=reset, skip_check_array=True)
+    elif not reset and hasattr(model, "n_features_in_"):
+        raise InputError(
+            f"`X` must have {model.n_features_in_} columns, got one axis of {len(rows):,} values. "
+            "Reshape your data: X.reshape(1, -1) is one row."
+        )
+    return rows
 
 
 def same_rows(X: Any, *columns: NDArray[Any]) -> None:
@@ -426,6 +481,16 @@ def check_labels(labels: NDArray[Any]) -> None:
             "or whole numbers below 2^53."
         )
     check_classification_targets(labels)
+
+
+def tagged_as(tags: Any, estimator: Any) -> Any:
+    """scikit-learn's tags of an estimator whose rows go to another one: it takes what that does."""
+    if estimator is None:
+        tags.input_tags.allow_nan = True
+    elif not isinstance(estimator, str):
+        inner = get_tags(estimator).input_tags
+        tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+    return tags
 
 
 def has_text(X: Any) -> bool:

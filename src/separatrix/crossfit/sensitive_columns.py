@@ -6,26 +6,44 @@ group decides its value: a code, an indicator, one of several sensitive columns 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 
+from separatrix.columns.bins import bin_labels, edges_of
 from separatrix.columns.frames import as_frame, column_names, named_columns
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
+from separatrix.columns.values import Levels, row_numbers
 from separatrix.errors import InputError
 
-__all__ = ["SensitiveColumns", "holding_columns", "without_columns"]
+__all__ = ["LeftOut", "SensitiveColumns", "as_rows", "holding_columns"]
 
 _FIRST = 500  # rows that a column is compared on before all of them are
 
 
 class SensitiveColumns:
-    """Groups from columns of X, so that `fit(X, y)` and `predict(X)` need nothing else."""
+    """Groups from columns of X, so that `fit(X, y)` and `predict(X)` need nothing else.
 
+    Attributes:
+        groups_: the groups in the order of their codes.
+        group_names_: the names of the sensitive columns.
+        grouping_: the edges of columns of numbers that were cut; None where none was.
+    """
+
+    estimator: Any
     sensitive_columns: Any
+    groups_: Levels
+    group_names_: tuple[str, ...]
+    grouping_: Grouping | None
 
     def _sensitive(self, X: Any, sensitive_features: Any) -> Any:
         """The groups that were passed, or the columns of X that `sensitive_columns` names."""
@@ -39,16 +57,82 @@ class SensitiveColumns:
         names = _listed(self.sensitive_columns)
         if (isinstance(X, Mapping) and not issparse(X)) or as_frame(X, "X") is not None:
             return named_columns(X, [str(name) for name in names], "X")
-        rows = X if issparse(X) else _matrix(X)
-        width = rows.shape[1] if rows.ndim == 2 else 0
+        rows = as_rows(X)
+        width = rows.shape[1] if len(rows.shape) == 2 else 0
+        if not width:
+            raise InputError(
+                f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required: the "
+                f"columns {self.sensitive_columns!r} hold the group."
+            )
         for name in names:
             if not isinstance(name, int | np.integer) or not -width <= name < width:
                 raise InputError(
                     f"`sensitive_columns` names {name!r}; a matrix of {width} columns has the "
                     f"columns 0 to {width - 1}, and only a frame has names."
                 )
-        columns = {f"column {name}": rows[:, name] for name in names}
-        return {name: _dense(one) for name, one in columns.items()}
+        columns = {f"column {name}": _dense(rows[:, name]) for name in names}
+        for name, column in columns.items():
+            bad = ~np.isfinite(column) if column.dtype.kind == "f" else np.zeros(0, dtype=bool)
+            if bad.any():
+                raise InputError(
+                    f"`X` holds NaN or inf in {name}, the group's, in row {row_numbers(bad)}. Drop "
+                    "those rows, or give them a group of their own."
+                )
+        return columns
+
+    def _learn_groups(
+        self, values: Any, n: int, weight: NDArray[np.float64] | None = None
+    ) -> NDArray[np.intp]:
+        """The group's code of each row of `fit` that has a weight; sets the attributes.
+
+        A column with more than 12 different numbers, such as age, is cut at its quartiles.
+
+        Args:
+            values: one or several sensitive columns of n rows.
+            n: the number of rows.
+            weight: of each row; a row of weight 0 is no row.
+        """
+        columns = group_columns(values)
+        edges = edges_of(columns)
+        grouping = Grouping(tuple(columns), (), edges)
+        if edges:
+            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            warnings.warn(
+                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
+                "pass categories for other groups.",
+                UserWarning,
+                stacklevel=3,
+            )
+        else:
+            coded = as_groups(columns)
+        if len(coded) != n:
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(coded):,}."
+            )
+        coded = coded if weight is None else coded[weight > 0].compact()
+        self.group_names_, self.groups_ = tuple(columns), coded.levels
+        self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
+        return np.asarray(coded.codes, dtype=np.intp)
+
+    def _known_groups(self, values: Any, n: int) -> NDArray[np.intp]:
+        """The codes of new rows; a group that `fit` did not see is an error."""
+        if self.grouping_ is not None:
+            return self.grouping_.codes_of(values, n)
+        return group_codes(values, self.groups_, n, "sensitive_features")
+
+    def _holding(self, X: Any, rows: Any, z: NDArray[np.intp], sensitive: Any) -> tuple[int, ...]:
+        """The places of the columns of `fit`'s rows that hold the group; bare scores have none.
+
+        Args:
+            X, rows: as passed, with their names, and as checked.
+            z: codes of the groups.
+            sensitive: the sensitive columns.
+        """
+        if isinstance(self.estimator, str):
+            return ()
+        table = X if hasattr(X, "columns") or isinstance(X, Mapping) else rows
+        return holding_columns(table, z, group_columns(sensitive), self.sensitive_columns)
 
 
 def holding_columns(
@@ -82,18 +166,64 @@ def holding_columns(
     return tuple(found)
 
 
-def without_columns(X: Any, places: Sequence[int]) -> Any:
-    """The rows without these columns, as the same kind of table."""
-    if isinstance(X, Mapping) and not issparse(X):
-        return {name: column for i, (name, column) in enumerate(X.items()) if i not in places}
-    frame = as_frame(X, "X")
-    if frame is not None:
-        names = frame.collect_schema().names()
-        if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
-            return X.iloc[:, [i for i in range(len(names)) if i not in places]]
-        return frame.select([n for i, n in enumerate(names) if i not in places]).to_native()
-    kept = [i for i in range(X.shape[1]) if i not in places]
-    return X.tocsc()[:, kept].tocsr() if issparse(X) else np.asarray(X)[:, kept]
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Columns that a model does not see.
+
+    Args:
+        places: of the columns.
+        first: the first of the rows with all their columns.
+    """
+
+    places: tuple[int, ...]
+    first: Any = field(repr=False)
+
+    @classmethod
+    def from_rows(cls, X: Any, places: Sequence[int]) -> LeftOut:
+        """From the rows of `fit`."""
+        frame = as_frame(X, "X")
+        if frame is None:
+            return cls(tuple(places), {} if isinstance(X, Mapping) else X[:1])
+        return cls(tuple(places), frame.head(1).to_native())
+
+    def others(self, X: Any) -> Any:
+        """The rows without these columns, as the same kind of table."""
+        if isinstance(X, Mapping) and not issparse(X):
+            return {k: column for i, (k, column) in enumerate(X.items()) if i not in self.places}
+        frame = as_frame(X, "X")
+        if frame is not None:
+            names = frame.collect_schema().names()
+            if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
+                return X.iloc[:, [i for i in range(len(names)) if i not in self.places]]
+            kept = [name for i, name in enumerate(names) if i not in self.places]
+            return frame.select(kept).to_native()
+        rows = as_rows(X)
+        return rows[:, [i for i in range(rows.shape[1]) if i not in self.places]]
+
+    def before(self, model: Any) -> Pipeline:
+        """A fitted model behind a step that passes on the columns that it sees."""
+        kept = [i for i in range(self.first.shape[1]) if i not in self.places]
+        picker = ColumnTransformer([("kept", "passthrough", kept)], verbose_feature_names_out=False)
+        if nw.dependencies.is_pandas_dataframe(self.first):
+            picker.set_output(transform="pandas")
+        elif nw.dependencies.is_polars_dataframe(self.first):
+            picker.set_output(transform="polars")
+        return Pipeline([("columns", picker.fit(self.first)), ("model", model)])
+
+
+def as_rows(X: Any) -> Any:
+    """Rows that can be taken by number: a CSR matrix, or an array.
+
+    Text among numbers stays text, and numbers stay numbers.
+    """
+    if issparse(X):
+        return X.tocsr()
+    try:
+        rows = np.asarray(X)
+        mixed = rows.dtype.kind in "US" and rows.ndim == 2 and not isinstance(X, np.ndarray)
+        return np.asarray(X, dtype=object) if mixed else rows
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"`X` is no table: {error}.") from error
 
 
 def _columns(X: Any) -> tuple[list[str], list[Any]]:
@@ -104,15 +234,8 @@ def _columns(X: Any) -> tuple[list[str], list[Any]]:
     if issparse(X):
         by_column = X.tocsc()
         return [], [by_column[:, i].toarray().ravel() for i in range(X.shape[1])]
-    rows = _matrix(X)
+    rows = as_rows(X)
     return [], [] if rows.ndim != 2 else list(rows.T)
-
-
-def _matrix(X: Any) -> NDArray[Any]:
-    try:
-        return np.asarray(X)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(f"`X` is no table: {error}.") from error
 
 
 def _dense(column: Any) -> NDArray[Any]:

@@ -9,15 +9,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from separatrix.columns.groups import as_groups
+from separatrix.columns.groups import as_groups, group_columns
 from separatrix.columns.scores import check_weight, quantity_column
-from separatrix.columns.values import listed
+from separatrix.columns.values import Coded, listed
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.crossfit.numeric_fit import cross_fit_numbers
-from separatrix.crossfit.out_of_fold import checked_rows, same_rows, seed_from, some_rows
+from separatrix.crossfit.out_of_fold import (
+    checked_rows,
+    same_rows,
+    seed_from,
+    some_rows,
+    splits_of_seen,
+    tagged_as,
+)
 from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.wrapping import regressor_predictor
@@ -127,16 +133,19 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
         same_rows(X, target)
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")
-        weight = None
-        if sample_weight is not None:
-            weight = check_weight(sample_weight, len(target))
+        weight = None if sample_weight is None else check_weight(sample_weight, len(target))
+        given = sensitive_features is not None
+        z: Any = as_groups([EVERYONE] * len(target))
+        if given and self.sensitive == "continuous":
+            z, self.grouping_ = _number(sensitive_features), None
+            check_consistent_length(target, z)
+        elif given:
+            z = Coded(self._learn_groups(sensitive_features, len(target), weight), self.groups_)
+        cv = splits_of_seen(self.cv, X, target, groups, weight)
+        if weight is not None:
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
             X, target, weight = some_rows(X, seen), target[seen], weight[seen]
-            if sensitive_features is not None:
-                sensitive_features = self._column(sensitive_features)[seen]
-        given = sensitive_features is not None
-        z = self._column(sensitive_features) if given else as_groups([EVERYONE] * len(target))
-        check_consistent_length(target, z)
+            z = z if len(z) == len(seen) else z[seen]
         codes = attribute_bins(z) if isinstance(z, np.ndarray) else z.compact().codes
         seed = seed_from(self.random_state)
         self.crossfit_ = cross_fit_numbers(
@@ -144,8 +153,7 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
             X,
             target,
             np.asarray(codes, dtype=np.intp),
-            cv=self.cv,
-            groups=groups,
+            cv=cv,
             random_state=seed,
             sample_weight=weight,
             n_jobs=self.n_jobs,
@@ -167,8 +175,8 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""
         check_is_fitted(self, "score_")
-        sensitive_features = self._sensitive(X, sensitive_features)
         scores = self.crossfit_.predict(checked_rows(self, X))
+        sensitive_features = self._sensitive(X, sensitive_features)
         if sensitive_features is None:
             if self.groups_ != (EVERYONE,):
                 known = f"group of every row ({listed(self.groups_)})"
@@ -177,8 +185,12 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
                     f"Predictions need the {known if self.groups_ else number}: pass "
                     "`sensitive_features`."
                 )
-            sensitive_features = [EVERYONE] * len(scores)
-        return self.score_.transform(scores, sensitive_features=sensitive_features)
+            z: Any = [EVERYONE] * len(scores)
+        elif self.groups_ in ((), (EVERYONE,)):
+            z = sensitive_features if self.groups_ else _number(sensitive_features)
+        else:
+            z = Coded(self._known_groups(sensitive_features, len(scores)), self.groups_)
+        return self.score_.transform(scores, sensitive_features=z)
 
     def score(
         self,
@@ -200,16 +212,15 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
             )
         return regressor_predictor(self, features)
 
-    def _column(self, sensitive_features: Any) -> Any:
-        """Numbers, or groups."""
-        numbers = self.sensitive == "continuous"
-        return attribute(sensitive_features) if numbers else as_groups(sensitive_features)
-
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self.estimator is None:
-            tags.input_tags.allow_nan = True
-        elif not isinstance(self.estimator, str):
-            inner = get_tags(self.estimator).input_tags
-            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
-        return tags
+        return tagged_as(super().__sklearn_tags__(), self.estimator)
+
+
+def _number(sensitive: Any) -> Array:
+    """The one sensitive number of each row."""
+    columns = list(group_columns(sensitive).values())
+    if len(columns) != 1:
+        raise InputError(
+            f'`sensitive="continuous"` takes one column of numbers, got {len(columns)} columns.'
+        )
+    return attribute(columns[0])

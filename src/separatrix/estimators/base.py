@@ -14,9 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from separatrix import datasets, methods
 from separatrix.columns.draws import seed_of
-from separatrix.columns.groups import as_groups, group_codes
-from separatrix.columns.values import Levels
 from separatrix.crossfit.out_of_fold import check_labels, has_text
+from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.methods import Recipe
 
@@ -25,7 +24,7 @@ __all__ = ["Array", "Base"]
 Array = NDArray[np.float64]
 
 
-class Base(ClassifierMixin, BaseEstimator):
+class Base(SensitiveColumns, ClassifierMixin, BaseEstimator):
     """Checked inputs, scaling and codes of the estimators."""
 
     def _prepare(
@@ -39,8 +38,8 @@ class Base(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         kept = slice(None) if weight is None else weight > 0  # rows of weight 0 are left out
-        z, self.groups_ = self._groups(sensitive_features, len(y))
-        X, y, z, weight = X[kept], y[kept], z[kept], None if weight is None else weight[kept]
+        z = self._groups(sensitive_features, len(y), weight)
+        X, y, weight = X[kept], y[kept], None if weight is None else weight[kept]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(
@@ -67,7 +66,7 @@ class Base(ClassifierMixin, BaseEstimator):
         rows = self.preprocessing_.transform(X)
         return check_X_y(rows, y, **how) if fitting else check_array(rows, **how)
 
-    def _groups(self, values: Any, n: int) -> tuple[NDArray[np.intp], Levels]:
+    def _groups(self, values: Any, n: int, weight: Array | None) -> NDArray[np.intp]:
         if values is None:
             warnings.warn(
                 f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
@@ -75,13 +74,9 @@ class Base(ClassifierMixin, BaseEstimator):
                 UserWarning,
                 stacklevel=4,
             )
-            return np.zeros(n, dtype=np.intp), (0,)
-        codes, levels = as_groups(values)
-        if len(codes) != n:
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
-            )
-        return np.asarray(codes, dtype=np.intp), levels
+            self.groups_, self.group_names_, self.grouping_ = (0,), (), None
+            return np.zeros(n if weight is None else (weight > 0).sum(), dtype=np.intp)
+        return self._learn_groups(values, n, weight)
 
     def _scaled(self, dense: NDArray[Any]) -> NDArray[np.float32]:
         return np.ascontiguousarray((dense - self.mean_) / self.scale_, dtype=np.float32)
@@ -100,7 +95,7 @@ class Base(ClassifierMixin, BaseEstimator):
                 "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
                 "X alone."
             )
-        return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
+        return self._known_groups(sensitive_features, n)
 
     def _recipe(self) -> Recipe:
         return Recipe(

@@ -13,17 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix import datasets
-from separatrix.columns.bins import bin_labels, edges_of
 from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, group_codes, group_columns, group_name, intersect
-from separatrix.columns.values import Levels, listed
+from separatrix.columns.groups import group_columns, group_name
+from separatrix.columns.values import listed
 from separatrix.crossfit.joint import JointFit, cross_fit_joint
 from separatrix.crossfit.matrices import ArrayModel
 from separatrix.crossfit.out_of_fold import (
@@ -39,12 +35,10 @@ from separatrix.crossfit.out_of_fold import (
     seed_from,
     some_rows,
     splits_of,
+    splits_of_seen,
+    tagged_as,
 )
-from separatrix.crossfit.sensitive_columns import (
-    SensitiveColumns,
-    holding_columns,
-    without_columns,
-)
+from separatrix.crossfit.sensitive_columns import LeftOut, SensitiveColumns
 from separatrix.errors import InputError, require
 from separatrix.estimators.wrapping import frontier_predictor
 from separatrix.optimum.objectives import Cost
@@ -125,8 +119,6 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
     bases_: dict[str, CrossFit | JointFit]
     evidence_: Evidence | None
-    grouping_: Grouping | None
-    groups_: Levels
     notes_: dict[str, str]
     promise_: Mapping[str, Promise]
 
@@ -197,14 +189,16 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         if sensitive is None:
             self._fit_plain(rows, labels, weight)
             return self
-        z = self._groups(sensitive, len(labels))
-        self._held = self._holding(X, rows, z, sensitive)
-        if weight is not None and (weight <= 0).any():
-            seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            if not isinstance(self.cv, int | np.integer | str):
-                raise InputError("Leave the rows of weight 0 out where `cv` is not a number.")
-            rows, labels, z, weight = some_rows(rows, seen), labels[seen], z[seen], weight[seen]
-        self._cross_fit(rows, labels, z, weight, groups, request)
+        z = self._learn_groups(sensitive, len(labels), weight)
+        cv = splits_of_seen(self.cv, rows, labels, groups, weight)
+        if len(z) < len(labels):
+            assert weight is not None
+            seen = np.flatnonzero(weight > 0)
+            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
+            X = some_rows(X, seen)
+            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
+        self._held = self._holding(X, rows, z, sensitive)  # places of the group's columns
+        self._cross_fit(rows, labels, z, weight, cv, request)
         self._choose(request)
         return self
 
@@ -243,8 +237,6 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         rows = checked_rows(self, X)
         base = self.bases_[self.solved_.base]
-        if self.solved_.base == _WITHOUT:
-            rows = without_columns(rows, self._held)
         if not self.uses_groups:
             return np.asarray(self.rule_.predict_proba(base.posteriors(rows)))
         sensitive = self._sensitive(X, sensitive_features)
@@ -254,7 +246,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 f"({listed(self.groups_)})."
             )
         n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        z = self._codes(sensitive, n)
+        z = self._known_groups(sensitive, n)
         return np.asarray(self.rule_.predict_proba(base.posteriors(rows, z), sensitive_features=z))
 
     def predict(
@@ -387,7 +379,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         labels: NDArray[Any],
         z: NDArray[np.intp],
         weight: Array | None,
-        groups: ArrayLike | None,
+        cv: Any,
         request: Request,
     ) -> None:
         """The base models of all candidates, on the same folds; sets `bases_` and `evidence_`."""
@@ -396,9 +388,9 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         if given:
             folds = min(_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
             fold = datasets.folds(labels, z, max(folds, 2), seed)
-            splits: Any = self.cv
+            splits: Any = cv
         else:
-            splits = splits_of(self.cv, rows, labels, z, groups, seed)
+            splits = splits_of(cv, rows, labels, z, None, seed)
             fold = fold_codes(splits, len(labels))
         options: dict[str, Any] = {
             "cv": splits,
@@ -413,18 +405,30 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             self.notes_["plain"] = held or "only q(y, z | x) is given"
         else:
             self.bases_[_AS_PASSED] = cross_fit(self.estimator, rows, labels, z, **options)
-        if self._held and not given:
-            less = without_columns(rows, self._held)
+        left_out = LeftOut.from_rows(rows, self._held) if self._held else None
+        reason = self._no_other_columns(rows)
+        if left_out is None or given:
+            self.notes_["without the group"] = "no column of X holds the group"
+        elif reason:
+            self.notes_["without the group"] = reason
+        else:
             try:
-                self.bases_[_WITHOUT] = cross_fit(self.estimator, less, labels, z, **options)
+                self.bases_[_WITHOUT] = cross_fit(
+                    self.estimator, rows, labels, z, left_out=left_out, **options
+                )
             except Exception as error:  # a user's pipeline may raise anything: it is listed
                 self.notes_["without the group"] = f"{type(error).__name__}: {error}"
-        else:
-            self.notes_["without the group"] = "no column of X holds the group"
         if joint:
-            less = without_columns(rows, self._held) if self._held else rows
+            if reason:
+                raise InputError(f"`blind=True` decides without the group, but {reason}.")
             self.bases_[_JOINT] = cross_fit_joint(
-                self.estimator, less, labels, z, group_estimator=self.group_estimator, **options
+                self.estimator,
+                rows,
+                labels,
+                z,
+                group_estimator=self.group_estimator,
+                left_out=left_out,
+                **options,
             )
         elif request.budgets and not self._held and not given and self._takes_group(rows):
             self.bases_[_WITH] = cross_fit(
@@ -445,11 +449,16 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             return False
         if rows.ndim != 2 or rows.dtype.kind not in "fiub":
             return False
-        settings: dict[str, Any] = getattr(self.estimator, "get_params", dict)()
-        return not any(
-            "cat" in name and not isinstance(value, str | type(None))
-            for name, value in settings.items()
-        )
+        return not _categories_by_place(self.estimator)
+
+    def _no_other_columns(self, rows: Any) -> str:
+        """Why no model can be fitted without the columns that hold the group; "" if one can."""
+        width = len(rows) if isinstance(rows, Mapping) else rows.shape[-1]
+        if self._held and len(self._held) == width:
+            return "X has no other column"
+        if self._held and _categories_by_place(self.estimator):
+            return f"{type(self.estimator).__name__} knows its categories by the place of a column"
+        return ""
 
     def _choose(self, request: Request) -> None:
         """Measure every candidate for the request, and take the one that ships."""
@@ -477,49 +486,11 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         plain = [replace(one, solve=None, contributions=None, weight=None) for one in shown]
         self.candidates_ = CandidateTable(plain, [request.aim, *request.budgets], shipped.name)
 
-    def _groups(self, values: Any, n: int) -> NDArray[np.intp]:
-        """Codes of the groups; sets `groups_`, `grouping_` and `group_names_`."""
-        columns = group_columns(values)
-        self.group_names_ = tuple(columns)
-        edges = edges_of(columns)
-        self.grouping_ = None
-        if edges:
-            grouping = Grouping(tuple(columns), (), edges)
-            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
-            self.grouping_ = replace(grouping, groups=coded.levels)
-            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
-            warnings.warn(
-                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
-                "pass categories for other groups.",
-                UserWarning,
-                stacklevel=3,
-            )
-        else:
-            coded = as_groups(columns)
-        codes, self.groups_ = coded
-        if len(codes) != n:
-            raise InputError(
-                f"`sensitive_features` must have one group per row, {n:,}, got {len(codes):,}."
-            )
-        return np.asarray(codes, dtype=np.intp)
-
-    def _holding(self, X: Any, rows: Any, z: NDArray[np.intp], sensitive: Any) -> tuple[int, ...]:
-        """The places of the columns that hold the group; none of bare probabilities."""
-        if isinstance(self.estimator, str):
-            return ()
-        table = X if hasattr(X, "columns") or isinstance(X, Mapping) else rows
-        return holding_columns(table, z, group_columns(sensitive), self.sensitive_columns)
-
     def _group_words(self, *, quoted: bool = True) -> str:
         names = [name for name in self.group_names_ if name != "sensitive_features"]
         if not names:
             return "the group" if quoted else ""
         return " and ".join(f"`{name}`" if quoted else name for name in names)
-
-    def _codes(self, values: Any, n: int) -> NDArray[np.intp]:
-        if self.grouping_ is not None:
-            return self.grouping_.codes_of(values, n)
-        return group_codes(values, self.groups_, n, "sensitive_features")
 
     def _coins(
         self, ids: ArrayLike | None, salt: str | bytes | None, random_state: Any
@@ -543,27 +514,21 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         """The fitted model that ships; None around bare probabilities."""
         return self.bases_[self.solved_.base].model
 
-    def shipped_model(self) -> Any:
-        """The model for raw rows: it picks its columns where some are left out."""
-        base = self.bases_[self.solved_.base]
-        if self.solved_.base != _WITHOUT or base.preprocessing is not None:
-            return base.model  # a preparation finds its columns by name
-        kept = [i for i in range(self.n_features_in_) if i not in self._held]
-        picked = ColumnTransformer([("kept", "passthrough", kept)])
-        picked.fit(np.zeros((1, self.n_features_in_)))
-        return Pipeline([("columns", picked), ("model", base.model)])
-
     @property
     def scores_(self) -> Array:
         """Out-of-fold scores of the model that ships."""
         return self.bases_[self.solved_.base].scores
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self.estimator is None:
-            tags.input_tags.allow_nan = True
-        elif not isinstance(self.estimator, str):
-            inner = get_tags(self.estimator)
-            tags.input_tags.allow_nan = inner.input_tags.allow_nan
-            tags.input_tags.sparse = inner.input_tags.sparse
-        return tags
+        return tagged_as(super().__sklearn_tags__(), self.estimator)
+
+
+def _categories_by_place(estimator: Any) -> bool:
+    """Whether a classifier is told by number which columns are categories."""
+    settings: dict[str, Any] = getattr(estimator, "get_params", dict)()
+    given = [np.ravel(value) for name, value in settings.items() if "cat" in name and _some(value)]
+    return any(one.dtype.kind in "iub" for one in given)
+
+
+def _some(value: Any) -> bool:
+    return isinstance(value, list | tuple | np.ndarray) and len(value) > 0

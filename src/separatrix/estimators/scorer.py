@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix.columns.draws import UNSET, Unset, uniforms
-from separatrix.columns.groups import as_groups
+from separatrix.columns.groups import group_columns
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Coded, listed
 from separatrix.core.ordered import area
@@ -25,8 +25,10 @@ from separatrix.crossfit.out_of_fold import (
     same_rows,
     seed_from,
     some_rows,
+    splits_of_seen,
+    tagged_as,
 )
-from separatrix.crossfit.sensitive_columns import SensitiveColumns
+from separatrix.crossfit.sensitive_columns import LeftOut, SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.wrapping import scorer_predictor
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
@@ -41,7 +43,7 @@ Array = NDArray[np.float64]
 _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
-class SeparatedScorer(SensitiveColumns, BaseEstimator):
+class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
     """A score whose distribution given the label is the same in all groups, at every threshold.
 
     The classifier is cross-fitted, one kernel (`separate`) is fitted to the out-of-fold scores, and
@@ -125,44 +127,55 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
             sample_weight: weight of each row.
             groups: for a splitter such as `GroupKFold`; not the sensitive groups.
         """
+        rows = checked_rows(self, X, reset=True)
+        labels = label_column(self, y)
+        same_rows(rows, labels)
         sensitive = self._sensitive(X, sensitive_features)
         if sensitive is None:
             raise InputError(
                 "A separated score needs groups: pass `sensitive_features`, or name columns of X "
                 "by `sensitive_columns`."
             )
-        X = checked_rows(self, X, reset=True)
-        labels = label_column(self, y)
-        people = self._coded_groups(sensitive)
-        same_rows(X, labels, people.codes)
-        weight = None
-        if sample_weight is not None:
-            weight = check_weight(sample_weight, len(labels))
-            seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, labels, weight = some_rows(X, seen), labels[seen], weight[seen]
-            people = people[seen].compact()
+        weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
+        z = self._learn_groups(sensitive, len(labels), weight)
+        cv = splits_of_seen(self.cv, rows, labels, groups, weight)
+        if weight is not None and len(z) < len(labels):
+            seen = np.flatnonzero(weight > 0)
+            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
+            X = some_rows(X, seen)
+            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
         self.classes_ = np.unique(labels)
         if len(self.classes_) != 2:
+            if len(self.classes_) > 2:
+                raise InputError(
+                    "Only binary classification is supported: a separated score is for two labels; "
+                    f"`y` has {len(self.classes_)} ({listed(self.classes_.tolist())})."
+                )
             raise InputError(
-                f"A separated score is for two labels; `y` has {len(self.classes_)} "
+                "A separated score is for two labels; `y` has one class "
                 f"({listed(self.classes_.tolist())})."
             )
-        z = np.asarray(people.codes, dtype=np.intp)
         options: dict[str, Any] = {
-            "cv": self.cv,
-            "groups": groups,
+            "cv": cv,
             "random_state": self.random_state,
             "sample_weight": weight,
             "n_jobs": self.n_jobs,
         }
-        self.groups_ = people.levels
         self.penalty_: float | str | None
         self.crossfit_: CrossFit | JointFit
         self.score_: SeparatedScore | BlindScore
         if self.blind:
-            options["group_estimator"] = self.group_estimator
+            held = self._holding(X, rows, z, sensitive)
             self.penalty_ = self._penalty()
-            self.crossfit_ = cross_fit_joint(self.estimator, X, labels, z, **options)
+            self.crossfit_ = cross_fit_joint(
+                self.estimator,
+                rows,
+                labels,
+                z,
+                group_estimator=self.group_estimator,
+                left_out=LeftOut.from_rows(rows, held) if held else None,
+                **options,
+            )
             self.score_ = blind_scores(
                 self.crossfit_.scores,
                 np.searchsorted(self.classes_, labels),
@@ -171,29 +184,21 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
                 [b for b in _PATH if b < self._penalty()] + [self._penalty()],
             )[-1]
             return self
-        self.crossfit_ = cross_fit(self.estimator, X, labels, z, **options)
-        codes = np.searchsorted(self.classes_, labels)
+        self.crossfit_ = cross_fit(self.estimator, rows, labels, z, **options)
+        codes, scores = np.searchsorted(self.classes_, labels), self.crossfit_.scores[:, 1]
         w = np.ones(len(labels)) if weight is None else weight
-        rows = (
-            codes,
-            self.crossfit_.scores[:, 1],
-            z,
-            w,
-            tuple(self.classes_.tolist()),
-            people.levels,
-        )
         self.penalty_ = self.penalty
         if self.penalty == "auto":
-            y, s, *_ = rows
-            self.penalty_choice_ = choose_penalty(s, y, z, w, people.levels)
+            self.penalty_choice_ = choose_penalty(scores, codes, z, w, self.groups_)
             self.penalty_ = self.penalty_choice_.penalty
         if self.penalty_ == RAW:
-            self.score_ = raw_score(*rows)
+            names = tuple(self.classes_.tolist())
+            self.score_ = raw_score(codes, scores, z, w, names, self.groups_)
             return self
         self.score_ = separate(
             labels,
             self.crossfit_.scores,
-            sensitive_features=people,
+            sensitive_features=Coded(z, self.groups_),
             sample_weight=weight,
             penalty=self.penalty_,  # type: ignore[arg-type]
             borrow=True,
@@ -205,8 +210,8 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
         check_is_fitted(self, "score_")
         if isinstance(self.score_, BlindScore):
             raise InputError("A blind score is not drawn from levels: use `decision_function(X)`.")
-        z = self._needed(X, sensitive_features)
         scores = self.crossfit_.posteriors(checked_rows(self, X))
+        z = self._needed(X, sensitive_features, len(scores))
         return self.score_.level_proba(scores, sensitive_features=z)
 
     def decision_function(
@@ -232,7 +237,7 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
         scores = self.crossfit_.posteriors(checked_rows(self, X))
         if isinstance(self.score_, BlindScore):
             return np.asarray(self.score_.transform(scores))
-        z = self._needed(X, sensitive_features)
+        z = self._needed(X, sensitive_features, len(scores))
         if ids is None and isinstance(random_state, Unset):
             random_state = self.random_state
         if not isinstance(random_state, int | np.integer | Unset | None):
@@ -260,6 +265,19 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
         score = self.decision_function(X, sensitive_features, random_state, ids=ids, salt=salt)
         return np.stack([1.0 - score, score], axis=1)
 
+    def predict(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        random_state: Any = UNSET,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> NDArray[Any]:
+        """The second label where the score of `decision_function` is above one half, (n,)."""
+        score = self.decision_function(X, sensitive_features, random_state, ids=ids, salt=salt)
+        return np.asarray(self.classes_[(score > 0.5).astype(np.intp)])
+
     def score(
         self,
         X: Any,
@@ -284,17 +302,19 @@ class SeparatedScorer(SensitiveColumns, BaseEstimator):
         """What ships, as a `Predictor`: saved without pickle, streams files."""
         return scorer_predictor(self, features)
 
-    def _needed(self, X: Any, sensitive_features: Any) -> Any:
+    def _needed(self, X: Any, sensitive_features: Any, n: int) -> Coded:
         sensitive = self._sensitive(X, sensitive_features)
         if sensitive is None:
             raise InputError(
                 "The score needs the group of every row: pass `sensitive_features` "
                 f"({listed(self.groups_)})."
             )
-        return self._coded_groups(sensitive)
-
-    def _coded_groups(self, sensitive: Any) -> Coded:
-        return as_groups(sensitive)
+        return Coded(self._known_groups(sensitive, n), self.groups_)
 
     def _penalty(self) -> float:
         return _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tagged_as(tags, self.estimator)

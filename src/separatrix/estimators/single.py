@@ -11,7 +11,6 @@ from sklearn.metrics import accuracy_score
 from separatrix import methods
 from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
 from separatrix.crossfit.out_of_fold import seed_from
-from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
 from separatrix.estimators.base import Array, Base
 from separatrix.estimators.wrapping import single_predictor
@@ -21,7 +20,7 @@ from separatrix.predictor.predictor import Predictor
 __all__ = ["SeparationClassifier"]
 
 
-class SeparationClassifier(SensitiveColumns, Base):
+class SeparationClassifier(Base):
     """One method at one trade-off.
 
     Args:

@@ -68,18 +68,20 @@ def frontier_predictor(model: FrontierClassifier, features: Sequence[str]) -> Pr
         preprocessing=base.preprocessing,
         features=tuple(features),
         grouping=_grouping(model),
-        bases=(model.shipped_model(),),
+        bases=(base.shipped(),),
         reads=reads,
         about={"choice": _frontier_choice(model)},
     )
 
 
-def _grouping(model: FrontierClassifier) -> Grouping | None:
+def _grouping(model: Any) -> Grouping | None:
     """How the predictor finds the group in raw rows, where the estimator does."""
-    if model.grouping_ is not None or model.sensitive_columns is None or not model.groups_:
-        return model.grouping_
-    by_name = all(isinstance(name, str) for name in np.ravel(model.sensitive_columns).tolist())
-    return Grouping(model.group_names_, model.groups_) if by_name else None
+    if model.grouping_ is not None or model.sensitive_columns is None:
+        found: Grouping | None = model.grouping_
+        return found
+    names = np.ravel(np.asarray(model.sensitive_columns, dtype=object)).tolist()
+    by_name = all(isinstance(name, str) for name in names)
+    return Grouping(tuple(names), tuple(model.groups_)) if by_name else None
 
 
 def _frontier_choice(model: FrontierClassifier) -> dict[str, Any]:
@@ -126,7 +128,8 @@ def scorer_predictor(model: SeparatedScorer, features: Sequence[str]) -> Predict
         (component,),
         preprocessing=found.preprocessing,
         features=tuple(features),
-        bases=(found.model,),
+        grouping=_grouping(model),
+        bases=(found.shipped(),),
         reads="joint" if blind else "x",
         about={"choice": {"maximize": "auroc", "penalty": model.penalty_}},
     )
@@ -149,6 +152,7 @@ def regressor_predictor(model: AlignedRegressor, features: Sequence[str]) -> Pre
         aligned_predictor(model.score_, (found.model,)),
         preprocessing=found.preprocessing,
         features=tuple(features),
+        grouping=_grouping(model),
         about={"choice": choice},
     )
 
@@ -190,4 +194,5 @@ def single_predictor(model: SeparationClassifier) -> Predictor:
         (component,),
         preprocessing=model.preprocessing_,
         features=names,
+        grouping=_grouping(model),
     )

@@ -91,6 +91,7 @@ def group_curves_borrowing(
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
     per_row = total.sum(1) / np.maximum(rows.sum(1), 1.0)  # weight of an effective row
+    per_row[total.sum(1) <= 0] = 1.0  # a group without rows keeps its place
     shift = np.log((total[:, 1] + 0.5 * per_row) / (total[:, 0] + 0.5 * per_row))
     aligned = log_odds - shift[z]
     whole = np.asarray((rows > 0).all(1))  # a group that lacks a label has no curve to pull

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,10 +95,19 @@ class CandidateTable(Sequence[Candidate]):
         self.candidates = tuple(sorted(candidates, key=lambda one: one.place))
         self.metrics, self.chosen = tuple(metrics), chosen
 
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, str):
-            return next(one for one in self.candidates if one.name == key)
-        return self.candidates[key]
+    @overload
+    def __getitem__(self, key: int | str) -> Candidate: ...
+    @overload
+    def __getitem__(self, key: slice) -> Sequence[Candidate]: ...
+    def __getitem__(self, key: int | str | slice) -> Candidate | Sequence[Candidate]:
+        """A candidate by its name or its place."""
+        if not isinstance(key, str):
+            return self.candidates[key]
+        for one in self.candidates:
+            if one.name == key:
+                return one
+        names = ", ".join(repr(one.name) for one in self.candidates)
+        raise KeyError(f"There is no candidate {key!r}; there are {names}.")
 
     def __len__(self) -> int:
         return len(self.candidates)

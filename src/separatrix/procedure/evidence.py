@@ -225,12 +225,19 @@ class _Solver:
 
     def _promises(self, k: int | None) -> Any:
         if k not in self._known:
-            rows = slice(None) if k is None else self.fold != k
+            rows = np.arange(len(self.fold)) if k is None else np.flatnonzero(self.fold != k)
+            # Where all rows of a group are in one fold, the others keep its place by a row that
+            # weighs nothing.
+            absent = np.setdiff1d(self.codes, self.z[rows])
+            kept = np.concatenate([rows, [np.flatnonzero(self.z == g)[0] for g in absent]])
+            kept = kept.astype(np.intp)
+            weight = self.weight[kept]
+            weight[len(rows) :] = 0.0
             self._known[k] = (BlindPromises if self.blind else Promises)(
-                self.scores[rows],
-                self.y[rows],
-                self.z[rows],
-                self.weight[rows],
+                self.scores[kept],
+                self.y[kept],
+                self.z[kept],
+                weight,
                 self.codes,
                 maximize=self.maximize,
                 budget=self.budget,
