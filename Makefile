@@ -6,6 +6,9 @@ export SEPARATRIX_DATA ?= $(abspath $(wildcard ../shared/data))
 # Parallelism is over processes here; threads inside them only contend for the same cores.
 export OMP_NUM_THREADS ?= 1
 
+# The cap on a test's CPU (tests/cpu_cap.py) on a machine that others use too; 1 is strict.
+export SEPARATRIX_CPU_FACTOR ?= 2
+
 .PHONY: setup demo docs test test-fast test-site nightly fuzz test-spark test-package test-lowest check format bench clean
 
 setup: .venv/ready

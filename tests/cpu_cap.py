@@ -33,6 +33,7 @@ EXCEPTIONS = {
     "artifacts": 2.0,
     "tests/deploy/test_deploying.py::test_select_and_predict_on_the_command_line": 5.0,
     "tests/deploy/test_saving.py::test_loading_needs_no_torch": 3.0,
+    "tests/tracing/test_tracing.py::test_plot_and_report_are_whole_files": 3.0,
     "tests/tracing/test_numeric.py::test_a_file_from_trace_to_predictions": 3.0,
     "tests/optimum/test_decisions.py::test_more_budget_is_never_worse_and_all_of_it_is_the_free_"
     "optimum[utility-predictive_gap]": 3.0,

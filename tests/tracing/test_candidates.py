@@ -71,12 +71,9 @@ def test_every_trace_lists_both_base_models_and_the_first_sentence(mild):
     assert not any(a.kind == "trained" for a in mild.answers)
 
 
-def test_one_folder_has_one_base_model(tmp_path):
-    X, y, z = people(120, 0, 0.0)
-    asked = {"sensitive_features": z, "cv": 3, "progress": False, "out": tmp_path / "frontier"}
-    sx.trace(X, y, estimator="logistic", **asked)
+def test_one_folder_has_one_base_model(mild):
     with pytest.raises(InputError, match="another base model"):
-        sx.trace(X, y, estimator="trees", **asked)
+        traced(0.0, max_eo_gap=0.1, estimator="trees", out=mild.folder)
 
 
 def test_labels_are_not_traced_into_the_folder_of_a_numeric_target(tmp_path):
