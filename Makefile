@@ -16,7 +16,7 @@ setup: .venv/ready
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,torch,boosting,sign,engines,data,deploy,docs,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[figures,torch,boosting,sign,engines,data,docs,dev]'
 	touch $@
 
 demo: setup  ## the main job on the embedded Adult data: trace, report, select; about a minute on two cores

@@ -26,9 +26,8 @@ audit.plot()
 print(audit)
 
 # %%
-# Is it better without the group among the features? The difference of two audits says how sure one
-# can be.
+# Is it better without the group among the features? `compare` says how sure one can be.
 
 blind = cross_val_predict(LogisticRegression(), adult.X, income, cv=5, method="predict_proba")
 without = np.where(blind[:, 1] > 0.3, ">50K", "<=50K")
-print(sx.audit(income, without, sensitive_features=sex) - audit)
+print(sx.compare(without, decision, y_true=income, sensitive_features=sex))

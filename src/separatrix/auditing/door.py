@@ -48,7 +48,7 @@ def audit(
     Args:
         y_true: true labels; or a table: a frame (pandas, polars, pyarrow, DuckDB, Dask, PySpark,
             whose engine then counts), a mapping of columns, a CSV or Parquet file, a pattern such
-            as "part-*.csv".
+            as `part-*.csv`.
         y_pred: labels (n,), or posteriors (n, K), one column per label in sorted order (`labels`
             overrides), from which the decision is drawn. Not with a table.
         sensitive_features: groups; several columns (frame, array, list) make their intersection.

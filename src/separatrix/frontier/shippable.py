@@ -107,9 +107,14 @@ class Shippable:
 
     def sentence(self) -> str:
         """The answer in words: what ships for the budget of the trace, and what it changes."""
+        told = [] if self.choice is None else [self.choice.note]
+        return " ".join([*told, self._rates_sentence()])
+
+    @property
+    def choice(self) -> Answer | None:
+        """What ships for the budget of the trace; None where the plain model is a constant."""
         decides = self.first("plain").always is None  # a constant keeps every budget
-        chosen = [a.note for a in self.answers if a.kind == "choice" and decides]
-        return " ".join([*chosen, self._rates_sentence()])
+        return next((a for a in self.answers if a.kind == "choice" and decides), None)
 
     def _rates_sentence(self) -> str:
         """What the plain model does in rates of each group, and what the usual budget costs."""
@@ -123,6 +128,8 @@ class Shippable:
             text = f"{whom} are recognised by the plain model."
         else:
             text = f"The plain model has an EO gap of {_three(plain, 'eo_gap')}."
+        if self.choice is not None and self.choice.name in ("plain", "without the group"):
+            return f"{text} Its accuracy is {accuracy} {always}."
         if best is None:
             return f"{text} Its accuracy is {accuracy} {always}; no budget below it decides."
         article = {"eo_gap": "an ", "violation": ""}.get(next(iter(best.budgets)), "a ")
@@ -217,12 +224,14 @@ class Shippable:
         extra: list[str] = []
         if answer is None:
             answer = self.usual()
-            if answer is None:  # nothing decides
+            if self.choice is not None and self.choice.name != "none":
+                answer = self.choice
+            elif answer is None:  # nothing decides
                 answer, extra = next(iter(self._all("decisions")), None), ["--allow-constant"]
         elif answer.kind in ("decisions", "chosen"):
             method = answer.point["method"]
             extra = ["--method", str(method)]
-        if answer is None or answer.kind not in ("decisions", "chosen", "score"):
+        if answer is None or answer.kind not in ("choice", "decisions", "chosen", "score"):
             return None
         if answer.blind:
             extra.append("--blind")

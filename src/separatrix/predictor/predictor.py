@@ -427,12 +427,6 @@ class Predictor:
 
         return save(self, as_path(folder, "folder"), sign_key)
 
-    def to_onnx(self, path: str | Path) -> Path:
-        """Write a single network as ONNX: prepared matrix (and group codes) in, posterior out."""
-        from separatrix.predictor.export import to_onnx
-
-        return to_onnx(self, Path(path))
-
 
 def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:
     """Labels as an array of their own kind, so that text stays text and numbers numbers."""
