@@ -11,6 +11,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+pytest_plugins = ["models"]
+
 # the suite repeats itself; `make fuzz` draws fresh examples, and more of them
 hypothesis.settings.register_profile("separatrix", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fuzz", deadline=None, max_examples=1_000)

@@ -22,19 +22,19 @@ NOISE = 1.25  # two runs of one test differ by so much
 # One kill each of save, sweep and trace; one Dask cluster; the start page; the command line's main
 # path. At most 15.
 EXCEPTIONS = {
-    "tests/deploy/test_saving.py::test_a_kill_at_any_moment_leaves_a_whole_model": 4.0,
-    "tests/runs/test_runner.py::test_kill_9_and_the_rerun_finds_the_same_numbers": 4.0,
-    "tests/deploy/test_asking.py::test_a_killed_trace_goes_on_where_it_was": 6.0,
+    "tests/predictor/test_saving.py::test_a_kill_at_any_moment_leaves_a_whole_model": 4.0,
+    "tests/frontier/sweep/test_runner.py::test_kill_9_and_the_rerun_finds_the_same_numbers": 4.0,
+    "tests/frontier/test_selection.py::test_a_killed_trace_goes_on_where_it_was": 6.0,
     "tests/auditing/test_frames.py::test_a_real_dask_cluster_of_two_workers": 6.0,
     "tests/test_docs.py::test_the_code_of_the_page_runs[docs/start.md]": 15.0,
     "tests/test_docs.py::test_the_code_of_the_page_runs[README.md]": 3.0,
     "tests/test_cli.py::test_the_same_trace_again_changes_nothing": 4.0,
     "tests/integrations/test_mlflow.py::test_the_report_and_the_table_of_a_frontier_are_"
     "artifacts": 2.0,
-    "tests/deploy/test_deploying.py::test_select_and_predict_on_the_command_line": 5.0,
-    "tests/deploy/test_saving.py::test_loading_needs_no_torch": 3.0,
-    "tests/tracing/test_tracing.py::test_plot_and_report_are_whole_files": 3.0,
-    "tests/tracing/test_numeric.py::test_a_file_from_trace_to_predictions": 3.0,
+    "tests/frontier/test_shipping.py::test_select_and_predict_on_the_command_line": 5.0,
+    "tests/predictor/test_saving.py::test_loading_needs_no_torch": 3.0,
+    "tests/frontier/test_tracing.py::test_plot_and_report_are_whole_files": 3.0,
+    "tests/frontier/test_numeric.py::test_a_file_from_trace_to_predictions": 3.0,
     "tests/optimum/test_decisions.py::test_more_budget_is_never_worse_and_all_of_it_is_the_free_"
     "optimum[utility-predictive_gap]": 3.0,
 }

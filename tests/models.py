@@ -1,4 +1,4 @@
-"""A small trained predictor of raw rows, and its mixture."""
+"""Fixtures of several rooms: a small trained predictor of raw rows, its mixture, a saved model."""
 
 from __future__ import annotations
 
@@ -7,13 +7,7 @@ from dataclasses import replace
 import pytest
 
 from people import people
-from separatrix import datasets, methods
-from separatrix.methods import Lane, Recipe, Sample
-from separatrix.predictor.component import Component
-from separatrix.predictor.predictor import Predictor
-
-pytest.importorskip("torch")
-pytest.importorskip("safetensors")
+from separatrix import datasets
 
 
 @pytest.fixture(scope="session")
@@ -23,6 +17,10 @@ def data():
 
 @pytest.fixture(scope="session")
 def fitted(data):
+    pytest.importorskip("torch")
+    from separatrix import methods
+    from separatrix.methods import Lane, Recipe, Sample
+
     sample = Sample(data.X, data.y, data.z, 2, 2)
     recipe = Recipe(hidden=(16,), epochs=8, min_steps=0, batch=128, learning_rate=5e-3)
     return methods.fit("cmi", sample, [Lane(0.0), Lane(0.9)], recipe=recipe)
@@ -30,6 +28,9 @@ def fitted(data):
 
 @pytest.fixture(scope="session")
 def single(data, fitted):
+    from separatrix.predictor.component import Component
+    from separatrix.predictor.predictor import Predictor
+
     return Predictor(
         data.labels,
         data.groups,
@@ -46,6 +47,8 @@ def single(data, fitted):
 
 @pytest.fixture(scope="session")
 def mixture(single, fitted):
+    from separatrix.predictor.component import Component
+
     components = (*single.components, Component.of("cmi", 0.9, "randomized", fitted, 1))
     return replace(single, components=components, weights=(0.3, 0.7))
 
