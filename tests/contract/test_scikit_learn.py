@@ -44,11 +44,11 @@ class CodesOnly(LogisticRegression):
 
 
 class Categories(LogisticRegression):
-    """Is told by place which columns are categories, as CatBoost is."""
+    """Is told which columns are categories, and keeps a copy of the list, as CatBoost does."""
 
     def __init__(self, cat_features=None):
         super().__init__()
-        self.cat_features = cat_features
+        self.cat_features = None if cat_features is None else list(cat_features)
 
 
 def table(n=180, seed=0):

@@ -9,6 +9,7 @@ such as scikit-learn's `VotingClassifier`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -335,7 +336,10 @@ def _last_step(model: Any) -> type:
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
     """A fitted clone; weights reach the last step of a pipeline."""
-    own = clone(model)
+    try:
+        own = clone(model)
+    except RuntimeError:  # CatBoost keeps a copy of the list `cat_features`, which `clone` refuses
+        own = deepcopy(model)
     if sample_weight is None:
         return own.fit(X, y)
     name, last = "sample_weight", own
