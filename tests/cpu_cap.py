@@ -27,7 +27,7 @@ EXCEPTIONS = {
     "tests/frontier/test_selection.py::test_a_killed_trace_goes_on_where_it_was": 6.0,
     "tests/auditing/test_frames.py::test_a_real_dask_cluster_of_two_workers": 6.0,
     "tests/test_docs.py::test_the_code_of_the_page_runs[docs/start.md]": 15.0,
-    "tests/test_docs.py::test_the_code_of_the_page_runs[README.md]": 3.0,
+    "tests/test_docs.py::test_the_code_of_the_page_runs[README.md]": 15.0,
     "tests/test_cli.py::test_the_same_trace_again_changes_nothing": 4.0,
     "tests/integrations/test_mlflow.py::test_the_report_and_the_table_of_a_frontier_are_"
     "artifacts": 2.0,

@@ -1,10 +1,11 @@
-"""The README's picture: accuracy against the EO gap on Adult, ours, the peers and the limit.
+"""The README's picture: accuracy against the EO gap on Adult with all features.
 
     python -m benchmarks.peers picture [--folder .bench/peers] [--out docs/_static]
 
-The measurements are those of `compare`: the same boosted trees for all, five test folds of
-a seed that nothing was chosen on. We cross-fit, the peers have held-out scores as their guides
-advise. Written in a light and a dark variant.
+The measurements are those of `compare`, on five test folds of a seed that nothing was chosen on:
+the same boosted trees and the same cross-fitted scores for separatrix and its peers, and the trees
+as they are, with and without the group among their features. Bars are one standard error over the
+folds. Written in a light and a dark variant.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -21,106 +22,128 @@ from numpy.typing import NDArray
 
 import separatrix as sx
 from benchmarks.peers.page import path_of
+from benchmarks.peers.protocol import GAPS
 from benchmarks.peers.roster import LINES, SEEDS
+from benchmarks.peers.rows import booster
 from separatrix.io import whole_file
-from separatrix.report.terminal import root_scale
 
 QUICK = None  # draws what `compare` has measured in full
-Array = NDArray[np.float64]
-NAME = "adult-paper"
-SHOWN = {  # a line of the comparison, and which of its points
-    "plain": ("trees, [Z|X]", slice(1, 2)),  # decided at ½
-    "separatrix": ("FrontierClassifier, accuracy, cross-fitted", slice(None)),
-    "error-parity": ("error-parity, accuracy, held out", slice(None)),
-    "fairlearn": ("ThresholdOptimizer, held out", slice(0, 1)),  # for accuracy
+NAME = "adult-full"
+ASKED = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1)  # the budgets that are drawn, of `protocol.GAPS`
+DRAWN = [GAPS.index(level) for level in ASKED]
+TRACED: dict[str, tuple[str, list[int]]] = {  # a line of the comparison, and which of its points
+    # every budget twice: with our margin, and on the rows alone
+    "separatrix": ("FrontierClassifier, accuracy, cross-fitted", [2 * i for i in DRAWN]),
+    "error-parity": ("error-parity, accuracy, cross-fitted", DRAWN),
+    # asked for a gap of 0, its grid has only the constant: 0.759
+    "oxonfair": ("oxonfair, accuracy, cross-fitted", DRAWN[1:]),
+    "fairlearn": ("ThresholdOptimizer, cross-fitted", [0]),  # has no budget for equalized odds
+    "as it is": ("trees, [Z|X]", [1]),  # decided at ½
 }
 LOOKS = {
-    "light": {"ink": "#1f2328", "faint": "#59636e", "ours": "#0072b2", "peer": "#b35900"},
-    "dark": {"ink": "#f0f6fc", "faint": "#9198a1", "ours": "#56b4e9", "peer": "#ffa657"},
-}
+    "light": {
+        "ink": "#1f2328", "faint": "#59636e", "separatrix": "#0072b2", "error-parity": "#b35900",
+        "oxonfair": "#a0437c", "fairlearn": "#00734f",
+    },
+    "dark": {
+        "ink": "#f0f6fc", "faint": "#9198a1", "separatrix": "#56b4e9", "error-parity": "#ffa657",
+        "oxonfair": "#e39ac6", "fairlearn": "#3fc79a",
+    },
+}  # fmt: skip
+
+
+class Points(NamedTuple):
+    """EO gap and accuracy of every point on every test fold, (points, folds)."""
+
+    gap: NDArray[np.float64]
+    accuracy: NDArray[np.float64]
+
+    def means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self.gap.mean(1), self.accuracy.mean(1)
+
+    def errors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The standard error of each mean."""
+        gap, accuracy = (x.std(1, ddof=1) / np.sqrt(x.shape[1]) for x in self)
+        return gap, accuracy
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Draw what `python -m benchmarks.peers compare --data adult-paper` has measured."""
+    """Draw what `python -m benchmarks.peers compare --data adult-full` has measured."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path(".bench/peers"))
     parser.add_argument("--out", type=Path, default=Path("docs/_static"))
     chosen = parser.parse_args(arguments)
-    series = _series(chosen.folder)
+    series = {**_traced(chosen.folder), "without sex": _without_group(chosen.folder)}
+    limit = _limit(chosen.folder)
     for look, colours in LOOKS.items():
         with whole_file(chosen.out / f"readme-{look}.png") as path:
-            _draw(series, colours).savefig(path, format="png", dpi=200, transparent=True)
-    for name, (gap, accuracy) in series.items():
-        print(name, *(f"{g:.4f}:{a:.4f}" for g, a in zip(gap, accuracy, strict=True)))
+            _draw(series, limit, colours).savefig(path, format="png", dpi=200, transparent=True)
+    for name, points in series.items():
+        print(name)
+        for values in zip(*points.means(), *points.errors(), strict=True):
+            print("  gap {:.4f}, accuracy {:.4f}; standard errors {:.4f}, {:.4f}".format(*values))
 
 
-def _series(folder: Path) -> dict[str, tuple[Array, Array]]:
-    """EO gap and accuracy of every series, means over the test folds."""
+def _traced(folder: Path) -> dict[str, Points]:
+    """What `compare` has kept."""
     series = {}
-    for name, (title, points) in SHOWN.items():
+    for name, (title, drawn) in TRACED.items():
         line = next(line for line in LINES if line.name == title)
         path = path_of(folder, NAME, SEEDS[0], line, "decisions")
         if path is None:
             raise SystemExit(f"{title!r} has not been traced: python -m benchmarks.peers compare")
-        series[name] = path.x.mean(1)[points], path.y.mean(1)[points]
+        series[name] = Points(path.x[drawn], path.y[drawn])
+    return series
+
+
+def _without_group(folder: Path) -> Points:
+    """The same trees, fitted to the features without the group."""
+    audits = []
+    with np.load(folder / "rows" / f"{NAME}-{SEEDS[0]}.npz") as data:
+        X, y, z, fold = data["X"], data["y"], data["z"], data["fold"]
+    for k in range(5):
+        train, test = fold != k, fold == k
+        decisions = booster().fit(X[train], y[train]).predict(X[test])
+        audits.append(sx.audit(y[test], decisions, sensitive_features=z[test]))
+    return Points(np.array([[a.eo_gap for a in audits]]), np.array([[a.accuracy for a in audits]]))
+
+
+def _limit(folder: Path) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The best accuracy that any rule could have had on the test rows' scores."""
     with np.load(folder / "rows" / f"{NAME}-{SEEDS[0]}.npz") as data:
         y, z, fold = data["y"], data["z"], data["fold"]
         order = np.concatenate([np.flatnonzero(fold == k) for k in range(5)])
         scores = np.concatenate([data[f"cross-fitted {k} test"].mean(0) for k in range(5)])
-    levels = np.linspace(0.0, 0.6, 60) ** 2
     best = sx.limit(
         y[order], scores, sensitive_features=z[order], maximize="accuracy", budget="eo_gap",
-        levels=levels,
+        levels=np.linspace(0.0, 0.108, 37),
     )  # fmt: skip
-    return {"limit": (best.levels, best.values), **series}
+    return best.levels, best.values
 
 
-def _draw(series: dict[str, tuple[Array, Array]], colours: dict[str, str]) -> Any:
-    ink, faint, own, peer = colours.values()
+def _draw(series: dict[str, Points], limit: Any, colours: dict[str, str]) -> Any:
+    ink, faint = colours["ink"], colours["faint"]
     text = {"text.color": ink, "axes.labelcolor": ink, "xtick.color": ink, "ytick.color": ink}
     with mpl.rc_context({**text, "axes.edgecolor": faint, "font.size": 12}):
-        figure, ax = plt.subplots(figsize=(8.2, 4.3), layout="constrained")
-        root_scale(ax, (0.0, 0.38))
-        ax.plot(*series["limit"], "--", color=faint, lw=1.6)
-        ax.plot(*_best(series["error-parity"]), "o-", color=peer, ms=4, lw=1.4)
-        ax.plot(*_best(series["separatrix"]), "D-", color=own, ms=6, lw=2.4)
-        ax.plot(*series["fairlearn"], "s", color=peer, ms=9)
-        ax.plot(*series["plain"], "*", color=ink, ms=20)
-        at = {name: (gap[k], accuracy[k]) for name, k, (gap, accuracy) in _marked(series)}
-        _label(ax, "your model as it is", at["plain"], (-14, 16), ink, "right")
-        _label(ax, "fairlearn: one point", at["fairlearn"], (0, -20), peer, "center")
-        _label(ax, "error-parity", at["error-parity"], (4, -16), peer, "left")
-        _label(ax, "separatrix, for any budget", at["separatrix"], (-10, 22), own, "right")
-        _label(ax, "limit: no rule is above", at["limit"], (4, 42), faint, "left")
-        ax.set_title(_headline(series), loc="left", fontsize=13, weight="bold")
-        ax.set(ylim=(0.7795, 0.8075), yticks=(0.78, 0.79, 0.80), ylabel="accuracy")
-        ax.set_xlabel("equalized-odds gap: how far apart the groups' error rates are")
+        figure, ax = plt.subplots(figsize=(8.2, 4.6), layout="constrained")
+        ax.plot(*limit, "--", color=faint, lw=1.6, label="limit: no rule on these scores is above")
+        for name, marker in (
+            ("oxonfair", "v-"), ("error-parity", "o-"), ("fairlearn", "s"), ("separatrix", "D-"),
+        ):  # fmt: skip
+            _bars(ax, series[name], marker, colours[name], name)
+        _bars(ax, series["without sex"], "P", faint, "the model without sex", size=10)
+        _bars(ax, series["as it is"], "*", ink, "the model as it is, with sex", size=15)
+        ax.set(xlim=(0.0, 0.108), ylim=(0.849, 0.8785), ylabel="accuracy on unseen rows")
+        ax.set_xlabel("equalized-odds gap on unseen rows: mean difference of the error rates")
         ax.spines[["top", "right"]].set_visible(False)
-        ax.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=0))
+        ax.yaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0, decimals=1))
+        ax.legend(frameon=False, fontsize=10, loc="lower right")
     return figure
 
 
-def _headline(series: dict[str, tuple[Array, Array]]) -> str:
-    """What the smallest gap that we reach costs."""
-    gap, accuracy = (float(x[0]) for x in series["plain"])
-    least, reached = (float(x[0]) for x in _best(series["separatrix"]))
-    points = 100 * (accuracy - reached)
-    return f"A gap of {gap:.2f} down to {least:.2f} for {points:.1f} points of accuracy"
-
-
-def _marked(series: dict[str, tuple[Array, Array]]) -> list[tuple[str, int, Any]]:
-    """Where the names stand: a point of each series."""
-    places = {"plain": 0, "fairlearn": 0, "error-parity": -4, "separatrix": -5, "limit": 0}
-    return [(name, k, _best(series[name])) for name, k in places.items()]
-
-
-def _best(points: tuple[Array, Array]) -> tuple[Array, Array]:
-    """The points that no other of the series beats, by their gaps."""
-    order = np.lexsort((-points[1], points[0]))
-    gap, accuracy = points[0][order], points[1][order]
-    kept = accuracy > np.r_[-np.inf, np.maximum.accumulate(accuracy)[:-1]]
-    return gap[kept], accuracy[kept]
-
-
-def _label(ax: Any, text: str, at: Any, offset: tuple[int, int], colour: str, ha: str) -> None:
-    ax.annotate(text, at, offset, textcoords="offset points", color=colour, ha=ha, va="center")
+def _bars(ax: Any, points: Points, marker: str, colour: str, label: str, size: float = 5.5) -> None:
+    (gap, accuracy), (gap_error, accuracy_error) = points.means(), points.errors()
+    ax.errorbar(
+        gap, accuracy, accuracy_error, gap_error, marker, color=colour, ms=size, lw=1.6,
+        elinewidth=0.8, alpha=0.9, label=label,
+    )  # fmt: skip
