@@ -9,7 +9,7 @@ from laws import group_rates, leaking
 from separatrix import methods
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.methods.exponentiated_gradient import Mixture
+from separatrix.methods._ruled import RuledNetworks
 
 RECIPE = Recipe(hidden=(16,), epochs=6, min_steps=0, batch=256, learning_rate=2e-2, cosine=True)
 EPSILONS = (0.01, 0.1)
@@ -21,7 +21,7 @@ def sample() -> Sample:
 
 
 @pytest.fixture(scope="module")
-def fitted(sample: Sample) -> Mixture:
+def fitted(sample: Sample) -> RuledNetworks:
     lanes = [Lane(epsilon) for epsilon in EPSILONS]
     return methods.fit("exponentiated_gradient", sample, lanes, recipe=RECIPE, use_sensitive=False)
 
@@ -52,9 +52,9 @@ def test_the_policy_mixes_hard_decisions_with_the_weights(sample, fitted):
     q = fitted.posteriors(sample.X, sample.z)
     for lane in range(2):
         mine = np.flatnonzero(fitted.lane == lane)
-        assert fitted.weight[mine].sum() == pytest.approx(1)
-        decisions = fitted.networks[mine].posteriors(sample.X).argmax(2)
-        np.testing.assert_allclose(q[lane, :, 1], fitted.weight[mine] @ decisions, atol=1e-12)
+        assert fitted.share[mine].sum() == pytest.approx(1)
+        decisions = fitted.base[mine].posteriors(sample.X).argmax(2)
+        np.testing.assert_allclose(q[lane, :, 1], fitted.share[mine] @ decisions, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -94,23 +94,6 @@ def test_a_prediction_is_that_of_one_of_the_five_teams() -> None:
     scores /= scores.sum(2, keepdims=True)
     ensembles = scores.reshape(4, 5, *scores.shape[1:]).mean(0)
     mean = np.mean(
-        [fitted.channels[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0
+        [fitted.rules[0].predict_proba(s, sensitive_features=z) for s in ensembles], axis=0
     )
     assert fitted.posteriors(X, z)[0] == pytest.approx(mean)
-
-
-def test_policies_saved_with_one_network_a_team_are_read_as_such() -> None:
-    pytest.importorskip("torch")
-    X, y, z = people(600)
-    recipe = Recipe(hidden=(8,), epochs=2, min_steps=0, batch=128)
-    fitted = methods.fit("postprocessing", Sample(X, y, z), [Lane(1.0, None, 1)], recipe=recipe)
-    arrays = {
-        name: value for name, value in fitted.arrays().items() if not name.startswith("base_piece_")
-    }
-    old = methods.get("postprocessing").restore(arrays | {"of_lane": fitted.of_lane[:, 0]})
-    scores = fitted.base.posteriors(X, z)[:5].astype(float)
-    scores /= scores.sum(2, keepdims=True)
-    mean = np.mean(
-        [fitted.channels[0].predict_proba(s, sensitive_features=z) for s in scores], axis=0
-    )
-    assert old.posteriors(X, z)[0] == pytest.approx(mean)

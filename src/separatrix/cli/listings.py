@@ -33,7 +33,6 @@ def method_rows() -> list[dict[str, str]]:
         except MissingExtraError as error:
             rows.append((name, "–", "–", "–", "–", str(error)))
             continue
-        able = method.supports.multiclass, method.supports.multigroup
-        takes = ["any" if one else "two" for one in able]
+        takes = "any" if method.multiclass else "two", "any"
         rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
     return [dict(zip(names, row, strict=True)) for row in rows]

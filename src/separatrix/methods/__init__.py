@@ -39,7 +39,6 @@ __all__ = [
     "Sample",
     "Stack",
     "Style",
-    "Supports",
     "fit",
     "get",
     "names",
@@ -50,14 +49,6 @@ __all__ = [
 POLICIES = ("randomized", "deterministic")  # draw the label from the posterior, or take the best
 PAPER = Recipe()  # Adam 1e-3, batches of 512, 20 epochs (60 on COMPAS: at least 540 updates)
 TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # docs/evidence/results.md
-
-
-@dataclass(frozen=True)
-class Supports:
-    """The problems that a method takes; two labels and two groups always."""
-
-    multiclass: bool = True
-    multigroup: bool = True
 
 
 class Style(NamedTuple):
@@ -107,13 +98,12 @@ class Method:
         colour: its colour in figures.
         reference: the publication.
         trade_offs: the grid of λ that `trace` and `benchmark` use, on the method's own scale.
-        supports: which problems it takes.
+        multiclass: whether it takes more than two labels; more than two groups each one does.
         loss: loss(batch, trade_off) → (M,), where it is trained as a stack of networks.
         adversary: the discriminators of an adversarial method.
         recipes: how the networks are trained, by name; "default" is always there.
         grids: the grid of a recipe that has its own.
         dataset_grids: the paper's grid for a dataset that it gives another.
-        per_row: the loss needs single rows, so equal rows may not be merged into one with a weight.
         fit: fit(sample, lanes, options) → Fitted, where it is not a loss.
         restore: the inverse of `Fitted.arrays`.
         levels: those of `Recipe.level` that it knows.
@@ -126,13 +116,12 @@ class Method:
     colour: str
     reference: str
     trade_offs: tuple[float, ...]
-    supports: Supports = Supports()
+    multiclass: bool = True
     loss: Loss | None = None
     adversary: Adversary | None = None
     recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": Recipe()})
     grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     dataset_grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    per_row: bool = False
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None
     restore: Callable[[Mapping[str, NDArray[Any]]], Fitted] = Networks.restore
     levels: tuple[str, ...] = ("draw",)
@@ -257,12 +246,10 @@ def fit(
     method = get(name)
     if not lanes:
         raise InputError("`lanes` is empty: pass at least one `Lane(trade_off)`.")
-    for problem, size, able in (
-        ("labels", sample.n_labels, method.supports.multiclass),
-        ("groups", sample.n_groups, method.supports.multigroup),
-    ):
-        if size > 2 and not able:
-            raise InputError(f"The method {name!r} takes two {problem}; this sample has {size}.")
+    if sample.n_labels > 2 and not method.multiclass:
+        raise InputError(
+            f"The method {name!r} takes two labels; this sample has {sample.n_labels}."
+        )
     for lane in lanes:
         not_negative(lane.trade_off, "trade_off")
     if isinstance(recipe, str) and recipe not in method.recipes:
@@ -279,8 +266,7 @@ def fit(
     from separatrix.nn.stack import train
 
     assert method.loss is not None
-    against, per_row = method.adversary, method.per_row
-    return train(sample, lanes, options, method.loss, adversary=against, per_row=per_row)
+    return train(sample, lanes, options, method.loss, method.adversary)
 
 
 def __dir__() -> list[str]:

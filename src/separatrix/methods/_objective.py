@@ -86,6 +86,7 @@ class Rows(NamedTuple):
     cell: NDArray[np.intp]
     shape: tuple[int, int]
     weight: Array | None
+    labels: Sequence[Any] = ()
 
     @property
     def total(self) -> float:
@@ -133,24 +134,25 @@ class Rows(NamedTuple):
 
 
 def _rows(
-    y_true: ArrayLike, groups: Any, sample_weight: ArrayLike | None, labels: Any = None
-) -> tuple[Rows, Any]:
-    """Coded rows, and their labels; held-out rows have those of training."""
+    y_true: ArrayLike | Rows, groups: Any, sample_weight: ArrayLike | None, like: Rows | None = None
+) -> Rows:
+    """Coded rows; held-out rows have the labels of those they are `like`."""
+    if isinstance(y_true, Rows):
+        return y_true
     y, seen = as_levels(y_true, "y_true")
     z, names = as_groups(groups)
     n = check_lengths({"y_true": y, "sensitive_features": z})
-    if labels is not None:
-        new = [label for label in seen if label not in labels]
-        if new:
-            raise InputError(
-                f"`y_true` of the held-out rows has the label {new[0]!r}, which training does not "
-                f"have: {', '.join(map(repr, labels))}."
-            )
-        y = np.array([labels.index(label) for label in seen], dtype=np.intp)[y]
+    labels = list(seen) if like is None else like.labels
+    new = [label for label in seen if label not in labels]
+    if new:
+        raise InputError(
+            f"`y_true` of the held-out rows has the label {new[0]!r}, which training does not "
+            f"have: {', '.join(map(repr, labels))}."
+        )
+    y = np.array([labels.index(label) for label in seen], dtype=np.intp)[y]
     weight = None if sample_weight is None else check_weight(sample_weight, n)
-    shape = max(len(seen if labels is None else labels), 2), len(names)
-    y = y.astype(np.intp)
-    return Rows(y, y * shape[1] + z, shape, weight), list(seen)
+    shape = max(len(labels), 2), len(names)
+    return Rows(y, y * shape[1] + z, shape, weight, labels)
 
 
 class SeparationObjective:
@@ -160,7 +162,8 @@ class SeparationObjective:
     the model are logits: `scipy.special.expit` (two labels) or `softmax` makes posteriors of them.
 
     Args:
-        y_true: labels; the model's outputs are in their sorted order.
+        y_true: labels; the model's outputs are in their sorted order. Or coded `Rows`, with their
+            groups and weights.
         sensitive_features: groups; several columns are intersected.
         trade_off: λ in [0, 1]; 0 is the cross-entropy, 1 the violation alone.
         level: whose violation: that of a "draw" from the posterior (the paper's), or of the
@@ -169,6 +172,7 @@ class SeparationObjective:
         learning_rate: η of the booster; or one of each round, for a single training.
         bins: of the score; None: `bins_for` the rows, at most 16.
         sample_weight: weight of each row; do not give the Dataset weights as well.
+        start: what is added to the raw scores of each label, if the model does not start at zero.
 
     >>> rng = np.random.default_rng(0)
     >>> z = rng.integers(0, 2, 100)
@@ -181,45 +185,18 @@ class SeparationObjective:
 
     def __init__(
         self,
-        y_true: ArrayLike,
+        y_true: ArrayLike | Rows,
         *,
-        sensitive_features: Any,
         trade_off: float,
+        sensitive_features: Any = None,
         level: str = "draw",
         normalise: bool = True,
         learning_rate: float | Sequence[float] = RATE,
         bins: int | None = None,
         sample_weight: ArrayLike | None = None,
+        start: Array | None = None,
     ) -> None:
-        rows, self._labels = _rows(y_true, sensitive_features, sample_weight)
-        self._set(rows, trade_off, level, normalise, learning_rate, bins)
-
-    @classmethod
-    def of_rows(
-        cls,
-        rows: Rows,
-        trade_off: float,
-        level: str,
-        *,
-        normalise: bool = True,
-        learning_rate: float | Sequence[float] = RATE,
-        bins: int | None = None,
-    ) -> SeparationObjective:
-        """The objective of coded rows; their labels are 0, 1, …"""
-        self = cls.__new__(cls)
-        self._labels = list(range(rows.shape[0]))
-        self._set(rows, trade_off, level, normalise, learning_rate, bins)
-        return self
-
-    def _set(
-        self,
-        rows: Rows,
-        trade_off: float,
-        level: str,
-        normalise: bool,
-        learning_rate: float | Sequence[float],
-        bins: int | None,
-    ) -> None:
+        rows = _rows(y_true, sensitive_features, sample_weight)
         if not 0.0 <= trade_off <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         if level not in ("draw", "score"):
@@ -230,7 +207,7 @@ class SeparationObjective:
                 f"`bins` must be ≥ 2 and `learning_rate` positive, got {bins} and {learning_rate}."
             )
         self.rows, self.trade_off, self.level = rows, float(trade_off), level
-        self.normalise, self.rates, self._round = normalise, rates, 0
+        self.normalise, self.rates, self._round, self._start = normalise, rates, 0, start
         self.bins = bins_for(rows.total, rows.shape[0] * rows.shape[1]) if bins is None else bins
         self._second = (rows.y == 1).astype(np.float64)
         self._room = np.empty((2, len(rows.y)))  # kept: new pages cost more than the arithmetic
@@ -242,6 +219,7 @@ class SeparationObjective:
     def __call__(self, scores: Array, data: Any = None) -> tuple[Array, Array]:
         """Gradient and Hessian of one round, in the shape of the raw scores: (n,) or (n, K)."""
         rows, n_labels = self.rows, self.rows.shape[0]
+        scores = self._from_start(scores)
         expected = (len(rows.y),) if n_labels == 2 else (len(rows.y), n_labels)
         if scores.shape != expected:
             raise InputError(
@@ -282,9 +260,16 @@ class SeparationObjective:
         return Last(self.rows.cross_entropy(scores), v, weight)
 
     def watch(
-        self, y_true: ArrayLike, *, sensitive_features: Any, sample_weight: ArrayLike | None = None
+        self,
+        y_true: ArrayLike | Rows,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: ArrayLike | None = None,
     ) -> Callable[[Array, Any], tuple[str, float, bool]]:
-        """A `feval` for early stopping on held-out rows, which may have groups of their own.
+        r"""A `feval` for early stopping on held-out rows, which may have groups of their own.
+
+        It is (1−λ) CE + (λ/η) v: λ/η, η the mean rate, is the largest weight that a step gives to
+        the violation of a draw.
 
         >>> y, z = [0, 1] * 6, ["f", "f", "m"] * 4
         >>> objective = SeparationObjective(y, sensitive_features=z, trade_off=0.3)
@@ -293,22 +278,21 @@ class SeparationObjective:
         >>> name, round(value, 4), larger_is_better
         ('task and penalty', 0.4852, False)
         """
-        held, _ = _rows(y_true, sensitive_features, sample_weight, self._labels)
+        held = _rows(y_true, sensitive_features, sample_weight, self.rows)
 
         def watched(scores: Array, data: Any = None) -> tuple[str, float, bool]:
-            return "task and penalty", self.metric(scores, held), False
+            return "task and penalty", self._metric(self._from_start(scores), held), False
 
         return watched
 
-    def metric(self, scores: Array, held: Rows) -> float:
-        r"""(1−λ) CE + (λ/η) v of raw scores of held-out rows: what early stopping watches.
-
-        λ/η, η the mean rate, is the largest weight that a step gives to the violation of a draw.
-        """
+    def _metric(self, scores: Array, held: Rows) -> float:
         p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
         v = held.violation(p, self.level, self.bins).value
         share = self.trade_off
         return (1.0 - share) * held.cross_entropy(scores) + share / float(self.rates.mean()) * v
+
+    def _from_start(self, scores: Array) -> Array:
+        return scores if self._start is None else scores + self._start
 
     def _mixed(self, scores: Array, p: Array, task: Array, hessian: Array, rate: float) -> Array:
         """(1−λ) g_CE + ω n ∂v, per unit of weight of a row."""

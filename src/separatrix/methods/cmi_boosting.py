@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import lightgbm as lgb
@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 
 from separatrix.errors import DataError, InputError
-from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.methods import Lane, Method, Options, Recipe, Sample
 from separatrix.methods._grids import DENSE_BELOW
 from separatrix.methods._objective import (
     RATE,
@@ -37,7 +37,7 @@ from separatrix.methods._objective import (
     falling_rates,
 )
 from separatrix.methods._tree_text import check_model
-from separatrix.nn.lanes import Codes
+from separatrix.nn.lanes import Codes, alike, known_groups
 
 __all__ = ["METHOD", "Boosted", "Last", "SeparationObjective", "falling_rates", "fit"]
 
@@ -146,15 +146,11 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Boosted:
     for lane in lanes:
         if lane.trade_off > 1.0:
             raise InputError(f"The trade-off of `cmi_boosting` is λ ≤ 1, got {lane.trade_off}.")
-    place = _by_first_occurrence(sample)
+    place = sample.group_places()
     order = place if options.use_sensitive else place[:0]
-    shared: dict[tuple[bytes, int], list[int]] = {}
-    for i, lane in enumerate(lanes):
-        rows = b"" if lane.rows is None else np.asarray(lane.rows, dtype=np.int64).tobytes()
-        seed = 0 if options.recipe.patience is None else lane.seed  # it decides what is held out
-        shared.setdefault((rows, seed), []).append(i)
     found: dict[int, tuple[str, Array]] = {}
-    for members in shared.values():
+    # the seed decides what is held out, nothing else
+    for members in alike(lanes, by_seed=options.recipe.patience is not None):
         data = _Data(sample, lanes[members[0]], options.recipe, place, options.use_sensitive)
         for i in members:
             found[i] = data.train(lanes[i].trade_off)
@@ -198,15 +194,13 @@ class _Data:
             parameters |= _own_objective(columns)
         else:
             start, rates = self._start(), falling_rates(ROUNDS)
-            objective = SeparationObjective.of_rows(
-                self.rows, trade_off, self.recipe.level, learning_rate=rates, bins=self.recipe.bins
-            )
+            objective = SeparationObjective(
+                self.rows, trade_off=trade_off, level=self.recipe.level, bins=self.recipe.bins,
+                learning_rate=rates, start=start,
+            )  # fmt: skip
             callbacks.append(lgb.reset_parameter(learning_rate=rates))
-            watch = partial(_watch, objective=objective, held=self.held, start=start)
-            parameters |= {
-                "objective": partial(_from_start, objective=objective, start=start),
-                "metric": "none",
-            }
+            watch = objective.watch(self.held)
+            parameters |= {"objective": objective, "metric": "none"}
         if self.held_binned is not None:
             callbacks.append(lgb.early_stopping(self.recipe.patience, verbose=False))
             extra = {"valid_sets": [self.held_binned], "feval": watch}
@@ -239,36 +233,11 @@ def _own_objective(columns: int) -> dict[str, Any]:
     return {"objective": "multiclass", "metric": "multi_logloss"}
 
 
-def _from_start(
-    scores: Array, data: Any, *, objective: SeparationObjective, start: Array
-) -> tuple[Array, Array]:
-    return objective(scores + (start[0] if scores.ndim == 1 else start))
-
-
-def _watch(
-    scores: Array, data: Any, *, objective: SeparationObjective, held: Rows, start: Array
-) -> tuple[str, float, bool]:
-    moved = scores + (start[0] if scores.ndim == 1 else start)
-    return "task and penalty", objective.metric(moved, held), False
-
-
 def _matrix(X: NDArray[np.float32], z: ArrayLike | None, order: Codes) -> NDArray[np.float32]:
     """[Z|X] with one column per group, or X alone."""
     if not len(order):
         return X
-    if z is None:
-        raise InputError("These models were trained on [Z|X]: pass the group codes `z` as well.")
-    groups = np.asarray(z)
-    if groups.shape != (len(X),) or groups.dtype.kind not in "iub":
-        raise InputError(
-            f"`z` must be {len(X)} integer group codes, got {groups.dtype}, shape {groups.shape}."
-        )
-    unseen = groups[(groups < 0) | (groups >= len(order))]
-    if len(unseen):
-        raise InputError(
-            f"`z` holds the group code {unseen[0]}, which was not in training (0 … "
-            f"{len(order) - 1})."
-        )
+    groups = known_groups(z, len(X), len(order))
     one_hot = np.eye(len(order), dtype=np.float32)[order[groups]]
     return np.concatenate([one_hot, X], axis=1)
 
@@ -292,21 +261,11 @@ def _hold_out(sample: Sample, rows: Codes, seed: int) -> tuple[Codes, Codes]:
     return rows[~held], rows[held]
 
 
-def _by_first_occurrence(sample: Sample) -> Codes:
-    """The place of each group in order of occurrence: names of groups do not decide ties."""
-    seen, first = np.unique(sample.z, return_index=True)
-    rest = np.setdiff1d(np.arange(sample.n_groups), seen)
-    order = np.empty(sample.n_groups, dtype=np.int64)
-    order[np.concatenate([seen[np.argsort(first)], rest])] = np.arange(sample.n_groups)
-    return order
-
-
 METHOD = Method(
     label="CMI boosting",
     colour="#aa0000",
     reference="the paper, Algorithm 1, with boosted trees; Ke et al. (2017), LightGBM",
     trade_offs=DENSE_BELOW,
-    supports=Supports(multiclass=True, multigroup=True),
     fit=fit,
     restore=Boosted.restore,
     recipes={"default": Recipe(), "score": Recipe(level="score")},

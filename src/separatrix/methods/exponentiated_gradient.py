@@ -12,17 +12,18 @@ one asks for *less*.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from separatrix.errors import InputError
-from separatrix.methods import PAPER, Lane, Method, Options, Recipe, Sample, Supports
+from separatrix.methods import PAPER, Lane, Method, Options, Recipe, Sample
+from separatrix.methods._ruled import RuledNetworks
 from separatrix.methods.erm import loss
 from separatrix.nn.networks import Networks
 from separatrix.nn.stack import train
@@ -32,48 +33,7 @@ ROUNDS = 50  # fairlearn's own
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """For each lane a random choice between the decisions of some networks.
-
-    Args:
-        networks: the networks of all lanes.
-        lane: (T,), the lane of each network.
-        weight: (T,), its probability there.
-        status: "ok" or "diverged", per lane.
-    """
-
-    networks: Networks
-    lane: NDArray[np.int64]
-    weight: Array
-    status: tuple[str, ...]
-
-    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> Array:
-        """P(U = u | x, z) of every lane, (M, n, 2): the weights of the networks that decide so."""
-        n = len(np.asarray(X))
-        q = np.zeros((len(self.status), n, 2))
-        for lane, status in enumerate(self.status):
-            mine = np.flatnonzero(self.lane == lane)
-            ones = _decisions(self.networks[mine].posteriors(X, z))
-            mixed = np.clip(self.weight[mine] @ ones, 0.0, 1.0)
-            q[lane, :, 1] = mixed if status == "ok" else np.nan
-        q[:, :, 0] = 1.0 - q[:, :, 1]
-        return q
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The networks' arrays, and which of them each lane mixes."""
-        status = np.array([s == "ok" for s in self.status])
-        own = {"lane": self.lane, "mixture": self.weight, "lane_ok": status}
-        return self.networks.arrays() | own
-
-    @staticmethod
-    def restore(arrays: Mapping[str, NDArray[Any]]) -> Mixture:
-        """What `arrays` described."""
-        status = tuple("ok" if ok else "diverged" for ok in arrays["lane_ok"])
-        return Mixture(Networks.restore(arrays), arrays["lane"], arrays["mixture"], status)
-
-
-def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
+def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetworks:
     """One game per lane."""
     if sample.weight is not None:
         raise InputError(
@@ -91,18 +51,19 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Mixture:
                 f"error rates that is allowed; got {lane.trade_off}."
             )
     # groups in order of occurrence: ties in fairlearn's linear programme do not depend on names
-    canonical, renamed = _by_first_occurrence(sample)
+    place = sample.group_places()
+    renamed = Sample(sample.X, sample.y, place[sample.z], sample.n_labels, sample.n_groups)
     with warnings.catch_warnings():
         # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates
         warnings.filterwarnings("ignore", message="Setting a", category=DeprecationWarning)
         mixtures = [_play(renamed, lane, options) for lane in lanes]
-    shape = _blank(renamed, options)
-    networks = _join([network for mixture in mixtures for network, _ in mixture], shape)
+    networks = _join([network for mixture in mixtures for network, _ in mixture])
+    if networks.n_groups:  # rows of the first weights, back at the sample's own group codes
+        networks.weights[0][:, : networks.n_groups] = networks.weights[0][:, place]
     owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
-    weight = np.array([w for mixture in mixtures for _, w in mixture])
-    bad = {int(lane) for lane, status in zip(owner, networks.status, strict=True) if status != "ok"}
-    status = tuple("diverged" if lane in bad else "ok" for lane in range(len(lanes)))
-    return Mixture(_rename(networks, canonical), owner, weight, status)
+    share = np.array([weight for mixture in mixtures for _, weight in mixture])
+    every = np.arange(len(owner))[:, None]
+    return RuledNetworks(networks, every, owner, share, (None,) * len(lanes))
 
 
 class _Learner:
@@ -123,77 +84,49 @@ class _Learner:
         asked = Sample(inputs, np.asarray(y), z, s.n_labels, s.n_groups, weight=weight)
         quiet = replace(self.options, progress=False)
         self.network = train(asked, [Lane(0.0, seed=self.seed)], quiet, loss)
-        self.decisions = _decisions(self.network.posteriors(inputs, z))[0]
+        self.decisions = self.network.posteriors(inputs, z)[0].argmax(1).astype(np.float64)
         return self
 
     def predict(self, X: Any) -> Array:
         return self.decisions  # fairlearn asks about the training rows only
 
 
-def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks | int, float]]:
-    """The networks (or the label of a constant) and their weights at the end of one game."""
+def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, float]]:
+    """The networks and their probabilities at the end of one game."""
     rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
     odds = EqualizedOdds(difference_bound=lane.trade_off)
     learner = _Learner(sample, lane.seed, options)
     game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
     game.fit(rows[:, None], sample.y[rows], sensitive_features=sample.z[rows])
     chosen = game.weights_[game.weights_ > 0]
-    found: list[tuple[Networks | int, float]] = []
+    found = []
     for index, weight in chosen.items():
-        p = game.predictors_[index]
-        part = p.network if isinstance(p, _Learner) else int(p.constant)
-        found.append((part, float(weight) / chosen.sum()))
+        player = game.predictors_[index]
+        constant = not isinstance(player, _Learner)  # where all costs ask for one label
+        network = _constant(int(player.constant), sample, options) if constant else player.network
+        found.append((network, float(weight) / chosen.sum()))
     return found
 
 
-def _decisions(q: NDArray[np.float32]) -> Array:
-    """1.0 where a network takes the second label, (T, n)."""
-    return (q[:, :, 1] > q[:, :, 0]).astype(np.float64)
-
-
-def _by_first_occurrence(sample: Sample) -> tuple[NDArray[np.int64], Sample]:
-    """The new code of each group, and the sample with new codes."""
-    seen, first = np.unique(sample.z, return_index=True)
-    order = np.r_[seen[np.argsort(first)], np.setdiff1d(np.arange(sample.n_groups), seen)]
-    canonical = np.empty(sample.n_groups, dtype=np.int64)
-    canonical[order] = np.arange(sample.n_groups)
-    z = canonical[sample.z]
-    return canonical, Sample(sample.X, sample.y, z, sample.n_labels, sample.n_groups)
-
-
-def _rename(networks: Networks, canonical: NDArray[np.int64]) -> Networks:
-    """Networks for the sample's own group codes: rows of the first weights change places."""
-    first = networks.weights[0].copy()
-    if networks.n_groups:
-        first[:, : networks.n_groups] = first[:, canonical]
-    return replace(networks, weights=(first, *networks.weights[1:]))
-
-
-def _join(parts: list[Networks | int], shape: Networks) -> Networks:
-    """All networks as one stack; a constant becomes a network of zeros with an output bias."""
-    full = [_constant(part, shape) if isinstance(part, int) else part for part in parts]
+def _join(parts: list[Networks]) -> Networks:
+    """All networks as one stack."""
     return Networks(
-        tuple(np.concatenate(layer) for layer in zip(*(p.weights for p in full), strict=True)),
-        tuple(np.concatenate(layer) for layer in zip(*(p.biases for p in full), strict=True)),
-        shape.n_groups,
-        tuple(status for part in full for status in part.status),
-        np.concatenate([part.losses for part in full]),
+        tuple(np.concatenate(layer) for layer in zip(*(p.weights for p in parts), strict=True)),
+        tuple(np.concatenate(layer) for layer in zip(*(p.biases for p in parts), strict=True)),
+        parts[0].n_groups,
+        tuple(status for part in parts for status in part.status),
+        np.zeros((len(parts), 0)),
     )
 
 
-def _blank(sample: Sample, options: Options) -> Networks:
-    """A network of zeros in the shape of the backbone."""
+def _constant(label: int, sample: Sample, options: Options) -> Networks:
+    """A constant decision as a network of zeros with an output bias."""
     groups = sample.n_groups if options.use_sensitive else 0
     widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
     weights = tuple(np.zeros((1, a, b), dtype=np.float32) for a, b in pairwise(widths))
     biases = tuple(np.zeros((1, b), dtype=np.float32) for b in widths[1:])
-    return Networks(weights, biases, groups, ("ok",), np.zeros((1, 0)))
-
-
-def _constant(label: int, shape: Networks) -> Networks:
-    biases = tuple(b.copy() for b in shape.biases)
     biases[-1][:, label] = 1.0
-    return replace(shape, biases=biases)
+    return Networks(weights, biases, groups, ("ok",), np.zeros((1, 0)))
 
 
 METHOD = Method(
@@ -202,9 +135,9 @@ METHOD = Method(
     reference="Agarwal et al. (2018), A reductions approach to fair classification; fairlearn",
     trade_offs=(0.005, 0.01, 0.02, 0.05, 0.1),
     strict="low",  # λ is the violation that is allowed
-    supports=Supports(multiclass=False),
+    multiclass=False,
     fit=fit,
-    restore=Mixture.restore,
+    restore=RuledNetworks.restore,
     # tens of networks a lane; a quarter of the epochs reaches the AUROC of `erm` (Adult, COMPAS)
     recipes={
         "default": Recipe(epochs=5, min_steps=300, learning_rate=3e-3, cosine=True),

@@ -25,17 +25,16 @@ here does that. `FrontierClassifier` (`estimators`) goes around any classifier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels, as_levels
-from separatrix.errors import InputError
-from separatrix.methods import Lane, Method, Options, Recipe, Sample, Supports
-from separatrix.nn.networks import Networks
+from separatrix.methods import Lane, Method, Options, Recipe, Sample
+from separatrix.methods._ruled import Channel, RuledNetworks, normalised
+from separatrix.nn.lanes import alike
 from separatrix.optimum.limit import limit
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.roc.certified import certified_curve
@@ -47,79 +46,12 @@ from separatrix.optimum.solvers import RocSolver
 __all__ = ["METHOD", "fit"]
 
 Array = NDArray[np.float64]
-Channel = ThresholdChannel | SoftmaxChannel
 _FOLDS = 5
 _ENSEMBLE = 4  # networks whose mean is one score
 _MIDDLE, _SPAN = 3.0, 1e3  # more than two labels: price of v at λ = 1, and how it grows with λ
 
 
-@dataclass(frozen=True, eq=False)
-class ChannelPolicies:
-    """One channel per lane behind shared base networks, `of_lane` (lanes, networks of an ensemble,
-    ensembles).
-    """
-
-    base: Networks
-    of_lane: NDArray[np.intp]
-    channels: tuple[Channel, ...]
-
-    @property
-    def status(self) -> tuple[str, ...]:
-        return tuple(
-            next((self.base.status[i] for i in own if self.base.status[i] != "ok"), "ok")
-            for own in self.of_lane.reshape(len(self.of_lane), -1).tolist()
-        )
-
-    def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[Any]:
-        """P(U = u | x, z) of each lane, array (M, n, K); z are group codes."""
-        if z is None:
-            raise InputError(
-                "A channel needs the group of every row: pass the group codes `z` as well."
-            )
-        scores = _normalised(self.base.posteriors(X, z))
-        q = np.full((len(self.of_lane), *scores.shape[1:]), np.nan)
-        if not scores.shape[1]:  # a model trained on all rows has none to be tested on
-            return q
-        for lane, (own, channel, status) in enumerate(
-            zip(self.of_lane, self.channels, self.status, strict=True)
-        ):
-            if status == "ok":
-                q[lane] = np.mean(
-                    [
-                        channel.predict_proba(scores[ensemble].mean(0), sensitive_features=z)
-                        for ensemble in own.T
-                    ],
-                    axis=0,
-                )
-        return q
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that is needed to make it again with `restore`."""
-        named = {f"base_{name}": value for name, value in self.base.arrays().items()}
-        for i, channel in enumerate(self.channels):
-            named |= {f"channel_{i}_{name}": value for name, value in channel.arrays().items()}
-        return named | {"of_lane": self.of_lane, "n_groups": np.array(len(self.channels[0].groups))}
-
-    @staticmethod
-    def restore(arrays: Mapping[str, NDArray[Any]]) -> ChannelPolicies:
-        """The policies that `arrays` described."""
-        base = Networks.restore(
-            {k.removeprefix("base_"): v for k, v in arrays.items() if k.startswith("base_")}
-        )
-        groups = tuple(range(int(arrays["n_groups"])))
-        channels: list[Channel] = []
-        for i in range(len(arrays["of_lane"])):
-            head = f"channel_{i}_"
-            own = {k.removeprefix(head): v for k, v in arrays.items() if k.startswith(head)}
-            kind = SoftmaxChannel if "mix" in own else ThresholdChannel
-            channels.append(kind.from_arrays(groups, own))
-        of_lane = np.asarray(arrays["of_lane"])
-        # models saved with one network per fold have no axis of the ensemble
-        of_lane = of_lane.reshape(len(of_lane), -1, _FOLDS)
-        return ChannelPolicies(base, of_lane, tuple(channels))
-
-
-def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolicies:
+def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetworks:
     """Train the base networks of all lanes in one stack, then one channel per lane.
 
     Lanes that differ in λ alone share their networks.
@@ -127,16 +59,10 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolic
     from separatrix.methods.erm import loss  # needs torch, which the channel itself does not
     from separatrix.nn.stack import train
 
-    bases: dict[tuple[int, bytes], list[int]] = {}
-    for i, lane in enumerate(lanes):
-        key = (
-            lane.seed,
-            b"" if lane.rows is None else np.asarray(lane.rows, dtype=np.int64).tobytes(),
-        )
-        bases.setdefault(key, []).append(i)
+    bases = alike(lanes)
     plan: list[Lane] = []
     parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
-    for members in bases.values():
+    for members in bases:
         lane = lanes[members[0]]
         rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.intp)
         seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
@@ -149,23 +75,29 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> ChannelPolic
         ]
     networks = train(sample, plan, options, loss)
     of_base = np.arange(len(plan)).reshape(-1, _ENSEMBLE, _FOLDS)
-    of_lane = np.empty((len(lanes), _ENSEMBLE, _FOLDS), dtype=np.intp)
+    ensembles = np.empty((len(lanes), _FOLDS, _ENSEMBLE), dtype=np.int64)
     channels: dict[int, Channel] = {}
-    for b, (members, (rows, fold)) in enumerate(zip(bases.values(), parts, strict=True)):
+    for own, members, (rows, fold) in zip(of_base, bases, parts, strict=True):
         scores = np.zeros((len(rows), sample.n_labels))
         for member, k in np.ndindex(_ENSEMBLE, _FOLDS):
-            here = fold[member] == k
-            network = networks[of_base[b, member, k : k + 1]]
-            own = network.posteriors(np.asarray(sample.X[rows[here]]), sample.z[rows[here]])
-            scores[here] += _normalised(own)[0] / _ENSEMBLE
+            here = rows[fold[member] == k]
+            q = networks[own[member, k : k + 1]].posteriors(
+                np.asarray(sample.X[here]), sample.z[here]
+            )
+            scores[fold[member] == k] += normalised(q)[0] / _ENSEMBLE
         weight = None if sample.weight is None else sample.weight[rows]
         trade_offs = [lanes[i].trade_off for i in members]
         found = _channels(
             scores, sample.y[rows], sample.z[rows], weight, trade_offs, sample.n_groups
         )
         for i, channel in zip(members, found, strict=True):
-            of_lane[i], channels[i] = of_base[b], channel
-    return ChannelPolicies(networks, of_lane, tuple(channels[i] for i in range(len(lanes))))
+            ensembles[i], channels[i] = own.T, channel
+    rules = tuple(channels[i] for i in range(len(lanes)))
+    owner, share = (
+        np.repeat(np.arange(len(lanes)), _FOLDS),
+        np.full(len(lanes) * _FOLDS, 1 / _FOLDS),
+    )
+    return RuledNetworks(networks, ensembles.reshape(-1, _ENSEMBLE), owner, share, rules)
 
 
 def _channels(
@@ -267,12 +199,6 @@ def _deal(y: NDArray[Any], seed: int) -> NDArray[np.intp]:
     return fold
 
 
-def _normalised(q: NDArray[Any]) -> Array:
-    """Posteriors in double precision; single-precision rows sum to one only within 1e-7."""
-    p = np.asarray(q, dtype=np.float64)
-    return p / p.sum(-1, keepdims=True)
-
-
 METHOD = Method(
     label="Post-processing",
     colour="#d55e00",
@@ -283,8 +209,7 @@ METHOD = Method(
         *(0.93, 0.96, 0.98, 0.99, 1.0),
         *(1.02, 1.05, 1.1, 1.2, 1.35, 1.5, 1.65, 1.8, 1.9, 2.0),
     ),
-    supports=Supports(multiclass=True, multigroup=True),
     recipes={"default": Recipe(piecewise_linear=32), "plain": Recipe()},
     fit=fit,
-    restore=ChannelPolicies.restore,
+    restore=RuledNetworks.restore,
 )

@@ -5,7 +5,7 @@ A lane is one network: one (trade-off λ, training rows, seed). Lanes never mix.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +20,17 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Adversary", "Batch", "Lane", "Loss", "Options", "Recipe", "Sample"]
+__all__ = [
+    "Adversary",
+    "Batch",
+    "Lane",
+    "Loss",
+    "Options",
+    "Recipe",
+    "Sample",
+    "alike",
+    "known_groups",
+]
 
 Codes = NDArray[np.int64]
 
@@ -37,6 +47,15 @@ class Lane(NamedTuple):
     trade_off: float
     rows: NDArray[np.integer[Any]] | None = None
     seed: int = 0
+
+
+def alike(lanes: Sequence[Lane], by_seed: bool = True) -> list[list[int]]:
+    """The places of lanes that differ in λ alone; without `by_seed`, in λ and seed."""
+    groups: dict[tuple[int, bytes], list[int]] = {}
+    for i, lane in enumerate(lanes):
+        rows = b"" if lane.rows is None else np.asarray(lane.rows, dtype=np.int64).tobytes()
+        groups.setdefault((lane.seed if by_seed else 0, rows), []).append(i)
+    return list(groups.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +113,12 @@ class Sample:
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def group_places(self) -> Codes:
+        """The place of each group in order of occurrence: names of groups do not decide ties."""
+        seen, first = np.unique(self.z, return_index=True)
+        rest = np.setdiff1d(np.arange(self.n_groups), seen)
+        return np.argsort(np.concatenate([seen[np.argsort(first)], rest]))
 
 
 @dataclass(frozen=True)
@@ -247,6 +272,23 @@ class Adversary:
     loss: Callable[[Batch], Tensor]
     steps: int = 1
     learning_rate: float = 1e-3
+
+
+def known_groups(z: ArrayLike | None, n: int, n_groups: int) -> Codes:
+    """Group codes of `n` rows for models that saw `n_groups` groups in training."""
+    if z is None:
+        raise InputError("These models were trained on [Z|X]: pass the group codes `z` as well.")
+    groups = np.asarray(z)
+    if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
+        raise InputError(
+            f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}."
+        )
+    unseen = groups[(groups < 0) | (groups >= n_groups)]
+    if len(unseen):
+        raise InputError(
+            f"`z` holds the group code {unseen[0]}, which was not in training (0 … {n_groups - 1})."
+        )
+    return groups.astype(np.int64)
 
 
 def _codes(values: ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
+from separatrix.nn.lanes import known_groups
 from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Networks"]
@@ -65,12 +66,13 @@ class Networks:
             raise InputError(
                 f"`X` must have the {width} columns of training, got shape {features.shape}."
             )
-        groups = self._groups(z, len(features))
+        n = len(features)
+        groups = known_groups(z, n, self.n_groups) if self.n_groups else np.zeros(n, dtype=np.int64)
         m, out = len(self), self.weights[-1].shape[2]
-        q = np.empty((m, len(features), out), dtype=np.float32)
+        q = np.empty((m, n, out), dtype=np.float32)
         widest = max(m * max(w.shape[2] for w in self.weights), self.weights[0].shape[1])
         step = max(1, _CELLS // widest)
-        for start in range(0, len(features), step):
+        for start in range(0, n, step):
             rows = slice(start, start + step)
             q[:, rows] = self._forward(self.piecewise_linear.encode(features[rows]), groups[rows])
         return q
@@ -111,27 +113,6 @@ class Networks:
             if "piece_column" in arrays
             else NO_PIECES,
         )
-
-    def _groups(self, z: ArrayLike | None, n: int) -> NDArray[np.int64]:
-        if not self.n_groups:
-            return np.zeros(n, dtype=np.int64)
-        if z is None:
-            raise InputError(
-                "These networks were trained on [Z|X]: pass the group codes `z` as well."
-            )
-        groups = np.asarray(z)
-        if groups.shape != (n,) or (n and groups.dtype.kind not in "iub"):
-            raise InputError(
-                f"`z` must be {n} integer group codes, got {groups.dtype}, shape {groups.shape}."
-            )
-        groups = groups.astype(np.int64)
-        if n and not 0 <= groups.min() <= groups.max() < self.n_groups:
-            unseen = groups[(groups < 0) | (groups >= self.n_groups)][0]
-            raise InputError(
-                f"`z` holds the group code {unseen}, which was not in training (0 … "
-                f"{self.n_groups - 1})."
-            )
-        return groups
 
     def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
         h = np.matmul(x, self.weights[0][:, self.n_groups :]) + self.biases[0][:, None]

@@ -56,8 +56,8 @@ class Feed:
         sample: Sample,
         lanes: list[Lane],
         options: Options,
-        merge: bool,
         piecewise_linear: PiecewiseLinear = NO_PIECES,
+        merge: bool = True,
     ) -> None:
         self.device, self.batch = options.device, options.recipe.batch
         groups = [

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from separatrix.errors import InputError
 from separatrix.nn.balance import Lanes
-from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
+from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks
 from separatrix.nn.piecewise_linear import PiecewiseLinear
@@ -41,8 +41,8 @@ def train(
     lanes: Sequence[Lane],
     options: Options,
     loss: Loss,
-    *,
     adversary: Adversary | None = None,
+    *,
     per_row: bool = False,
 ) -> Networks:
     """Train one network per lane.
@@ -53,7 +53,7 @@ def train(
         options: recipe, inputs, device, processes, progress bar.
         loss: loss(batch, λ) → one loss per lane.
         adversary: discriminators, for an adversarial method.
-        per_row: keep equal rows apart.
+        per_row: keep equal rows apart, for a loss that needs single rows.
 
     Returns:
         The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights
@@ -113,13 +113,9 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     >>> [len(c) for c in chunks([Lane(t, seed=s) for s in (0, 1) for t in range(30)], 1000, 512)]
     [15, 15, 15, 15]
     """
-    alike: dict[tuple[int, bytes], list[int]] = {}
-    for i, lane in enumerate(lanes):
-        rows_key = b"" if lane.rows is None else np.asarray(lane.rows).tobytes()
-        alike.setdefault((lane.seed, rows_key), []).append(i)
     parts: list[list[int]] = []
     few: dict[int, list[int]] = {}  # by updates per epoch: all lanes of a chunk step together
-    for group in alike.values():
+    for group in alike(lanes):
         rows = lanes[group[0]].rows
         size = n if rows is None else len(rows)
         if len(group) < _FEW:
@@ -147,7 +143,7 @@ def _train_chunk(
     if recipe.patience is not None:
         lanes, held = _hold_out(lanes, len(sample))
         watch = _Watch(sample, held, options, piecewise_linear)
-    feed = Feed(sample, lanes, options, not per_row, piecewise_linear)
+    feed = Feed(sample, lanes, options, piecewise_linear, merge=not per_row)
     seeds = [lane.seed for lane in lanes]
     widths = (feed.inputs, *recipe.hidden, sample.n_labels)
     layers = Layers(widths, seeds, options.device, blind=feed.blind)
@@ -264,7 +260,7 @@ class _Watch:
     ) -> None:
         self.patience = options.recipe.patience or 0
         whole = replace(options, recipe=replace(options.recipe, batch=None, exact=False))
-        feed = Feed(sample, held, whole, False, piecewise_linear)
+        feed = Feed(sample, held, whole, piecewise_linear, merge=False)
         (self.rows,) = feed.epoch()
         self.cells = feed.cells().expand(len(held), -1, -1)
         self.feed = feed

@@ -315,7 +315,7 @@ def test_keys_name_everything_that_decides_the_result_and_no_path():
 
 def test_methods_are_left_out_where_they_do_not_fit():
     names = methods.names()
-    binary_only = [n for n in names if not methods.get(n).supports.multiclass]
+    binary_only = [n for n in names if not methods.get(n).multiclass]
     found = grid([Source("synthetic", {"labels": 3, "n": 500})], [Job(n) for n in names], folds=2)
     assert not {s.job.method for s in found} & set(binary_only)
     assert "cmi" in {s.job.method for s in found}

@@ -178,10 +178,7 @@ def grid(
                 f"{folds}."
             )
         for job in jobs:
-            supports = methods.get(job.method).supports
-            if len(data.labels) > 2 and not supports.multiclass:
-                continue
-            if len(data.groups) > 2 and not supports.multigroup:
+            if len(data.labels) > 2 and not methods.get(job.method).multiclass:
                 continue
             first = RunKey(
                 dataset=source.name,
