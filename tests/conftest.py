@@ -97,11 +97,11 @@ def _sweep(folder: Path) -> None:
     ]
     run(grid(sources, jobs, folds=3), folder)
     v = np.linspace(0.0, 0.05, 6)
-    with Store(folder) as store:
-        for source in sources:
-            store.add_curve(
-                ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
-            )  # any concave curve does for drawing
+    store = Store(folder)
+    for source in sources:
+        store.add_curve(
+            ReferenceCurve(source.name, "limit", v, 0.1 + np.sqrt(v))
+        )  # any concave curve does for drawing
 
 
 @pytest.fixture(scope="session")

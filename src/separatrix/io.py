@@ -342,27 +342,24 @@ class Stages:
         self.lines = show is True and not self.live and LOG.isEnabledFor(logging.WARNING)
 
     @contextmanager
-    def stage(
-        self, what: str, total: int | None = None, *, live: bool = False
-    ) -> Iterator[Callable[[], None]]:
+    def stage(self, what: str, total: int | None = None) -> Iterator[Callable[[], None]]:
         """One stage; call what it gives after each of `total` steps.
 
         Args:
             what: in words.
             total: number of steps, if it is known.
-            live: the stage shows its own progress on a terminal.
         """
         started = time.perf_counter()
         LOG.info("%s", what)
-        if not self.live or live:
+        if not self.live:
             yield lambda: None
         else:
             from rich import progress as bars
             from rich.console import Console
 
             text = bars.TextColumn("{task.description}", markup=False)
-            count = bars.MofNCompleteColumn() if total else bars.TextColumn("")
-            columns = bars.SpinnerColumn(), text, count, bars.TimeElapsedColumn()
+            count = (bars.MofNCompleteColumn(), bars.TimeRemainingColumn()) if total else ()
+            columns = bars.SpinnerColumn(), text, bars.TimeElapsedColumn(), *count
             with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
                 task = shown.add_task(what, total=total)
                 yield lambda: shown.advance(task)

@@ -5,7 +5,6 @@ saving.
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import numpy as np
 import pandas as pd
@@ -255,16 +254,13 @@ def test_unknown_points_and_folders_are_named(frontier, tmp_path):
 def test_nothing_in_the_folder_is_a_pickle(frontier):
     for path in frontier.folder.rglob("*"):
         if path.is_file():
-            assert path.suffix in (".sqlite", ".safetensors", ".json", ".html", ".csv", ".model")
+            assert path.suffix in (".safetensors", ".json", ".html", ".csv", ".model")
             assert not path.read_bytes().startswith(b"\x80")
-    with sqlite3.connect(frontier.folder / "records.sqlite") as db:
-        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    db.close()
 
 
 def test_thresholds_of_the_final_models_are_kept(frontier):
-    with Store(frontier.folder, create=False) as store:
-        final = [r for r in store.records() if r.run.fold == ALL_ROWS]
+    store = Store(frontier.folder, create=False)
+    final = [r for r in store.records() if r.run.fold == ALL_ROWS]
     check_sums(frontier.folder)  # a look at the records changes no byte of a finished folder
     assert final
     assert all(np.isfinite(r.threshold) and r.soft is None for r in final)

@@ -31,8 +31,8 @@ def results(results_folder) -> Results:
 
 @pytest.fixture(scope="module")
 def records(results_folder) -> list[Record]:
-    with Store(results_folder, create=False) as store:
-        return [r for r in store.records() if r.run.dataset == "two"]
+    store = Store(results_folder, create=False)
+    return [r for r in store.records() if r.run.dataset == "two"]
 
 
 def of(records, results: Results) -> dict:

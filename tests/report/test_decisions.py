@@ -113,9 +113,9 @@ def test_nothing_is_wider_than_the_screen(open_page, traced_report, width, schem
 def test_names_of_a_trace_are_never_markup(traced, open_page, tmp_path):
     folder = tmp_path / "copy"
     shutil.copytree(traced.folder, folder)
-    with Store(folder) as store:
-        old = store.datasets()[traced.name]
-        store.describe(traced.name, old | {"groups": [NASTY, "b"], "labels": ["a", NASTY]})
+    store = Store(folder)
+    old = store.datasets()[traced.name]
+    store.describe(traced.name, old | {"groups": [NASTY, "b"], "labels": ["a", NASTY]})
     write_checksums(folder)
     page = open_page(type(traced)(folder).report(tmp_path / "report.html"))
     assert page.script("return window.hacked") is None

@@ -26,9 +26,9 @@ def open_renamed(open_page, results_folder, tmp_path):
     def open_it(card, file="report.html", **about):
         folder = tmp_path / "results"
         shutil.copytree(results_folder, folder)
-        with Store(folder) as store:
-            old = store.datasets()["two"]
-            store.describe("two", old | about | {"card": old["card"] | card})
+        store = Store(folder)
+        old = store.datasets()["two"]
+        store.describe("two", old | about | {"card": old["card"] | card})
         page = open_page(report.write(folder, tmp_path / file))
         page.option("dataset", "two")
         return page

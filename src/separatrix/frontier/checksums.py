@@ -17,7 +17,7 @@ from separatrix.io import write_whole
 __all__ = ["CHECKSUMS", "check_sums", "remove_checksums", "write_checksums"]
 
 CHECKSUMS = "checksums.json"
-_DATA = (".json", ".model", ".safetensors", ".sqlite")
+_DATA = (".json", ".model", ".safetensors")
 
 
 def write_checksums(folder: Path) -> None:

@@ -22,10 +22,9 @@ from separatrix.frontier.results import Results
 from separatrix.frontier.sweep.jobs import Job, Source, Stack, grid
 from separatrix.frontier.sweep.keys import hash_of
 from separatrix.frontier.sweep.runner import Execution, run
-from separatrix.frontier.sweep.saved import saved_runs
 from separatrix.frontier.sweep.store import ReferenceCurve, Store
 from separatrix.frontier.yardsticks import plane_table
-from separatrix.io import working, write_whole
+from separatrix.io import Stages, working, write_whole
 from separatrix.optimum.limit import limit
 
 __all__ = ["benchmark", "paper_benchmark"]
@@ -139,35 +138,36 @@ def _run(
         stacks += grid(sources, own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed)
     records = sum(len(stack.runs) for stack in stacks)
     yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(todo)}"
-    outcome = run(stacks, place, execution)
+    with Stages(execution.progress).stage("Training", len(stacks)) as done:
+        outcome = run(stacks, place, execution, done)
     counts = ", ".join(f"{n:,} {status}" for status, n in sorted(outcome.added.items()))
     yield f"{outcome.skipped:,} records were there; added {counts or 'nothing new'}"
 
 
 def add_limits(folder: Path, options: Options = NO_OPTIONS) -> None:
     """Limit of post-processing ERM's held-out posteriors, for every dataset whose ERM was kept."""
-    erm = [s for s in saved_runs(folder) if (s.first.method, s.first.inputs) == ("erm", "xz")]
-    with Store(folder) as store:
-        for name in dict.fromkeys(saved.first.dataset for saved in erm):
-            first = next(saved.first for saved in erm if saved.first.dataset == name)
-            own = [saved for saved in erm if saved.first.series == first.series]
-            key = hash_of([first.series, first.protocol])
-            if store.curves(key):
-                continue
-            data = datasets.load(name, **options.get(name, {}))
-            fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
-            posterior = np.full((len(data), len(data.labels)), np.nan, dtype=np.float32)
-            for saved in own:
-                posterior[fold == saved.first.fold] = saved.held_out[0]
-            rows = ~np.isnan(posterior).any(1)
-            y, q, z = data.y[rows], posterior[rows], data.z[rows]
-            if q.shape[1] > 2:  # every point is a search over all rows
-                some = np.random.default_rng(0).permutation(len(y))[:_LIMIT_ROWS]
-                y, q, z = y[some], q[some], z[some]
-            with working(f"Limit of {name}"):
-                found = limit(y, q, sensitive_features=z, points=200)
-            curve = ReferenceCurve(name, "limit", found.violation, found.utility)
-            store.add_curve(curve, key)
+    store = Store(folder)
+    erm = [s for s in store.saved_runs() if (s.first.method, s.first.inputs) == ("erm", "xz")]
+    for name in dict.fromkeys(saved.first.dataset for saved in erm):
+        first = next(saved.first for saved in erm if saved.first.dataset == name)
+        own = [saved for saved in erm if saved.first.series == first.series]
+        key = hash_of([first.series, first.protocol])
+        if store.curves(key):
+            continue
+        data = datasets.load(name, **options.get(name, {}))
+        fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
+        posterior = np.full((len(data), len(data.labels)), np.nan, dtype=np.float32)
+        for saved in own:
+            posterior[fold == saved.first.fold] = saved.held_out[0]
+        rows = ~np.isnan(posterior).any(1)
+        y, q, z = data.y[rows], posterior[rows], data.z[rows]
+        if q.shape[1] > 2:  # every point is a search over all rows
+            some = np.random.default_rng(0).permutation(len(y))[:_LIMIT_ROWS]
+            y, q, z = y[some], q[some], z[some]
+        with working(f"Limit of {name}"):
+            found = limit(y, q, sensitive_features=z, points=200)
+        curve = ReferenceCurve(name, "limit", found.violation, found.utility)
+        store.add_curve(curve, key)
 
 
 def write_tables(results: Results, folder: Path) -> Iterator[str]:

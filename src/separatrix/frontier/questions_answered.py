@@ -50,20 +50,20 @@ def write_answers(frontier: Traced) -> None:
     """Measure the usual questions; write answers, records and limits."""
     answers: list[Answer] = []
     asked: Asked | None = None
-    with Store(frontier.folder) as store:
-        for blind in (False, True) if frontier.sees_groups or frontier.blind else (False,):
-            plain = _plain(frontier, blind)
-            asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
-            (decided, hard), (drawn, soft) = plain
-            answers += [decided, drawn]
-            store.add(_records(frontier, decided, soft, hard))
-            if blind and not frontier.blind:
-                continue
-            own = _few(asked, len(frontier.labels)) if blind else asked
-            for answer, tables in _solved(frontier, own, blind):
-                answers.append(answer)
-                store.add(_records(frontier, answer, tables))
-        _write_limits(frontier, store)
+    store = Store(frontier.folder)
+    for blind in (False, True) if frontier.sees_groups or frontier.blind else (False,):
+        plain = _plain(frontier, blind)
+        asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
+        (decided, hard), (drawn, soft) = plain
+        answers += [decided, drawn]
+        store.add(_records(frontier, decided, soft, hard))
+        if blind and not frontier.blind:
+            continue
+        own = _few(asked, len(frontier.labels)) if blind else asked
+        for answer, tables in _solved(frontier, own, blind):
+            answers.append(answer)
+            store.add(_records(frontier, answer, tables))
+    _write_limits(frontier, store)
     answers.append(_choice(frontier))
     frontier = type(frontier)(frontier.folder)  # with the records that are new
     if frontier.criterion == "separation":

@@ -11,8 +11,7 @@ import numpy as np
 
 from separatrix.errors import InputError
 from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.saved import SavedRun, saved_runs
-from separatrix.frontier.sweep.store import ReferenceCurve, Store
+from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun, Store
 from separatrix.frontier.tidy import Columns, means, select, tidy
 
 __all__ = ["Results"]
@@ -40,8 +39,8 @@ class Results:
     @classmethod
     def read(cls, folder: str | Path) -> Results:
         """Read a folder; one without a finished run is an error."""
-        with Store(folder, create=False) as store:
-            records, curves, about = store.records(), tuple(store.curves()), store.datasets()
+        store = Store(folder, create=False)
+        records, curves, about = store.records(), tuple(store.curves()), store.datasets()
         columns = tidy(records)
         if not len(columns["dataset"]):
             raise InputError(
@@ -63,7 +62,7 @@ class Results:
     @cached_property
     def saved(self) -> list[SavedRun]:
         """The stacks whose models were kept; nothing but their headers is read."""
-        return saved_runs(self.folder)
+        return Store(self.folder).saved_runs()
 
     @property
     def datasets(self) -> list[str]:

@@ -188,11 +188,10 @@ def trace_data(
                 notes = [*useless_model(scores.honest, data.y), *notes]
         if stacks:
             named = ", ".join(dict.fromkeys(job.method for job in jobs))
-            with stages.stage(f"Training {named}", live=True):
-                run(stacks, folder, execution)
+            with stages.stage(f"Training {named}", len(stacks)) as done:
+                run(stacks, folder, execution, done)
             _check_outcome(folder, wanted)
-        with Store(folder) as store:
-            store.describe(name, describe(data))
+        Store(folder).describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
         about["trusted"] = []
         write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
@@ -279,8 +278,7 @@ def _check_methods(wanted: Sequence[str], able: set[str], data: Data) -> None:
 
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
     """Refuse a frontier in which a method that was asked for has no point."""
-    with Store(folder) as store:
-        records = store.records()
+    records = Store(folder).records()
     for name in wanted:
         own = [record for record in records if record.run.method == name.partition(":")[0]]
         if own and not any(record.status == "ok" for record in own):

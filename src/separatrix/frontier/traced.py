@@ -25,8 +25,7 @@ from separatrix.frontier.checksums import check_sums
 from separatrix.frontier.results import Results
 from separatrix.frontier.sweep.jobs import fingerprint
 from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.saved import SavedRun
-from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun
 from separatrix.frontier.tidy import Columns
 from separatrix.io import as_path, write_whole
 

@@ -34,8 +34,8 @@ def stacks():
 
 
 def finished(folder: str) -> int:
-    with Store(folder) as store:
-        return len(store.records())
+    store = Store(folder)
+    return len(store.records())
 
 
 def killed(folder: str, kills: int) -> None:

@@ -25,7 +25,6 @@ from separatrix.frontier.sweep import work as work_room
 from separatrix.frontier.sweep.evaluation import best_threshold
 from separatrix.frontier.sweep.jobs import Job, Source, grid
 from separatrix.frontier.sweep.runner import Execution, run
-from separatrix.frontier.sweep.saved import saved_runs
 from separatrix.frontier.sweep.store import Store
 from separatrix.frontier.sweep.work import time_limit, work
 from separatrix.io import write_whole
@@ -40,19 +39,19 @@ pytestmark = pytest.mark.slow
 
 def contents(folder):
     """Everything that a record says but how long it took."""
-    with Store(folder, create=False) as store:
-        return [
-            (
-                r.run.key,
-                r.status,
-                r.message,
-                r.soft.tobytes(),
-                r.hard.tobytes(),
-                r.auroc,
-                str(r.threshold),
-            )
-            for r in store.records()
-        ]
+    store = Store(folder, create=False)
+    return [
+        (
+            r.run.key,
+            r.status,
+            r.message,
+            r.soft.tobytes(),
+            r.hard.tobytes(),
+            r.auroc,
+            str(r.threshold),
+        )
+        for r in store.records()
+    ]
 
 
 def files(folder):
@@ -129,9 +128,9 @@ def test_a_dask_cluster_gives_the_same_bits_although_a_worker_is_killed(serial, 
         thread.start()
         until = time.monotonic() + 60
         while time.monotonic() < until and not failed:
-            with Store(tmp_path) as store:
-                if store.finished():
-                    break
+            store = Store(tmp_path)
+            if store.finished():
+                break
             time.sleep(0.02)
         os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
         thread.join(100)
@@ -186,7 +185,7 @@ def test_a_lost_model_file_is_made_again(serial, tmp_path):
 
 def test_kept_models_give_the_kept_posteriors(serial):
     data = jobs_room.datasets.load("synthetic", **LAW)
-    saved = saved_runs(serial)
+    saved = Store(serial).saved_runs()
     assert [k.first.fold for k in saved] == [0, 1, 2, 3, 4]
     for k in saved:
         fold = jobs_room.datasets.folds(data.y, data.z, k.first.folds, k.first.split_seed)
@@ -201,11 +200,11 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
     the test rows.
     """
     data = jobs_room.datasets.load("synthetic", **LAW)
-    with Store(serial) as store:
-        thresholds = {
-            (r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"
-        }
-    for k in saved_runs(serial):
+    store = Store(serial)
+    thresholds = {
+        (r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"
+    }
+    for k in Store(serial).saved_runs():
         fold = jobs_room.datasets.folds(data.y, data.z, 5, 0)
         train, test = fold != k.first.fold, fold == k.first.fold
         X, _ = data.prepared(np.flatnonzero(train))
@@ -232,8 +231,8 @@ def test_what_fails_is_a_record_and_is_tried_again(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(work_room.methods, "fit", broken)
         assert run([stack], tmp_path).added == {"error": 1}
-    with Store(tmp_path) as store:
-        (record,) = store.records()
+    store = Store(tmp_path)
+    (record,) = store.records()
     assert (record.status, record.message, record.soft) == (
         "error",
         "RuntimeError: the method broke",
@@ -247,8 +246,8 @@ def test_a_diverged_lane_is_a_record_and_does_not_touch_the_others(tmp_path):
         JOBS[1], trade_offs=(0.0, 1.0), changes=(*JOBS[1].changes, ("learning_rate", 1e30))
     )
     assert run(grid([Source("synthetic", LAW)], [explode], folds=2), tmp_path).added["diverged"] > 0
-    with Store(tmp_path) as store:
-        lost = [r for r in store.records() if r.status == "diverged"]
+    store = Store(tmp_path)
+    lost = [r for r in store.records() if r.status == "diverged"]
     assert all(r.soft is None and "not finite" in r.message for r in lost)
     assert (
         run(grid([Source("synthetic", LAW)], [explode], folds=2), tmp_path).added == {}
@@ -298,7 +297,7 @@ def test_rows_other_than_those_asked_about_are_refused():
 
 def test_keys_name_everything_that_decides_the_result_and_no_path():
     base = grid([Source("synthetic", LAW)], [JOBS[1]], folds=2)
-    keys = {s.key for s in base}
+    keys = {run.key for stack in base for run in stack.runs}
     changed = [
         grid([Source("synthetic", {**LAW, "random_state": 1})], [JOBS[1]], folds=2),
         grid([Source("synthetic", LAW)], [replace(JOBS[1], inputs="x")], folds=2),
@@ -309,7 +308,7 @@ def test_keys_name_everything_that_decides_the_result_and_no_path():
         grid([Source("synthetic", LAW)], [JOBS[1]], folds=3),
     ]
     for stack in (s for other in changed for s in other):
-        assert stack.key not in keys
+        assert not keys & {run.key for run in stack.runs}
     assert "/" not in repr(base[0].runs)
 
 
@@ -335,10 +334,12 @@ def test_bad_settings_are_refused_before_any_work(tmp_path, wrong, message):
         run([], tmp_path, Execution(**wrong))
 
 
-def test_a_scheduler_that_does_not_answer_is_one_sentence(tmp_path, monkeypatch):
-    nowhere = Execution(backend="dask", scheduler="tcp://127.0.0.1:1")
-    with pytest.raises(InputError, match="No Dask scheduler answers"):
-        list(running_room._on_dask(stacks()[:1], nowhere, patience=1))
+def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
+    with (
+        pytest.raises(InputError, match="No Dask scheduler answers"),
+        running_room._dask("tcp://127.0.0.1:1", [], patience=1),
+    ):
+        pass
 
 
 def test_a_written_file_has_the_usual_permissions(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import safetensors
 
 from separatrix.errors import DataError
-from separatrix.frontier.sweep.saved import MODELS, saved_runs
+from separatrix.frontier.sweep.store import MODELS, Store
 from separatrix.frontier.trained import trained_points
 
 pytest.importorskip("torch")
@@ -65,4 +65,4 @@ def test_a_damaged_file_of_models_is_one_sentence(tmp_path):
     (tmp_path / MODELS).mkdir()
     (tmp_path / MODELS / "x.safetensors").write_bytes(b"no")
     with pytest.raises(DataError, match="not a file of models"):
-        saved_runs(tmp_path)
+        Store(tmp_path).saved_runs()

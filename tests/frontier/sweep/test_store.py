@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from separatrix.core import information
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.results import Results
 from separatrix.frontier.sweep.keys import RunKey
-from separatrix.frontier.sweep.store import FILE, Record, ReferenceCurve, Store
+from separatrix.frontier.sweep.store import RECORDS, Record, ReferenceCurve, Store
 from separatrix.frontier.tidy import means, select
 
 
@@ -37,15 +39,12 @@ def table(seed):
 
 
 def test_records_come_back_bit_for_bit(tmp_path):
-    with Store(tmp_path) as store:
-        store.add(
-            [
-                Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5)
-                for f in range(3)
-            ]
-        )
-    with Store(tmp_path, create=False) as store:
-        back = store.records()
+    store = Store(tmp_path)
+    store.add(
+        [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4, 1.5) for f in range(3)]
+    )
+    store = Store(tmp_path, create=False)
+    back = store.records()
     for fold, record in enumerate(back):
         assert record.run == run_key(fold=fold)
         assert record.run.key == run_key(fold=fold).key
@@ -57,9 +56,9 @@ def test_records_come_back_bit_for_bit(tmp_path):
 def test_what_judges_scores_and_corrects_bias_comes_back(tmp_path):
     ordered = np.random.default_rng(5).random((2, 3, 20))
     found = {"squares": table(7), "ordered": ordered, "score_gap": 0.25}
-    with Store(tmp_path) as store:
-        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7, **found)])
-        (back,) = store.records()
+    store = Store(tmp_path)
+    store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7, **found)])
+    (back,) = store.records()
     np.testing.assert_array_equal(back.squares, table(7))
     np.testing.assert_array_equal(back.ordered, ordered)
     assert back.score_gap == 0.25
@@ -70,11 +69,11 @@ def test_what_judges_scores_and_corrects_bias_comes_back(tmp_path):
 
 
 def test_metrics_are_those_of_the_tables(tmp_path):
-    with Store(tmp_path) as store:
-        store.add(
-            [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
-        )
-        store.add([Record(run_key(fold=3), "diverged", "NaN")])
+    store = Store(tmp_path)
+    store.add(
+        [Record(run_key(fold=f), "ok", "", table(f), table(f + 9), 0.7, 0.4) for f in range(3)]
+    )
+    store.add([Record(run_key(fold=3), "diverged", "NaN")])
     columns = Results.read(tmp_path).columns
     for f in range(3):
         for policy, shift in (("randomized", 0), ("deterministic", 9)):
@@ -97,68 +96,57 @@ def test_metrics_are_those_of_the_tables(tmp_path):
 
 
 def test_a_final_record_stays_and_a_failed_one_is_replaced(tmp_path):
-    with Store(tmp_path) as store:
-        store.add([Record(run_key(), "error", "it broke")])
-        assert store.finished() == set()
-        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
-        assert store.finished() == {run_key().key}
-        store.add([Record(run_key(), "ok", "", table(5), table(6), 0.1)])
-        store.add([Record(run_key(), "timeout", "late")])
-        (record,) = store.records()
+    store = Store(tmp_path)
+    store.add([Record(run_key(), "error", "it broke")])
+    assert store.finished() == set()
+    store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
+    assert store.finished() == {run_key().key}
+    store.add([Record(run_key(), "ok", "", table(5), table(6), 0.1)])
+    store.add([Record(run_key(), "timeout", "late")])
+    (record,) = store.records()
     np.testing.assert_array_equal(record.soft, table(0))
     assert record.status == "ok"
 
 
-def test_a_stack_is_written_whole_or_not_at_all(tmp_path):
-    good, bad = (
-        Record(run_key(fold=0), "ok", "", table(0), table(1), 0.7),
-        Record(run_key(fold=1), "ok"),
-    )
-    object.__setattr__(bad, "status", object())  # SQLite cannot store it: the second row fails
-    with Store(tmp_path) as store, pytest.raises(DataError):
-        store.add([good, bad])
-    with Store(tmp_path) as store:
-        assert store.records() == []
+def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
 
-
-def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path):
-    with Store(tmp_path) as store:
-        store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
-        (pages,) = store._db.execute("PRAGMA page_count").fetchone()
-        store._db.execute(
-            f"PRAGMA max_page_count = {pages}"
-        )  # SQLite then answers as on a full disk
-        many = [Record(run_key(fold=f), "ok", "", table(f), table(f), 0.7) for f in range(1, 200)]
-        with pytest.raises(DataError, match=r"disk is full.*Nothing that was finished is lost"):
+    store = Store(tmp_path)
+    store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
+    many = [Record(run_key(fold=f), "ok", "", table(f), table(f), 0.7) for f in range(1, 20)]
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(DataError, match=r"disk is full.*not lost"):
             store.add(many)
-    with Store(tmp_path) as store:
-        assert len(store.records()) == 1
-        store.add(many)
-        assert len(store.records()) == 200
+    assert len(store.records()) == 1  # a stack is written whole or not at all
+    store.add(many)
+    assert len(store.records()) == 20
 
 
 def test_folders_without_records_newer_and_damaged_files_are_refused(tmp_path):
     with pytest.raises(DataError, match="no results"):
         Results.read(tmp_path)
-    with Store(tmp_path) as store:
-        store._db.execute("PRAGMA user_version = 99")
+    Store(tmp_path).add([Record(replace(run_key(), format=99), "ok", "", table(0), table(1))])
     with pytest.raises(DataError, match="format 99"):
         Results.read(tmp_path)
-    (tmp_path / FILE).write_bytes(b"this is no database, " * 100)
-    with pytest.raises(DataError, match="not a database"):
-        Results.read(tmp_path)
+    (path,) = (tmp_path / RECORDS).iterdir()
+    for damage in (b"no JSON", b"[{}]", b"[1]", b"7"):
+        path.write_bytes(damage)
+        with pytest.raises(DataError, match="is damaged"):
+            Results.read(tmp_path)
 
 
 def test_datasets_and_curves_come_back(tmp_path):
-    with Store(tmp_path) as store:
-        store.describe("d", {"labels": ["no", "yes"]})
-        store.add_curve(
-            ReferenceCurve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), key="q"
-        )
-        assert store.datasets() == {"d": {"labels": ["no", "yes"]}}
-        (curve,) = store.curves()
-        assert store.curves("another") == []
-        assert len(store.curves("q")) == 1
+    store = Store(tmp_path)
+    store.describe("d", {"labels": ["no", "yes"]})
+    store.add_curve(
+        ReferenceCurve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), key="q"
+    )
+    assert store.datasets() == {"d": {"labels": ["no", "yes"]}}
+    (curve,) = store.curves()
+    assert store.curves("another") == []
+    assert len(store.curves("q")) == 1
     assert (curve.dataset, curve.name) == ("d", "limit")
     np.testing.assert_array_equal(curve.utility, [0.2, 0.3])
 

@@ -15,12 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from separatrix.core.information import accuracy, eo_gap
 from separatrix.core.ordered import BINS
 from separatrix.core.score_gaps import largest_gap
 from separatrix.core.score_tables import ScoreTable
 from separatrix.nn.evaluation import auroc, hard, tables
 
-__all__ = ["Scores", "best_threshold", "decide", "evaluate", "score_view", "thresholds"]
+__all__ = ["Scores", "best_threshold", "decide", "evaluate", "score_view"]
 
 Array = NDArray[np.float64]
 
@@ -44,23 +45,6 @@ class Scores(NamedTuple):
     score_gap: float
 
 
-def thresholds(
-    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weights: ArrayLike
-) -> Array:
-    """t* of every lane on the rows that trained it, for two labels.
-
-    Args:
-        q: posteriors (M, n, 2) of the training rows.
-        y, z: codes of these rows.
-        n_groups: number of groups.
-        weights: w of each lane, in Accuracy − w · EO gap.
-    """
-    posterior = np.asarray(q)
-    weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(posterior),))
-    lanes = zip(posterior[:, :, 1], weight, strict=True)
-    return np.array([best_threshold(s, y, z, n_groups, w) for s, w in lanes])
-
-
 def evaluate(
     q: ArrayLike,
     y: ArrayLike,
@@ -75,7 +59,7 @@ def evaluate(
         q: posteriors (M, n, K) of these rows.
         y, z: their codes.
         n_groups: number of groups.
-        cuts: of `thresholds`; not used for more than two labels, where the decision is the argmax.
+        cuts: t* of each lane; not used for more than two labels, where the decision is the argmax.
         ranking: posteriors (M, n, K) of the score instead of `q`: those of the base model, where a
             method's own are decisions rather than scores.
     """
@@ -140,23 +124,14 @@ def best_threshold(
     0.4
     """
     s = np.asarray(score, dtype=np.float64)
-    cell = np.asarray(y, dtype=np.intp) * n_groups + np.asarray(z, dtype=np.intp)
     values, place = np.unique(s, return_inverse=True)
-    counts = np.zeros((len(values), 2 * n_groups))
-    np.add.at(counts, (place, cell), 1.0)
+    counts = np.zeros((len(values), 2, n_groups))
+    np.add.at(counts, (place, np.asarray(y, dtype=np.intp), np.asarray(z, dtype=np.intp)), 1.0)
     total = counts.sum(0)
     # row t: how many of each cell are above the t-th cut, from "everybody" to "nobody"
-    above = np.vstack([total, total - np.cumsum(counts, axis=0)])
-    right = (total[:n_groups] - above[:, :n_groups]).sum(1) + above[:, n_groups:].sum(1)
-    rate = np.divide(above, total, out=np.full_like(above, np.nan), where=total > 0)
-    rate = rate.reshape(-1, 2, n_groups)
-    seen = ~np.isnan(rate[0])
-    gap = np.zeros(len(above))
-    for label in range(2):
-        if seen[label].any():
-            gap += np.ptp(rate[:, label, seen[label]], axis=1)
-    gap /= max(int(seen.any(1).sum()), 1)
-    value = right / len(s) - weight * gap
+    above = np.concatenate([total[None], total - np.cumsum(counts, axis=0)])
+    decisions = np.stack([total - above, above], axis=-1)
+    value = accuracy(decisions) - weight * eo_gap(decisions)
     cuts = np.concatenate([[values[0] - 1.0], (values[:-1] + values[1:]) / 2, [values[-1] + 1.0]])
     best = np.flatnonzero(value >= value.max() - 1e-12)
     return float(cuts[best[np.argmin(np.abs(cuts[best] - 0.5))]])

@@ -19,7 +19,7 @@ import numpy as np
 from separatrix import datasets, methods
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.sweep.keys import ALL_ROWS, RunKey, hash_of, source_hash
+from separatrix.frontier.sweep.keys import ALL_ROWS, RunKey, source_hash
 from separatrix.nn.lanes import Recipe
 
 __all__ = ["Job", "Source", "Stack", "fingerprint", "grid"]
@@ -129,21 +129,17 @@ class Stack:
     Args:
         source: where the rows are.
         job: method, inputs, recipe.
-        fold: the test fold; −1 to train on all rows.
-        seed: of the networks.
         runs: what to run, one per λ.
     """
 
     source: Source
     job: Job
-    fold: int
-    seed: int
     runs: tuple[RunKey, ...]
 
     @property
-    def key(self) -> str:
-        """Hash of its runs."""
-        return hash_of([run.key for run in self.runs])
+    def fold(self) -> int:
+        """The test fold; −1 to train on all rows."""
+        return self.runs[0].fold
 
 
 def grid(
@@ -193,7 +189,7 @@ def grid(
                 trade_off=0.0,
                 fold=0,
                 seed=0,
-                source=source_hash(job.method),
+                source=source_hash(),
                 version=__version__,
             )
             for seed in seeds:
@@ -202,7 +198,7 @@ def grid(
                         replace(first, trade_off=trade_off, fold=fold, seed=seed)
                         for trade_off in job.grid(source.name)
                     )
-                    stacks.append(Stack(source, job, fold, seed, runs))
+                    stacks.append(Stack(source, job, runs))
     return stacks
 
 

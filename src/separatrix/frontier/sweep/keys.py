@@ -1,29 +1,23 @@
 """RunKey: all that decides the result of one run, and its hash.
 
 Two runs with equal keys give equal numbers, so a result is used again exactly where the key is the
-same. That includes the code: `source_hash` covers the method's own file and every file of the
-project that it reaches by imports in the rooms where numbers are made (`methods`, `nn`, `optimum`,
-`core`), with `nn.stack`, which trains the losses. It is a hash of the text: a changed comment
-counts too, because telling it from a change of numbers would be guessing.
+same. That includes the code: `source_hash` covers every file of the rooms where numbers are made.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from separatrix.errors import DataError
-
 __all__ = ["ALL_ROWS", "FORMAT", "PointKey", "RunKey", "hash_of", "source_hash"]
 
 ALL_ROWS = -1  # the fold of a model that was trained on every row
-FORMAT = 2  # of keys and numbers: a change of the evaluation that changes them raises it
+FORMAT = 3  # of records: a change of their fields or of the evaluation raises it
 _ROOMS = ("methods", "nn", "optimum", "core")
 
 
@@ -107,21 +101,6 @@ class RunKey:
         shared = ("fingerprint", "folds", "split_seed", "weight", "details", "source", "version")
         return {name: getattr(self, name) for name in (*shared, "format")}
 
-    def to_json(self) -> str:
-        """Plain text with sorted names."""
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> RunKey:
-        """The inverse of `to_json`."""
-        try:
-            found = json.loads(text)
-            if set(found) != {one.name for one in fields(cls)}:
-                raise ValueError("other fields than a run has")
-            return cls(**found)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{text[:60]!r} is not the key of a run: {error}.") from error
-
 
 def hash_of(plain: Any) -> str:
     """Hash of plain data: of its JSON with sorted names.
@@ -134,43 +113,18 @@ def hash_of(plain: Any) -> str:
 
 
 @cache
-def source_hash(method: str) -> str:
-    """Hash of a method's code: of its file and of those that it imports, directly or not.
+def source_hash() -> str:
+    """Hash of the code that makes numbers: of the text of every file in its rooms.
 
-    >>> source_hash("cmi") == source_hash("erm")
-    False
+    A changed comment counts too: telling it from a change of numbers would be guessing.
     """
-    waiting, seen = [f"methods/{method}.py", "nn/stack.py"], {}
+    root = files("separatrix")
+    texts = {}
+    waiting = [root.joinpath(room) for room in _ROOMS]
     while waiting:
-        path = waiting.pop()
-        if path not in seen:
-            seen[path] = read_source(path)
-            waiting += _imported(seen[path])
-    return hash_of(seen)
-
-
-def read_source(path: str) -> str:
-    """The text of a file of the package."""
-    return files("separatrix").joinpath(*path.split("/")).read_text(encoding="utf-8")
-
-
-@cache
-def _imported(source: str) -> tuple[str, ...]:
-    """The files of our rooms that a source imports anywhere, also inside its functions.
-
-    The rooms' own `__init__` is not among them: it is the registry, and makes no number.
-    """
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
-        elif isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
-        for name in names:
-            package, *rest = name.split(".")
-            if package == "separatrix" and len(rest) >= 2 and rest[0] in _ROOMS:
-                path = "/".join(rest) + ".py"
-                if files("separatrix").joinpath(*path.split("/")).is_file():
-                    found.append(path)
-    return tuple(found)
+        place = waiting.pop()
+        if place.is_dir():
+            waiting += place.iterdir()
+        elif place.name.endswith(".py"):
+            texts[str(place).removeprefix(str(root))] = place.read_text(encoding="utf-8")
+    return hash_of(texts)

@@ -1,14 +1,16 @@
 """Running a sweep: skip what is finished, work on the rest (locally or on Dask), write records.
 
 Only this process writes. A stack's models are renamed into place before its records are committed,
-so what the records call finished is there; a kill at any moment loses at most the stacks in
+so what the records call finished is there. A kill at any moment loses at most the stacks in
 progress, and the next run does them again. Two processes on one folder may do the same stack twice:
 both find the same numbers, and the first record stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +19,10 @@ from typing import Any
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.frontier.sweep.jobs import Stack
+from separatrix.frontier.sweep.jobs import Source, Stack
 from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.progress import live_table
-from separatrix.frontier.sweep.saved import MODELS, model_file, write_run
 from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.sweep.work import Answer, forget, work
-from separatrix.io import interactive, remove_stale
+from separatrix.frontier.sweep.work import Answer, work
 from separatrix.processes import in_processes
 
 __all__ = ["BACKENDS", "Execution", "Outcome", "describe", "run"]
@@ -48,7 +47,7 @@ class Execution:
         backend: "local" or "dask".
         scheduler: address of the Dask scheduler, such as "tcp://host:8786".
         timeout: seconds after which a stack is given up; None for never.
-        progress: a live table on stderr; by default if that is a terminal.
+        progress: what is being done, on stderr; by default if that is a terminal.
     """
 
     n_jobs: int = 1
@@ -76,37 +75,41 @@ class Execution:
 HERE = Execution()
 
 
-def run(stacks: Sequence[Stack], folder: str | Path, execution: Execution = HERE) -> Outcome:
+def run(
+    stacks: Sequence[Stack],
+    folder: str | Path,
+    execution: Execution = HERE,
+    done: Callable[[], None] = lambda: None,
+) -> Outcome:
     """Work on every run that has no final record yet.
 
     Args:
         stacks: from `grid`.
         folder: of the records; made if need be.
         execution: where and how.
+        done: called after each stack, also of those that were finished before.
 
     Returns:
         Counts of what was skipped and added.
     """
-    show = interactive() if execution.progress is None else execution.progress
-    added: dict[str, int] = {}
-    with Store(folder) as store:
-        remove_stale(store.folder)
-        remove_stale(store.folder / MODELS)
-        _check_protocol(stacks, store)
-        todo = _unfinished(stacks, store)
-        skipped = sum(len(s.runs) for s in stacks) - sum(len(s.runs) for s in todo)
-        for source in {id(stack.source): stack.source for stack in stacks}.values():
-            store.describe(source.name, describe(source.load()))
-        try:
-            with live_table(stacks, todo, show) as advance:
-                for stack, answer in _answers(todo, execution):
-                    _write(store, stack, answer)
-                    advance(stack, answer)
-                    for record in answer.records:
-                        added[record.status] = added.get(record.status, 0) + 1
-        finally:
-            forget()
-    return Outcome(skipped, added)
+    store = Store(folder)
+    store.remove_stale()
+    _check_protocol(stacks, store)
+    todo = _unfinished(stacks, store)
+    for source in {id(stack.source): stack.source for stack in stacks}.values():
+        store.describe(source.name, describe(source.load()))
+    for _ in range(len(stacks) - len(todo)):
+        done()
+    added: Counter[str] = Counter()
+    for stack, answer in _answers(todo, execution):
+        if answer.arrays is not None and answer.held_out is not None:
+            # models first, then the records that say they are there
+            store.add_models(stack.runs, answer.arrays, answer.held_out)
+        store.add(answer.records)
+        added.update(record.status for record in answer.records)
+        done()
+    skipped = sum(len(s.runs) for s in stacks) - sum(len(s.runs) for s in todo)
+    return Outcome(skipped, dict(added))
 
 
 def describe(data: Data) -> dict[str, Any]:
@@ -126,7 +129,7 @@ def describe(data: Data) -> dict[str, Any]:
 _SAID = {
     "fingerprint": "other rows",
     "details": "another recipe",
-    "source": "other code of that method",
+    "source": "other code",
     "version": "another version of separatrix",
 }
 
@@ -147,83 +150,60 @@ def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
 
 
 def _unfinished(stacks: Sequence[Stack], store: Store) -> list[Stack]:
-    """What is left to do, the stacks of one fold together: they share the prepared rows."""
+    """What is left to do, the models of all rows last."""
     done = store.finished()
     todo = []
     for stack in stacks:
         missing = tuple(run for run in stack.runs if run.key not in done)
         if stack.job.keep:  # the file is of the whole stack
-            there = model_file(store.folder, stack.key).is_file()
-            missing = stack.runs if missing or not there else ()
+            missing = stack.runs if missing or not store.has_models(stack.runs) else ()
         if missing:
             todo.append(replace(stack, runs=missing))
-    return sorted(todo, key=lambda stack: (stack.source.name, stack.fold == ALL_ROWS, stack.fold))
+    return sorted(todo, key=lambda stack: (stack.source.name, stack.fold == ALL_ROWS))
 
 
 def _answers(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answer]]:
-    if how.scheduler is not None:
-        return _on_dask(stacks, how)
-    if how.n_jobs == 1 or len(stacks) <= 1:
-        return ((stack, work(stack, how.timeout)) for stack in stacks)
-    return _in_processes(stacks, how)
-
-
-def _in_processes(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answer]]:
+    """The stacks with their answers, as they come."""
     from joblib import delayed
 
-    calls = (delayed(_numbered)(i, stack, how.timeout) for i, stack in enumerate(stacks))
-    with in_processes(calls, how.n_jobs, in_order=False) as answers:
-        for i, answer in answers:
+    # a user's own rows travel once: the stack goes without them, and they are an argument
+    light = [replace(s, source=replace(s.source, data=None)) for s in stacks]
+    calls = (
+        delayed(_numbered)(i, stack, stacks[i].source, how.timeout) for i, stack in enumerate(light)
+    )
+    if how.scheduler is None:
+        many = len(stacks) > 1
+        with in_processes(calls, how.n_jobs if many else 1, in_order=False) as answers:
+            for i, answer in answers:
+                yield stacks[i], answer
+        return
+    with _dask(how.scheduler, list({id(s.source): s.source for s in stacks}.values())):
+        from joblib import Parallel
+
+        for i, answer in Parallel(return_as="generator_unordered", batch_size=1)(calls):
             yield stacks[i], answer
 
 
-def _numbered(i: int, stack: Stack, timeout: float | None) -> tuple[int, Answer]:
-    return i, work(stack, timeout)
+def _numbered(i: int, stack: Stack, source: Source, timeout: float | None) -> tuple[int, Answer]:
+    return i, work(replace(stack, source=source), timeout)
 
 
-def _on_dask(
-    stacks: list[Stack], how: Execution, patience: float = 20
-) -> Iterator[tuple[Stack, Answer]]:
+@contextmanager
+def _dask(scheduler: str, sources: list[Source], patience: float = 20) -> Iterator[None]:
+    """joblib on a Dask cluster whose workers all hold the sources, should one of them die."""
+    from joblib import parallel_config
+
     if not find_spec("distributed"):
         raise MissingExtraError(
             "The Dask backend needs distributed: pip install 'separatrix[engines]'."
         )
-    from distributed import Client, as_completed
+    from distributed import Client
 
     try:
-        client = Client(how.scheduler, timeout=patience, set_as_default=False)
+        client = Client(scheduler, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"No Dask scheduler answers at {how.scheduler!r}: {error}. Start one with `dask "
-            "scheduler`."
+            f"No Dask scheduler answers at {scheduler!r}: {error}. Start one with `dask scheduler`."
         ) from error
-    with client:
-        # the user's own rows travel once, as a task: should their worker die, the scheduler makes
-        # them again elsewhere
-        own = {id(s.source): s.source for s in stacks if s.source.data is not None}
-        data = {key: client.submit(_same, source, pure=False) for key, source in own.items()}
-        futures = {}
-        for i, stack in enumerate(stacks):
-            light = replace(stack, source=replace(stack.source, data=None))
-            rows = data.get(id(stack.source))
-            task = client.submit(_with_source, light, rows, how.timeout, pure=False, retries=3)
-            futures[task] = i
-        for future in as_completed(futures, loop=client.loop):
-            yield stacks[futures[future]], future.result()
-            future.release()
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _with_source(stack: Stack, source: Any, timeout: float | None) -> Answer:
-    return work(stack if source is None else replace(stack, source=source), timeout)
-
-
-def _write(store: Store, stack: Stack, answer: Answer) -> None:
-    """Models first, then the records that say they are there."""
-    if answer.arrays is not None and answer.held_out is not None:
-        place = model_file(store.folder, stack.key)
-        write_run(place, stack.runs, answer.arrays, answer.held_out)
-    store.add(answer.records)
+    with client, parallel_config("dask", client=client, scatter=sources, retries=3):
+        yield

@@ -1,17 +1,16 @@
-"""Records: one per (dataset, method, inputs, recipe, λ, fold, seed), in one SQLite file.
+"""The folder of a sweep: its records, and the models of the stacks that keep them.
 
-A folder of results holds `records.sqlite`:
+- `records/`: one JSON file per stack, a list of its records: the run (all that decides the result),
+  the status and the raw result on the fold's test rows. What follows from the tables (v, u, EO gap,
+  accuracy) is computed when they are read, by `results.tidy`.
+- `models/`: one safetensors file per stack that keeps its models. Its header says which runs it
+  holds; an array is read when it is asked for, so that choosing a point by name loads no model.
+- `datasets/` and `curves/`: labels, groups and card of every dataset, and named curves (v, u) of
+  it, such as the limit of post-processing.
 
-- table `record`: the run (its hash is the key), the status and the raw result on the fold's test
-  rows: the soft and the hard table N[y, z, u], the squares behind the soft one's error, the score's
-  table in bins, its largest EO gap and AUROC, the threshold, the CPU time of training. What follows
-  from the tables (v, u, EO gap, accuracy) is computed when they are read, by `tidy`.
-- table `dataset`: labels, groups and card of every dataset.
-- table `curve`: named curves (v, u) of a dataset, such as the limit of post-processing.
-
-Why SQLite: it is in the standard library, a stack of records is one transaction, so a killed
-process leaves all of it or nothing, and its locks keep two processes apart. Workers never write:
-they send their records to the process that asked.
+Every file is written whole or not at all, so a killed process leaves all of a stack or nothing, and
+two processes on one folder do no harm: equal runs have equal numbers. Workers never write: they
+send their records to the process that asked.
 
 A record's status is "ok", "diverged" (NaN in training), "error" (its message says which) or
 "timeout". The first two are final, the others are tried again by the next run. Fold −1 is a model
@@ -21,44 +20,28 @@ trained on all rows: it has no test rows, hence no tables, and `tidy` leaves it 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.ordered import BINS
+from separatrix import methods
 from separatrix.errors import DataError
-from separatrix.frontier.sweep.keys import RunKey
+from separatrix.frontier.sweep.keys import FORMAT, RunKey, hash_of
+from separatrix.io import remove_stale, write_whole
 
-__all__ = ["FILE", "FINAL", "Record", "ReferenceCurve", "Store"]
+__all__ = ["FINAL", "MODELS", "RECORDS", "Record", "ReferenceCurve", "SavedRun", "Store"]
 
 Array = NDArray[np.float64]
-
-FILE = "records.sqlite"
-FINAL = ("ok", "diverged")  # its repr is also how SQL writes such a list
-_VERSION = 3
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS record (
-    key TEXT PRIMARY KEY, dataset TEXT NOT NULL, method TEXT NOT NULL, inputs TEXT NOT NULL,
-    recipe TEXT NOT NULL, trade_off REAL NOT NULL, fold INTEGER NOT NULL,
-    seed INTEGER NOT NULL, run TEXT NOT NULL,
-    status TEXT NOT NULL, message TEXT NOT NULL, shape TEXT NOT NULL, soft BLOB, hard BLOB,
-    squares BLOB, ordered BLOB, auroc REAL, score_gap REAL, threshold REAL, seconds REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS dataset (name TEXT PRIMARY KEY, about TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS curve (
-    dataset TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL,
-    violation BLOB NOT NULL, utility BLOB NOT NULL,
-    PRIMARY KEY (dataset, name));
-"""
-_FOUND = (
-    "status", "message", "shape", "soft", "hard", "squares", "ordered", "auroc", "score_gap",
-    "threshold", "seconds",
-)  # fmt: skip
+RECORDS, MODELS, DATASETS, CURVES = "records", "models", "datasets", "curves"
+FINAL = ("ok", "diverged")
+_NUMBERS = ("auroc", "threshold", "seconds", "score_gap")
+_MODEL, _HELD_OUT = "model.", "held_out"  # names in a file of models
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +73,19 @@ class Record:
     ordered: Array | None = None
     score_gap: float = float("nan")
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; NaN is None there."""
+        return {name: _plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Record:
+        """The inverse of `to_dict`."""
+        read: dict[str, Any] = {
+            name: np.array(x) if isinstance(x, list) else x for name, x in plain.items()
+        }
+        read |= {name: float("nan") for name in _NUMBERS if plain[name] is None}
+        return cls(**read | {"run": RunKey(**plain["run"])})
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
@@ -101,154 +97,189 @@ class ReferenceCurve:
     utility: Array
 
 
-class Store:
-    """The records of one folder. Any number of processes may have it open.
+@dataclass(frozen=True, eq=False)
+class SavedRun:
+    """The models of one stack on disk.
 
     Args:
-        folder: where `records.sqlite` is, or will be.
-        create: make folder and file; otherwise their absence is an error.
+        path: its file.
+        runs: what it holds, one per lane.
+    """
+
+    path: Path
+    runs: tuple[RunKey, ...]
+
+    @property
+    def first(self) -> RunKey:
+        """The run of its first lane; the others differ in λ alone."""
+        return self.runs[0]
+
+    @cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The models, as `Fitted.arrays` gave them."""
+        with _opened(self.path) as file:
+            own = [name for name in file.keys() if name.startswith(_MODEL)]  # noqa: SIM118
+            return {name[len(_MODEL) :]: file.get_tensor(name) for name in own}
+
+    @cached_property
+    def held_out(self) -> NDArray[np.float32]:
+        """Posteriors (M, n, K) of the rows of the test fold, in their order."""
+        with _opened(self.path) as file:
+            return np.asarray(file.get_tensor(_HELD_OUT))
+
+    def fitted(self) -> methods.Fitted:
+        """The models, ready to predict."""
+        return methods.get(self.first.method).restore(self.arrays)
+
+
+class Store:
+    """What a sweep wrote into a folder. Any number of processes may read and write it.
+
+    Args:
+        folder: where `records/` is, or will be.
+        create: a folder without records is made when something is written; otherwise an error.
     """
 
     def __init__(self, folder: str | Path, *, create: bool = True) -> None:
         self.folder = Path(folder)
-        self.path = self.folder / FILE
-        if not create and not self.path.is_file():
+        if not create and not (self.folder / RECORDS).is_dir():
             raise DataError(
-                f"There are no results in {str(self.folder)!r}: no {FILE}. Pass the folder that "
-                "`separatrix trace` or `separatrix benchmark` wrote."
+                f"There are no results in {str(self.folder)!r}: no folder {RECORDS!r}. Pass the "
+                "folder that `separatrix trace` or `separatrix benchmark` wrote."
             )
-        with self._clear():
-            if create:
-                self.folder.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(self.path, timeout=120.0, isolation_level=None)
-            (version,) = self._db.execute("PRAGMA user_version").fetchone()
-            if version not in (0, _VERSION):  # a new file has 0
-                raise DataError(
-                    f"{self.path} has format {version}; this separatrix reads {_VERSION}. Run the "
-                    "same command again with another folder."
-                )
-            if version == 0 and create:  # opening a finished file must not change a byte of it
-                with self._transaction():
-                    for statement in _SCHEMA.split(";"):
-                        self._db.execute(statement)
-                    self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
-    def close(self) -> None:
-        """Close the file; what was written stays."""
-        self._db.close()
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def remove_stale(self) -> None:
+        """Remove what a killed process left half-written."""
+        for name in (RECORDS, MODELS, DATASETS, CURVES):
+            remove_stale(self.folder / name)
 
     def add(self, records: Sequence[Record]) -> None:
         """Write the records of one stack: all of them or none. A final record is never replaced."""
-        rows = [_row(record) for record in records]
-        sql = (
-            f"INSERT INTO record VALUES ({', '.join('?' * 20)}) ON CONFLICT (key) DO UPDATE SET "
-            f"{', '.join(f'{name} = excluded.{name}' for name in _FOUND)} "
-            f"WHERE record.status NOT IN {FINAL}"
-        )
-        with self._clear(), self._transaction():
-            self._db.executemany(sql, rows)
-
-    def finished(self) -> set[str]:
-        """Keys of the runs that need not run again."""
-        with self._clear():
-            found = self._db.execute(f"SELECT key FROM record WHERE status IN {FINAL}")
-            return {key for (key,) in found}
+        if not records:
+            return
+        keys = [record.run.key for record in records]
+        path = self.folder / RECORDS / f"{hash_of(keys)}.json"
+        known = {one.run.key: one for one in _records(path)} if path.is_file() else {}
+        final = {key: one for key, one in known.items() if one.status in FINAL}
+        kept = [final.get(key, record) for key, record in zip(keys, records, strict=True)]
+        write_whole(path, json.dumps([record.to_dict() for record in kept], allow_nan=False))
 
     def records(self) -> list[Record]:
         """Every record, in an order that does not depend on who finished first."""
-        with self._clear():
-            rows = self._db.execute(
-                f"SELECT run, {', '.join(_FOUND)} FROM record "
-                "ORDER BY dataset, method, inputs, recipe, trade_off, fold, seed, key"
-            ).fetchall()
-        return [_record(*row) for row in rows]
+        found: dict[str, Record] = {}
+        for path in sorted((self.folder / RECORDS).glob("*.json")):
+            for record in _records(path):
+                known = found.get(record.run.key)
+                if known is None or known.status not in FINAL:
+                    found[record.run.key] = record
+        return sorted(found.values(), key=lambda record: _order(record.run))
+
+    def finished(self) -> set[str]:
+        """Keys of the runs that need not run again."""
+        return {record.run.key for record in self.records() if record.status in FINAL}
 
     def describe(self, name: str, about: Mapping[str, Any]) -> None:
         """Remember labels, groups and card of a dataset, as plain JSON."""
-        values = name, json.dumps(about)
-        with self._clear(), self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO dataset VALUES (?, ?)", values)
+        self._put(DATASETS, name, {"name": name, "about": about})
 
     def datasets(self) -> dict[str, dict[str, Any]]:
         """What `describe` was told, by dataset."""
-        with self._clear():
-            rows = self._db.execute("SELECT * FROM dataset ORDER BY name")
-            return {name: json.loads(about) for name, about in rows}
+        found = {plain["name"]: plain["about"] for plain in self._all(DATASETS)}
+        return dict(sorted(found.items()))
 
     def add_curve(self, curve: ReferenceCurve, key: str = "") -> None:
         """Write or replace a dataset's named curve; `key` says what it was computed from."""
-        v, u = (np.ascontiguousarray(x, dtype=np.float64) for x in (curve.violation, curve.utility))
-        values = curve.dataset, curve.name, key, v.tobytes(), u.tobytes()
-        with self._clear(), self._transaction():
-            self._db.execute("INSERT OR REPLACE INTO curve VALUES (?, ?, ?, ?, ?)", values)
+        v, u = (np.asarray(x, dtype=np.float64).tolist() for x in (curve.violation, curve.utility))
+        plain = {"dataset": curve.dataset, "name": curve.name, "violation": v, "utility": u}
+        self._put(CURVES, [curve.dataset, curve.name], plain | {"key": key})
 
     def curves(self, key: str | None = None) -> list[ReferenceCurve]:
         """The curves, by dataset and name; those with this key only, if given."""
-        where, values = ("", ()) if key is None else ("WHERE key = ? ", (key,))
-        sql = f"SELECT dataset, name, violation, utility FROM curve {where}ORDER BY dataset, name"
-        with self._clear():
-            rows = self._db.execute(sql, values).fetchall()
-        return [ReferenceCurve(row[0], row[1], *map(np.frombuffer, row[2:])) for row in rows]
+        curves = []
+        for plain in self._all(CURVES):
+            v, u = np.array(plain["violation"]), np.array(plain["utility"])
+            if key in (None, plain["key"]):
+                curves.append(ReferenceCurve(plain["dataset"], plain["name"], v, u))
+        return sorted(curves, key=lambda curve: (curve.dataset, curve.name))
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            if self._db.in_transaction:  # a full disk may have rolled it back already
-                self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+    def has_models(self, runs: Sequence[RunKey]) -> bool:
+        """Whether the models of a stack are there."""
+        return self._models(runs).is_file()
 
-    @contextmanager
-    def _clear(self) -> Iterator[None]:
-        """One sentence instead of SQLite's: full disk, no permission, not a database."""
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            reason = str(error)
-            if "full" in reason or getattr(error, "errno", None) == 28:
-                raise DataError(
-                    f"The disk is full: {str(self.path)!r} could not be written. Nothing that was "
-                    "finished is lost; free some space and run the same command again."
-                ) from error
-            raise DataError(
-                f"{str(self.path)!r} cannot be used as a file of records: {reason}."
-            ) from error
+    def add_models(
+        self,
+        runs: Sequence[RunKey],
+        arrays: Mapping[str, NDArray[Any]],
+        held_out: NDArray[np.float32],
+    ) -> None:
+        """Write the models of one stack and the posteriors of its test rows."""
+        from safetensors.numpy import save
+
+        # safetensors writes the memory as it lies: a transposed array would come back scrambled
+        tensors = {f"{_MODEL}{name}": np.asarray(one, order="C") for name, one in arrays.items()}
+        tensors[_HELD_OUT] = np.asarray(held_out, dtype=np.float32, order="C")
+        header = {"runs": json.dumps([asdict(run) for run in runs])}
+        write_whole(self._models(runs), save(tensors, header))
+
+    def saved_runs(self) -> list[SavedRun]:
+        """Every stack whose models were kept, by dataset, method, inputs, recipe, fold and seed."""
+        found = []
+        for path in sorted((self.folder / MODELS).glob("*.safetensors")):
+            with _opened(path) as file:
+                runs = json.loads((file.metadata() or {})["runs"])
+                found.append(SavedRun(path, tuple(RunKey(**run) for run in runs)))
+        return sorted(found, key=lambda saved: _order(saved.first))
+
+    def _models(self, runs: Sequence[RunKey]) -> Path:
+        return self.folder / MODELS / f"{hash_of([run.key for run in runs])}.safetensors"
+
+    def _put(self, kind: str, name: Any, plain: Any) -> None:
+        write_whole(self.folder / kind / f"{hash_of(name)}.json", json.dumps(plain))
+
+    def _all(self, kind: str) -> Iterator[Any]:
+        for path in sorted((self.folder / kind).glob("*.json")):
+            yield _read(path)
 
 
-def _row(record: Record) -> tuple[Any, ...]:
-    run = record.run
-    shape = () if record.soft is None else record.soft.shape
-    blobs = (
-        None if table is None else np.ascontiguousarray(table, dtype=np.float64).tobytes()
-        for table in (record.soft, record.hard, record.squares, record.ordered)
+def _plain(value: Any) -> Any:
+    """An array as lists, NaN as None."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _order(run: RunKey) -> tuple[Any, ...]:
+    return run.series, run.trade_off, run.fold, run.seed
+
+
+def _records(path: Path) -> list[Record]:
+    """The records of one stack."""
+    plain = _read(path)
+    try:
+        formats = {one["run"]["format"] for one in plain}
+        if formats <= {FORMAT}:
+            return [Record.from_dict(one) for one in plain]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is damaged: {error!r}. Remove it and run again.") from error
+    raise DataError(
+        f"{path} has format {max(formats - {FORMAT})}; this separatrix reads {FORMAT}. Run the "
+        "same command again with another folder."
     )
-    return (
-        *(run.key, *run.series, run.trade_off, run.fold, run.seed, run.to_json()),
-        *(record.status, record.message, json.dumps(shape), *blobs),
-        *(record.auroc, record.score_gap, record.threshold, record.seconds),
-    )
 
 
-def _record(
-    run: str, status: str, message: str, shape: str, soft: bytes | None, hard: bytes | None,
-    squares: bytes | None, ordered: bytes | None, auroc: float | None, score_gap: float | None,
-    threshold: float | None, seconds: float,
-) -> Record:  # fmt: skip
-    size = json.loads(shape)
-    a, b, c = (
-        None if blob is None else np.frombuffer(blob).reshape(size)
-        for blob in (soft, hard, squares)
-    )
-    d = None if ordered is None else np.frombuffer(ordered).reshape(*size[:2], BINS)
-    # SQLite keeps NaN as NULL
-    area, gap, cut = (float("nan") if x is None else x for x in (auroc, score_gap, threshold))
-    return Record(RunKey.from_json(run), status, message, a, b, area, cut, seconds, c, d, gap)
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} is damaged: {error}. Remove it and run again.") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            yield file
+    except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
+        raise DataError(f"{path} is not a file of models as `trace` writes it: {error}.") from error
