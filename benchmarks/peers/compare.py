@@ -6,8 +6,8 @@ group; each peer in an environment of its own.
     python -m benchmarks.peers compare --print --data compas --seeds 2104 ...
 
 What is there already is not traced again, so several may run side by side, each with its own
-`--data`. `--only-page` writes the generated parts of peers.md and peers-tables.md, made of all that
-has been traced. `--print` prints the short tables of other data or seeds, of packages that have
+`--data`. `--only-page` writes the tables and the picture of peers.md, made of all that has been
+traced. `--print` prints the short tables of other data or seeds, of packages that have
 been traced there. `--quick`: two folds and few points, does everything run?
 """
 
@@ -66,7 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only-page", action="store_true", help="trace nothing")
     parser.add_argument("--print", action="store_true", help="short tables of these seeds")
     parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "peers")
-    parser.add_argument("--docs", type=Path, default=ROOT / "docs" / "evidence")
     chosen = parser.parse_args(arguments)
     failed = []
     for seed in () if chosen.only_page or chosen.print else chosen.seeds:
@@ -82,8 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from benchmarks.peers import page
 
         if chosen.only_page:
-            page.write(chosen.folder, chosen.docs)
+            page.write(chosen.folder)
         for plane in page.PLANES if chosen.print else ():
-            print(page.short_table(chosen.folder, plane, False, chosen.data, chosen.seeds))
+            table = page.short_table(chosen.folder, plane, False, chosen.data, chosen.seeds)
+            page.publish(plane, *table, write=False)
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")

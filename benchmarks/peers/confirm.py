@@ -1,6 +1,6 @@
 """Boosted trees with the penalty on UCI's own test file of Adult, on which nothing was chosen.
 
-    python -m benchmarks.peers confirm
+    python -m benchmarks.peers confirm [--write]
 
 Models of all rows of Adult, measured on `adult/adult.test.gz` of SEPARATRIX_DATA. λ = 0.19 was
 chosen on inner folds of the training rows after λ = 0.2 had been seen here; the others before.
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import publish
 from separatrix import methods
 from separatrix.datasets import adult
 from separatrix.methods import Lane, Sample
@@ -56,10 +56,10 @@ def shown(y: Any, z: Any, q: Any) -> list[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print or write the table of docs/evidence/penalty.md."""
+    """The table of docs/evidence/penalty.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paths", type=int, default=len(PATHS))
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/penalty.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     data = sx.datasets.load("adult", features="full")
     y, z, unseen = test_file(data)
@@ -70,7 +70,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for trade_off, q in zip(grid, fitted.posteriors(unseen, z), strict=True):
             cells = (f"{x:.1e}" if x < 0.005 else f"{x:.4f}" for x in shown(y, z, q))
             lines.append([f"{recipe}, {inputs}, λ = {trade_off}", *cells])
-    text = markdown(HEAD, lines)
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "evidence" / "penalty.md", "peers/confirm", text)
+    publish("penalty", HEAD, lines, options.write)

@@ -1,6 +1,6 @@
 """Exact limits of the laws of Adult and COMPAS, with and without the group.
 
-    python -m benchmarks.peers limit [--shares]
+    python -m benchmarks.peers limit [--shares] [--write]
 
 The law is that of the rows with the paper's columns: a few dozen distinct ones. `--shares`: the
 method `postprocessing` on Adult's held-out folds (41 λ), and its share of the limit's hypervolume.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import separatrix as sx
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 from separatrix import methods
 from separatrix.core.envelope import utility_fraction
 from separatrix.methods import Lane, Sample
@@ -40,16 +40,17 @@ def with_group(name: str) -> list[str]:
 
 
 def blind(name: str) -> list[str]:
-    """The best of all rules of X: accuracy within EO gaps, u within v."""
+    """I(X;Z|Y), then the best of all rules of X: accuracy within EO gaps, u within v, u of X."""
     X, y, z = rows_of(name)
     atom = np.unique(X, axis=0, return_inverse=True)[1].ravel()
     p = np.zeros((atom.max() + 1, 2, int(z.max()) + 1))
     np.add.at(p, (atom, y, z), 1 / len(y))
-    cells = []
+    table = p.transpose(1, 2, 0)
+    cells = [f"{float(sx.theory.conditional_mutual_information(table)):.4f}"]
     for maximize, budget, levels in (("accuracy", "eo_gap", GAPS), ("utility", "violation", NATS)):
         best = sx.theory.population.blind_limit(p, maximize, budget, list(levels))
         cells += [f"{value:.4f}" for value in best.values]
-    return [name, *cells]
+    return [name, *cells, f"{float(sx.theory.mutual_information(table)):.4f}"]
 
 
 def share_of_limit() -> None:
@@ -76,15 +77,16 @@ def share_of_limit() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables of docs/howto/limit.md and docs/evidence/blind.md."""
+    """The tables of docs/howto/limit.md and docs/evidence/blind.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="+", default=["adult", "compas"])
     parser.add_argument("--shares", action="store_true", help="train networks: minutes")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     head = ["u ≤ bound", "v = 0", "≤ 4e-5", "≤ 1.5e-4", "≤ 0.01"]
-    print(markdown(head, [with_group(name) for name in options.data]))
-    head = ["without the group", *(f"accuracy, EO ≤ {x:g}" for x in GAPS)]
-    head += [f"u, v ≤ {x:g}" for x in NATS]
-    print(markdown(head, [blind(name) for name in options.data]))
+    publish("limit", head, [with_group(name) for name in options.data], write=False)
+    head = ["data", "I(X;Z|Y)", *(f"accuracy, EO ≤ {x:g}" for x in GAPS)]
+    head += [*(f"u, v ≤ {x:g}" for x in NATS), "u of X, no budget"]
+    publish("blind", head, [blind(name) for name in options.data], options.write)
     if options.shares:
         share_of_limit()

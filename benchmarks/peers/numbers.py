@@ -43,7 +43,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 import separatrix as sx
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 from benchmarks.peers.public_tables import fetch, law_school_frame
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.conditional_rank import conditional_rank
@@ -258,4 +258,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.filterwarnings("ignore", category=UserWarning)
     for name in options.tables:
         lines = measure(TABLES[name](), options.splits)
-        print(f"\n{name}\n{markdown(HEADER, lines)}\n", flush=True)
+        publish(f"numbers-{name}", HEADER, lines, write=False)

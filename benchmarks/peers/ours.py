@@ -135,7 +135,7 @@ _RULES = {
 }
 _BLIND = {
     f"FrontierClassifier(blind), {maximize}": Series(
-        f"{len(levels)} levels of {budget}, margin computed and 0; q(y, z \\| x) of the same trees",
+        f"{len(levels)} levels of {budget}, margin computed and 0; q(y, z | x) of the same trees",
         partial(blind_rules, maximize),
         "joint",
         folds=5 if maximize == "accuracy" else 3,
@@ -162,7 +162,7 @@ SERIES = {
         "cross-fitted",
     ),
     "SeparatedScorer(blind)": Series(
-        f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z \\| x) of the same trees",
+        f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z | x) of the same trees",
         blind_score_path,
         "joint",
     ),

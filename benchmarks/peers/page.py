@@ -1,4 +1,4 @@
-"""The generated parts of peers.md (a picture, a table for each plane) and of peers-tables.md."""
+"""The tables and the picture of docs/evidence/peers.md."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from benchmarks._measuring import machine, markdown, write_between_markers
+from benchmarks._measuring import DOCS, machine, publish
 from benchmarks.peers.measure import (
     PLANES,
     Answers,
     Path_,
-    Plane,
     joined,
     kept,
     measured,
@@ -30,6 +29,9 @@ from separatrix.core import planes
 from separatrix.core.envelope import concave_envelope
 
 Array = NDArray[np.float64]
+Lines = tuple[list[str], list[list[str]]]  # head and rows of a table
+SUMMARY = ("data", "budget", OURS, "error-parity", "oxonfair", "ThresholdOptimizer", "first")
+SUMMARY_BUDGETS = ("EO gap ≤ 0.02", "EO gap ≤ 0.05")
 STEPS = 20  # budgets under which the area is summed up
 MOST = {name: plane.most for name, plane in planes.PLANES.items()}  # the largest budgets
 SURE = 0.975  # of Student's law: a difference of fewer errors than its quantile may be chance
@@ -124,9 +126,9 @@ def first(others: dict[str, Difference], budget: float | None) -> str:
     name, best = max(others.items(), key=lambda pair: pair[1].ahead)
     few = f" ({best.folds} folds)" if best.folds < 5 else ""
     if best.ahead <= 0:
-        return f"**{OURS}**" if best.clear else f"{OURS}, level with {name}{few}"
+        return f"**{OURS}**" if best.clear else f"{OURS}, tied with {name}{few}"
     if not best.clear:
-        return f"{name}{few}, level with us"
+        return f"{name}{few}, tied with us"
     over = budget is not None and best.found > max(best.ours, budget)
     return f"{name}, overrunning more" if over else f"**{name}**{few}"
 
@@ -153,7 +155,7 @@ def short_table(
     blind: bool,
     shown_data: Sequence[str] = tuple(DATA),
     seeds: Sequence[int] = SEEDS,
-) -> str:
+) -> Lines:
     """One row for each dataset and budget."""
     what, rows = PLANES[plane], []
     packages = [p for p in COLOURS if p not in (PLAIN, OURS) and lines_of(p, blind)]
@@ -173,7 +175,7 @@ def short_table(
             rows.append(
                 [title, label, _reached(there[OURS], budget), *shown, first(others, budget)]
             )
-    return markdown(["", what.labels[1], OURS, *packages, "first"], rows)
+    return ["data", "budget", OURS, *packages, "first"], rows
 
 
 def _reached(cell: Cell, budget: float | None) -> str:
@@ -186,27 +188,20 @@ def _short(x: float) -> str:
     return f"{x:.4f}" if x >= 5e-3 or x == 0 else f"{x:.1e}"
 
 
-def long_tables(folder: Path) -> str:
+def long_table(folder: Path, plane: str) -> Lines:
     """Every series by itself."""
-    parts = []
+    what, rows = PLANES[plane], []
     for data, (_, _, title) in DATA.items():
-        for plane, what in PLANES.items():
-            rows = [row for line in LINES if (row := _long(folder, data, line, plane, what))]
-            head = ["", "sees the group", *(f"{what.labels[0]} ≤ {b:g}" for b in what.budgets)]
-            head += ["area × 1000", "CPU s a fold", "folds"]
-            if rows:
-                parts.append(f"**{title}: {what.title}**\n\n{markdown(head, rows)}")
-    return "\n\n".join([*parts, settings(folder)])
-
-
-def _long(folder: Path, data: str, line: Line, plane: str, what: Plane) -> list[str]:
-    cell = cell_of(folder, data, (line,), plane)
-    if cell is None:
-        return []
-    shown = [_reached(cell, budget) for budget in (*what.budgets, None)]
-    cpu = f"{seconds(folder, data, (line,)):.2f}"
-    name, sees = line.name.replace("|", "\\|"), "no" if line.blind else "yes"
-    return [name, sees, *shown, cpu, str(len(cell.folds))]
+        for line in LINES:
+            cell = cell_of(folder, data, (line,), plane)
+            if cell is not None:
+                shown = [_reached(cell, budget) for budget in (*what.budgets, None)]
+                cpu = f"{seconds(folder, data, (line,)):.2f}"
+                sees = "no" if line.blind else "yes"
+                rows.append([title, line.name, sees, *shown, cpu, str(len(cell.folds))])
+    budgets = [f"{what.labels[0]} ≤ {b:g}" for b in what.budgets]
+    head = ["data", "series", "sees the group", *budgets, "area × 1000", "CPU s a fold", "folds"]
+    return head, rows
 
 
 def seconds(folder: Path, data: str, lines: tuple[Line, ...]) -> float:
@@ -216,7 +211,7 @@ def seconds(folder: Path, data: str, lines: tuple[Line, ...]) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def cpu_table(folder: Path) -> str:
+def cpu_table(folder: Path) -> Lines:
     """Mean over the series of a package, with the group and without."""
     rows = []
     for package in COLOURS:
@@ -226,21 +221,18 @@ def cpu_table(folder: Path) -> str:
             if np.isfinite(cells).any():
                 shown = ["–" if np.isnan(c) else f"{c:.1f}" for c in cells]
                 rows.append([package, "no" if blind else "yes", *shown])
-    return markdown(
-        ["CPU s a fold", "sees the group", *(title for _, _, title in DATA.values())], rows
-    )
+    return ["package", "sees the group", *(title for _, _, title in DATA.values())], rows
 
 
-def settings(folder: Path) -> str:
+def settings(folder: Path) -> Lines:
     rows = []
     for line in LINES:
         files = [result_of(data, seed, line, folder) for data in DATA for seed in SEEDS]
         file = next((one for one in files if one.is_file()), None)
         if file is not None:
             about = kept(file).about
-            text = about["settings"].replace("\\|", "|").replace("|", "\\|")
-            rows.append([line.name.replace("|", "\\|"), about["version"], text])
-    return markdown(["series", "version", f"settings; trees are {TREES}"], rows)
+            rows.append([line.name, about["version"], about["settings"]])
+    return ["series", "version", f"settings; trees are {TREES}"], rows
 
 
 def draw(folder: Path, file: Path) -> None:
@@ -306,14 +298,17 @@ def _least(folder: Path, data: str, plane: str) -> float:
     return float(path.constant.mean())
 
 
-def write(folder: Path, docs: Path) -> None:
-    """Both pages, from what has been traced."""
-    draw(folder, docs / "peers.png")
-    short = []
-    for blind, seen in ((False, "With the group at decision time"), (True, "Without the group")):
-        for plane, what in PLANES.items():
-            table = short_table(folder, plane, blind)
-            short.append(f"**{seen}: {what.title}**\n\n{table}")
-    short += [cpu_table(folder), machine("lightgbm", "scikit-learn", "fairlearn")]
-    write_between_markers(docs / "peers.md", "peers/compare", "\n\n".join(short))
-    write_between_markers(docs / "peers-tables.md", "peers/compare", long_tables(folder))
+def write(folder: Path) -> None:
+    """Picture and tables, from what has been traced."""
+    draw(folder, DOCS / "evidence" / "peers.png")
+    for plane in PLANES:
+        for blind, seen in ((False, "aware"), (True, "blind")):
+            publish(f"peers-{seen}-{plane}", *short_table(folder, plane, blind), write=True)
+        publish(f"peers-series-{plane}", *long_table(folder, plane), write=True)
+    head, rows = short_table(folder, "decisions", False)
+    places = [head.index(name) for name in SUMMARY]
+    brief = [[row[i] for i in places] for row in rows if row[1] in SUMMARY_BUDGETS]
+    publish("peers-summary", SUMMARY, brief, write=True)
+    publish("peers-cpu", *cpu_table(folder), write=True)
+    publish("peers-settings", *settings(folder), write=True)
+    print(machine("lightgbm", "scikit-learn", "fairlearn"))

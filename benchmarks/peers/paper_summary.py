@@ -41,13 +41,11 @@ def folds_of(columns: Columns) -> int:
     return max(5, int(columns["fold"].max()) + 1)
 
 
-def written(found: dict[str, Results], again: list[dict[str, Results]]) -> str:
-    """The generated part of the page."""
-    parts = [headline(found, plane) for plane in SHOWN]
-    parts.append(worth_of_choosing(found))
-    if again:
-        parts.append(repetitions([found, *again]))
-    return "\n\n".join(table.markdown() for table in parts)
+def summaries(found: dict[str, Results], again: list[dict[str, Results]]) -> dict[str, Table]:
+    """The tables of the page by name."""
+    tables = {"cost": cost(found)} | {plane: headline(found, plane) for plane in SHOWN}
+    tables["choosing"] = worth_of_choosing(found)
+    return tables | ({"seeds": repetitions([found, *again])} if again else {})
 
 
 def cost(found: dict[str, Results]) -> Table:
@@ -146,7 +144,7 @@ def repetitions(runs: list[dict[str, Results]]) -> Table:
                     goal = METRICS[PLANES[plane].objective].label
                     within = f"{METRICS[PLANES[plane].budget].label} ≤ {budget:g}"
                     rows.append((dataset, f"{goal} at {within}", name, *cells))
-    head = ("Dataset", "", "Method", *(f"seed {seed}" for seed in seeds))
+    head = ("Dataset", "Cell", "Method", *(f"seed {seed}" for seed in seeds))
     return Table("Other folds", head, tuple(rows))
 
 

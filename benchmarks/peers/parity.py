@@ -27,7 +27,7 @@ from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
-from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
+from benchmarks._measuring import machine, publish
 from benchmarks.peers.rows import DATA
 from benchmarks.peers.threshold_optimizer import Scores
 from separatrix import audit_score, datasets
@@ -49,7 +49,15 @@ ASKED = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.08)
 RELAXED = (0.01, 0.05)  # of ThresholdOptimizer
 BOUNDS = (0.01, 0.05)  # of ExponentiatedGradient
 AT = (0.01, 0.05)
-NAMES = ("adult-full", "bank", "compas")
+NAMES = ("adult-full", "compas", "bank")
+HEADS = {  # by table
+    "parity": ["method", *(f"accuracy at parity gap ≤ {x}" for x in AT), "rules: gap → accuracy",
+               "CPU s per fold"],
+    "criteria-decisions": ["decisions", "accuracy", "u", "I(U;Z|Y)", "I(U;Z)", "I(Y;Z|U)",
+                           *(kind.gap_label for kind in CRITERIA.values())],
+    "criteria-scores": ["score", "AUROC", "I(S;Z|Y)", "I(S;Z)", "I(Y;Z|S)", "largest EO gap",
+                        "largest parity gap", "calibration gap"],
+}  # fmt: skip
 
 
 def trees() -> LGBMClassifier:
@@ -107,9 +115,9 @@ def shown(q: Array, y: Codes, z: Codes) -> tuple[float, float]:
     return float(np.ptp(share)), float(np.where(y == 1, q, 1.0 - q).mean())
 
 
-def measured(name: str, rounds: int) -> tuple[str, dict[str, Array]]:
-    """The table of one data set, and the cross-fitted and test scores of all rows."""
-    dataset, options, title = DATA[name]
+def measured(name: str, rounds: int) -> tuple[list[list[str]], dict[str, Array]]:
+    """The lines of one data set, and the cross-fitted and test scores of all rows."""
+    dataset, options, _ = DATA[name]
     data = datasets.load(dataset, **options)
     X = np.column_stack([data.z, np.asarray(data.X)]).astype(np.float32)
     y, z = np.asarray(data.y, dtype=np.int64), np.asarray(data.z, dtype=np.int64)
@@ -154,12 +162,10 @@ def measured(name: str, rounds: int) -> tuple[str, dict[str, Array]]:
         at = [f"{float(best.at(np.array([x]))[0]):.4f}" for x in AT]
         pairs = ", ".join(f"{g:.4f} → {a:.4f}" for g, a in zip(gap, right, strict=True))
         lines.append([method, *at, pairs, f"{cpu[method] / 5:.1f}"])
-    head = ["", *(f"accuracy at parity gap ≤ {x}" for x in AT)]
-    table = markdown([*head, "rules: gap → accuracy", "CPU s per fold"], lines)
-    return f"**{title}**\n\n{table}", kept
+    return lines, kept
 
 
-def costs(kept: dict[str, Array]) -> str:
+def costs(kept: dict[str, Array]) -> list[list[str]]:
     """What each criterion costs in the others: the best exact decisions on the scores' law."""
     y, z, score = kept["y"], kept["z"], kept["score"]
     lines = []
@@ -176,8 +182,7 @@ def costs(kept: dict[str, Array]) -> str:
         lines.append([name.replace("_", " "), f"{accuracy(table):.4f}",
                       f"{mutual_information(table):.4f}", *(f"{x:.4f}" for x in parts),
                       *(f"{x:.3f}" for x in gaps)])  # fmt: skip
-    head = ["decisions", "accuracy", "u", "I(U;Z\\|Y)", "I(U;Z)", "I(Y;Z\\|U)"]
-    return markdown([*head, *(kind.gap_label for kind in CRITERIA.values())], lines)
+    return lines
 
 
 def _ranks(score: Array, new: Array, seed: int) -> Array:
@@ -187,7 +192,7 @@ def _ranks(score: Array, new: Array, seed: int) -> Array:
     return (low + np.random.default_rng(seed).random(len(new)) * (high - low)) / len(score)
 
 
-def scores(kept: dict[str, Array]) -> str:
+def scores(kept: dict[str, Array]) -> list[list[str]]:
     """Three scores of test rows: separated, ranks within groups, calibrated within groups."""
     y, z, fold = kept["y"], kept["z"], kept["fold"]
     made = {name: np.zeros(len(y)) for name in ("separated", "independent", "sufficient")}
@@ -209,8 +214,7 @@ def scores(kept: dict[str, Array]) -> str:
                       f"{other['independence'].value:.4f}", f"{other['sufficiency'].value:.4f}",
                       f"{a.gap:.3f}", f"{other['independence'].gaps['parity_gap'].value:.3f}",
                       f"{other['sufficiency'].gaps['calibration_gap'].value:.3f}"])  # fmt: skip
-    head = ["score", "AUROC", "I(S;Z\\|Y)", "I(S;Z)", "I(Y;Z\\|S)", "largest EO gap"]
-    return markdown([*head, "largest parity gap", "calibration gap"], lines)
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -220,16 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--write", action="store_true")
     chosen = parser.parse_args(arguments)
-    peers, criteria = [], []
+    tables: dict[str, list[list[str]]] = {name: [] for name in HEADS}
     for name in chosen.data:
-        text, kept = measured(name, chosen.rounds)
-        peers.append(text)
-        title = DATA[name][2]
-        criteria.append(f"**{title}, decisions**\n\n{costs(kept)}\n\n**{title}, scores**\n\n"
-                        f"{scores(kept)}")  # fmt: skip
-        print(peers[-1], criteria[-1], sep="\n\n", flush=True)
-    peers.append(machine("scikit-learn", "scipy", "fairlearn"))
-    if chosen.write:
-        page = DOCS / "evidence" / "criteria.md"
-        write_between_markers(page, "peers/parity", "\n\n".join(peers))
-        write_between_markers(page, "peers/parity, criteria", "\n\n".join(criteria))
+        lines, kept = measured(name, chosen.rounds)
+        for table, own in zip(tables.values(), (lines, costs(kept), scores(kept)), strict=True):
+            table += [[DATA[name][2], *line] for line in own]
+    for name, table in tables.items():
+        publish(name, ["data", *HEADS[name]], table, chosen.write)
+    print(machine("scikit-learn", "scipy", "fairlearn"))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 from benchmarks.peers.compare import ROOT, trace_rows
 from benchmarks.peers.measure import PLANES, Path_, joined, measured, nested
 from benchmarks.peers.roster import LINES, OURS, SEEDS, Line, result_of
@@ -87,4 +87,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for y, x, more, sure in cells
             ]
         )
-    print(markdown([DATA[chosen.data][2], *(f"EO gap ≤ {b:g}" for b in budgets)], table))
+    head = [DATA[chosen.data][2], *(f"EO gap ≤ {b:g}" for b in budgets)]
+    publish(f"peers-population-{chosen.data}", head, table, write=False)

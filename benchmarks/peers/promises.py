@@ -13,7 +13,6 @@ file, one line for each question, and not run again.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import Kept, publish
 from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core import ordered
@@ -227,27 +226,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", default=[*REAL, *GENERATED])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path(".bench/promises.jsonl"))
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/promises.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    found = []
-    if options.out.is_file():
-        found = [json.loads(line) for line in options.out.read_text().splitlines()]
-    done = {(one["table"], one["seed"]) for one in found}
+    kept = Kept(options.out)
+    done = kept.done("table", "seed")
     seeds = range(options.first, options.first + options.splits)
     todo = [(n, s) for s in seeds for n in options.only if (n, s) not in done]
     work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
         delayed(split)(name, seed) for name, seed in todo
     )
-    with options.out.open("a") as file:
-        for rows in work:
-            found += rows
-            file.writelines(json.dumps(row) + "\n" for row in rows)
-            file.flush()
-            print(f"{rows[0]['table']}, split {rows[0]['seed']}", flush=True)
-    head, body = summary(found)
-    silent = sum(bool(one.get("silent_constant")) for one in found)
-    text = markdown(head, body) + f"\n\nConstants without a warning: {silent}.\n"
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "evidence" / "promises.md", "peers/promises", text)
+    for rows in work:
+        kept.add(rows)
+        print(f"{rows[0]['table']}, split {rows[0]['seed']}", flush=True)
+    publish("promises", *summary(kept.rows), options.write)
+    silent = sum(bool(one.get("silent_constant")) for one in kept.rows)
+    print(f"Constants without a warning: {silent}.")

@@ -12,7 +12,6 @@ rows (`unseen_peers.py`). Finished splits are kept in a file.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import separatrix as sx
+from benchmarks._measuring import Kept
 from benchmarks.peers import unseen_page as page
 from benchmarks.peers.public_tables import TABLES, fetch
 from benchmarks.peers.unseen_peers import ASKED, PEERS, Split, UnableError
@@ -140,21 +140,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="*", choices=TABLES, default=list(TABLES))
     parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
     parser.add_argument("--folder", type=Path, default=Path(".bench"))
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/unseen.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
-    kept = options.folder / "unseen.jsonl"
+    kept = Kept(options.folder / "unseen.jsonl")
     wheels = fetch(options.folder / "wheels")
-    found = [json.loads(line) for line in kept.read_text().splitlines()] if kept.is_file() else []
-    done = {(one["table"], one["seed"]) for one in found}
+    done = kept.done("table", "seed")
     warnings.simplefilter("ignore")
     for seed in options.seeds:
         for name in options.only:
-            if (name, seed) in done:
-                continue
-            print(f"{name}, split {seed}", flush=True)
-            rows = one_split(name, Split(TABLES[name](wheels), seed), options.folder)
-            found += rows
-            with kept.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
-    found = [one for one in found if one["seed"] in options.seeds]
-    page.write(found, options.write)
+            if (name, seed) not in done:
+                print(f"{name}, split {seed}", flush=True)
+                kept.add(one_split(name, Split(TABLES[name](wheels), seed), options.folder))
+    page.write([one for one in kept.rows if one["seed"] in options.seeds], options.write)

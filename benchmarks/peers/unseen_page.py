@@ -1,6 +1,4 @@
-"""The generated part of docs/evidence/unseen.md: a table of what was reached, one of the promises,
-and the picture.
-"""
+"""The tables and the picture of docs/evidence/unseen.md."""
 
 from __future__ import annotations
 
@@ -9,31 +7,42 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 
-from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
+from benchmarks._measuring import DOCS, machine, publish
 
 __all__ = ["PLAIN", "write"]
 
-PLAIN = "trees as they are"
+PLAIN, OURS = "trees as they are", "separatrix, accuracy"
 Found = list[dict[str, Any]]
 STYLES = {
-    "separatrix, accuracy": ("separatrix", "#0072b2", "D"),
+    OURS: ("separatrix", "#0072b2", "D"),
     PLAIN: (PLAIN, "#666666", "*"),
     "error-parity": ("error-parity", "#d55e00", "o"),
     "oxonfair": ("oxonfair", "#cc79a7", "^"),
     "ThresholdOptimizer": ("ThresholdOptimizer", "#009e73", "s"),
     "ExponentiatedGradient": ("ExponentiatedGradient", "#e69f00", "v"),
 }
+COLUMNS = {  # metric, and whether the value or what chance shows
+    "accuracy": ("accuracy", 0), "EO gap, corrected": ("eo_gap", 0),
+    "EO gap, seen": ("seen gap", 0), "by chance": ("seen gap", 1), "AUROC": ("auroc", 0),
+    "largest gap, seen": ("largest gap", 0), "largest gap by chance": ("largest gap", 1),
+}  # fmt: skip
 
 
 def write(found: Found, into_docs: bool) -> None:
     """Print the tables; with `into_docs` put them and the picture where the page is."""
-    text = "\n\n".join(part for part in (reached(found), kept(found), said(found)) if part)
-    text += "\n\n" + machine("scikit-learn", "lightgbm", "fairlearn")
-    if not into_docs:
-        print(text)
-        return
-    draw(found)
-    write_between_markers(DOCS / "evidence" / "unseen.md", "peers/unseen", text)
+    publish("unseen-summary", *summary(found), into_docs)
+    publish("unseen", ["table", "series", *COLUMNS, "CPU s", "splits", "note"],
+            reached(found), into_docs)  # fmt: skip
+    held, missed = kept(found)
+    publish("unseen-promises", ["promises", "held", "of"], held, into_docs)
+    head = ["table", "split", "series", "metric", "promised", "shown"]
+    publish("unseen-missed", head, missed, into_docs)
+    for one in found:
+        if "refused" in one:
+            print(f"{one['table']}, split {one['seed']}, {one['series']}: {one['refused']}")
+    print(machine("scikit-learn", "lightgbm", "fairlearn"))
+    if into_docs:
+        draw(found)
 
 
 def groups(found: Found) -> list[tuple[str, str, Found]]:
@@ -42,7 +51,22 @@ def groups(found: Found) -> list[tuple[str, str, Found]]:
     return [(*key, [o for o in found if (o["table"], o["series"]) == key]) for key in keys]
 
 
-def reached(found: Found) -> str:
+def summary(found: Found) -> tuple[list[str], list[list[str]]]:
+    """Accuracy and corrected gap of ours, of the most accurate peer and of the plain trees."""
+    means: dict[str, dict[str, str]] = {}
+    for table, series, runs in groups(found):
+        done = [one for one in runs if "shown" in one]
+        if done and series in STYLES:
+            cell = f"{_mean(done, 'accuracy')} ({_mean(done, 'eo_gap')})"
+            means.setdefault(table, {})[series] = cell
+    rows = []
+    for table, own in means.items():
+        peers = [f"{cell} {name}" for name, cell in own.items() if name not in (OURS, PLAIN)]
+        rows.append([table, own.get(OURS, "–"), max(peers, default="–"), own.get(PLAIN, "–")])
+    return ["table", "separatrix: accuracy (EO gap)", "most accurate peer", PLAIN], rows
+
+
+def reached(found: Found) -> list[list[Any]]:
     """Means over the splits."""
     rows = []
     for table, series, runs in groups(found):
@@ -53,19 +77,15 @@ def reached(found: Found) -> str:
         if eased:
             notes.append(f"asked {np.mean(eased):.3f} in {len(eased)}: 0.05 was refused")
         cpu = f"{np.mean([one['cpu'] for one in done]):.1f}" if done else ""
-        cells = [_mean(done, "accuracy"), _mean(done, "eo_gap"), _mean(done, "seen gap")]
-        cells += [_mean(done, "seen gap", 1), _mean(done, "auroc"), _mean(done, "largest gap")]
-        cells.append(_mean(done, "largest gap", 1))
-        if "accuracy" not in series and series != PLAIN and "separatrix" in series:
+        cells = [_mean(done, *column) for column in COLUMNS.values()]
+        if series.endswith("auroc"):
             cells[:4] = [""] * 4
         rows.append([table, series, *cells, cpu, len(done), "; ".join(notes)])
-    head = ["", "", "accuracy", "EO gap, corrected", "EO gap, seen", "by chance", "AUROC"]
-    head += ["largest gap, seen", "by chance", "CPU s", "splits", ""]
-    return markdown(head, rows)
+    return rows
 
 
-def kept(found: Found) -> str:
-    """Which promises held: within two joint standard errors of what the rows set aside show."""
+def kept(found: Found) -> tuple[list[list[Any]], list[list[Any]]]:
+    """How many promises held: within two joint standard errors of the rows set aside; the rest."""
     held: dict[str, list[bool]] = {}
     missed = []
     for one in found:
@@ -73,27 +93,12 @@ def kept(found: Found) -> str:
             shown = one["shown"][metric]
             error = float(np.hypot(promised[1], shown[1]))
             good = abs(promised[0] - shown[0]) <= 2 * error + 1e-9
-            for name in (one["table"], "all"):
-                held.setdefault(name, []).append(good)
+            held.setdefault(one["table"], []).append(good)
             if not good:
-                missed.append(
-                    f"{one['table']}, split {one['seed']}, {one['series']}: {metric} promised "
-                    f"{promised[0]:.4f} ± {promised[1]:.2g}, shown {shown[0]:.4f} ± {shown[1]:.2g}"
-                )
-    names = [name for name in held if name != "all"]
-    rows = [[name, sum(held[name]), len(held[name])] for name in [*names, "all"]]
-    text = markdown(["promises", "held", "of"], rows)
-    return text + ("\n\nMissed: " + "; ".join(missed) + "." if missed else "")
-
-
-def said(found: Found) -> str:
-    """Why something was not done, in its own words."""
-    lines = [
-        f"- {one['table']}, split {one['seed']}, {one['series']}: {one['refused']}"
-        for one in found
-        if "refused" in one
-    ]
-    return "\n".join(lines)
+                values = (f"{value:.4f} ± {noise:.2g}" for value, noise, *_ in (promised, shown))
+                missed.append([one["table"], one["seed"], one["series"], metric, *values])
+    held["all"] = [good for own in held.values() for good in own]
+    return [[name, sum(own), len(own)] for name, own in held.items()], missed
 
 
 def draw(found: Found) -> None:

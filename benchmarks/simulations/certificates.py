@@ -8,15 +8,12 @@ folds, makes the rules of `select` at its shares of the budget, bounds them, cho
 does, and measures what would ship on the population. Failures of the choice: its v or EO gap in the
 population is above the budget. Failures of the bounds: the worst share of the budget. The last
 column is the median over repetitions. `WAYS` are the three ways to certify.
-
-Every repetition is kept, so a run that is cut goes on where it was; --write puts the table into
-docs/reference/guarantees.md.
+The table is in docs/reference/guarantees.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import Kept, publish
 from separatrix import datasets
 from separatrix.columns.counting import soft_sums
 from separatrix.core.counts import CountTable
@@ -48,6 +45,8 @@ POPULATION = 60_000
 TRUTH = {"violation": conditional_mutual_information, "eo_gap": eo_gap}
 OF_ALL = {"violation": folds_violation_bound, "eo_gap": folds_eo_gap_bound}
 OF_ONE = {"violation": violation_bound, "eo_gap": eo_gap_bound}
+HEAD = ("distribution", "rows", "asked", "certified by", "certified", "choices that failed")
+HEAD += ("bounds that failed", "bound of the strictest rule")
 WAYS = {
     "large": "large-sample: every fold's rows, side by side",
     "finite": "finite-sample: the rows of fold 0",
@@ -169,12 +168,8 @@ def settings() -> dict[str, tuple[Law, int, dict[str, float]]]:
     }
 
 
-def table_of(found: list[dict[str, Any]]) -> str:
-    """What the repetitions so far say, as Markdown."""
-    head = (
-        "law", "rows", "asked", "certified by", "certified", "choices that failed",
-        "bounds that failed", "bound of the strictest rule",
-    )  # fmt: skip
+def lines_of(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """What the repetitions so far say."""
     lines = []
     for name, (_, n, budgets) in settings().items():
         (most,) = budgets.values()
@@ -193,7 +188,7 @@ def table_of(found: list[dict[str, Any]]) -> str:
                 (name, f"{n:,}", f"{most:g}", words, *(cells if offered else ("", "")), worst,
                  f"{np.median(bound[:, -1]):.4f}")
             )  # fmt: skip
-    return markdown(head, lines)
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -203,26 +198,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", default=list(settings()), help="names of laws")
     parser.add_argument("--kept", type=Path, default=Path(".bench/certificates.jsonl"))
-    parser.add_argument("--write", action="store_true", help="write docs/reference/guarantees.md")
+    parser.add_argument("--write", action="store_true")
     args = parser.parse_args(arguments)
-    args.kept.parent.mkdir(parents=True, exist_ok=True)
-    found: list[dict[str, Any]] = []
-    if args.kept.is_file():
-        found = [json.loads(line) for line in args.kept.read_text().splitlines()]
-    done = {(one["law"], one["seed"]) for one in found}
-    with args.kept.open("a") as file:
-        for seed in range(args.seed, args.seed + args.repetitions):
-            for name in args.only:
-                if (name, seed) not in done:
-                    row = {"law": name, "seed": seed, "ways": once(*settings()[name], seed)}
-                    file.write(json.dumps(row) + "\n")
-                    file.flush()
-                    found.append(json.loads(json.dumps(row)))
-    text = table_of(found)
-    print(text)
-    if args.write:
-        seeds = [one["seed"] for one in found]
-        note = f"Seeds from {min(seeds)} to {max(seeds)}."
-        write_between_markers(
-            DOCS / "reference" / "guarantees.md", "simulations/certificates", f"{text}\n\n{note}"
-        )
+    kept = Kept(args.kept)
+    done = kept.done("law", "seed")
+    for seed in range(args.seed, args.seed + args.repetitions):
+        for name in args.only:
+            if (name, seed) not in done:
+                kept.add([{"law": name, "seed": seed, "ways": once(*settings()[name], seed)}])
+    publish("certificates", HEAD, lines_of(kept.rows), args.write)

@@ -1,6 +1,6 @@
 """Coverage of the interval of v, failures of its bound, bias before and after correction.
 
-    python -m benchmarks.simulations coverage [--repetitions 1000]
+    python -m benchmarks.simulations coverage [--repetitions 1000] [--write]
 
 Five random laws (`random_law`) for each v of a row; "not estimable" where most audits say so.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 from benchmarks.simulations.simulate import simulate
 from benchmarks.simulations.tables import TableLaw, random_law
 from separatrix import CountTable
@@ -53,10 +53,11 @@ def cell(name: str, rows: int, violation: float, repetitions: int) -> dict[str, 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table of docs/evidence/coverage.md."""
+    """The table of docs/evidence/coverage.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=1_000)
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     lines, off, failed, bias = [], [], [], []
     for name in SHAPES:
@@ -72,8 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             per_cell = rows / np.prod(SHAPES[name])
             lines.append([name, f"{rows:,}", f"{per_cell:.1f}", *cells, note])
             print(*lines[-1], sep=" | ", flush=True)
-    head = ["K (Y×U×Z)", "n", "rows per cell", *(f"v = {v:g}" for v in VIOLATIONS), ""]
-    print(markdown(head, lines))
+    head = ["K (Y×U×Z)", "n", "rows per cell", *(f"v = {v:g}" for v in VIOLATIONS), "note"]
+    publish("coverage", head, lines, options.write)
     print(
         f"\nWhere estimable: largest distance from 0.95 {max(off):.3f}, mean {np.mean(off):.3f}; "
         f"largest bias after correction {max(bias):.5f}. The bound fails at most {max(failed):.3f}."

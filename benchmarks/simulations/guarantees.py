@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import publish
 from benchmarks.simulations.simulate import simulate
 from benchmarks.simulations.tables import TableLaw, count_table, hard_laws
 from separatrix import CountTable, sample_size
@@ -157,11 +157,11 @@ def needed_by_the_normal_form(shapes: list[tuple[int, int]]) -> str:
     return " / ".join(f"{n:,}" for n in found)
 
 
-def table(v: dict[str, str], gap: dict[str, str], other: dict[str, str]) -> str:
-    """The table as Markdown."""
+def promises(v: dict[str, str], gap: dict[str, str], other: dict[str, str]) -> list[Sequence[str]]:
+    """The lines of the table."""
     independent, full = "rows independent, weight one", "every fitted count ≥ 5"
     filled = " / ".join(f"{int(inference.MIN_FITTED) * y * z * y:,}" for y, z in SHAPES)
-    lines = [
+    return [
         ("`violation_upper`, finite-sample, observed", f"{independent}; given labels and groups",
          "≤ .05", v["observed"], needed("v", SHAPES, guarantee=FINITE, composition="observed")),
         ("`violation_upper`, finite-sample, population", f"{independent}; every cell seen",
@@ -184,11 +184,9 @@ def table(v: dict[str, str], gap: dict[str, str], other: dict[str, str]) -> str:
          "given always; simulated at 400"),
         ("`p_value` ≤ .05 at v = 0", "groups exchangeable within labels", "≤ .05",
          other["test"], "any"),
-        ("`compare_paired`, both v = 0", f"large samples; {full}", "≤ .05", other["paired"],
-         f"given from {filled} on"),
+        ("`compare` on the same rows, both v = 0", f"large samples; {full}", "≤ .05",
+         other["paired"], f"given from {filled} on"),
     ]  # fmt: skip
-    head = ["promise", "assumption", "nominal failure", "simulated failure (worst law)"]
-    return markdown([*head, "rows needed"], lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -196,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--only-failures", action="store_true", help="no planning: minutes less")
-    parser.add_argument("--write", action="store_true", help="write docs/reference/guarantees.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     times = options.repetitions
     of_v = {n: simulate(law, violation_promises, times) for n, law in hard_laws().items()}
@@ -206,7 +204,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.only_failures:
         print(*failures, sep="\n")
         return
-    text = f"{table(*failures)}\n\n{times} samples of each law."
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "reference" / "guarantees.md", "simulations/guarantees", text)
+    head = ["promise", "assumption", "nominal failure", "simulated failure (worst distribution)"]
+    publish("guarantees", [*head, "rows needed"], promises(*failures), options.write)

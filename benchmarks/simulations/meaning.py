@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import publish
 
 QUICK: tuple[str, ...] = ()
 RATES = np.array([0.2, 0.7])  # P(U=1 | Y=0), P(U=1 | Y=1)
@@ -41,37 +41,36 @@ def gap_at(v: float, labels: np.ndarray, where: np.ndarray) -> float | None:
     return float(brentq(excess, 0.0, 0.4)) if excess(0.4) > 0 else None
 
 
-def meanings() -> str:
+def meanings() -> list[list[str]]:
     """v, the gaps that it stands for, the best guess of the group, and the bet."""
     both, positives = np.array([1.0, 1.0]), np.array([0.0, 1.0])
     lines = []
     for v in LEVELS:
         gaps = [gap_at(v, labels, both) for labels in (BALANCED, RARE)]
         gaps += [gap_at(v, labels, positives) for labels in (BALANCED, RARE)]
-        shown = [f"{d:.3f}" if d is not None else "> 0.4" for d in gaps]
+        shown = [f"{d:.3f}" if d is not None else "over 0.4" for d in gaps]
         guess = "" if gaps[0] is None else f"{50 + 50 * gaps[0]:.1f} %"
         lines.append([f"{v:g}", *shown, guess, f"{np.log(2) / v:,.0f} people"])
-    head = ["v (nats)", "EO gap, balanced", "EO gap, rare"]
-    head += ["only true positives differ, balanced", "rare"]
-    return markdown([*head, "guesses the group", "doubles the stake"], lines)
+    return lines
 
 
-def floors() -> str:
+def floors() -> list[list[str]]:
     """What separated decisions show on average: v ≈ K_Y(K_U−1)(K_Z−1)/2n, half-normal gaps."""
     lines = []
     for n in ROWS:
         spread = np.sqrt(2.0 * RATES * (1.0 - RATES) / (n / 4))
         gap = float(np.sqrt(2.0 / np.pi) * spread.mean())
         lines.append([f"{n:,}", f"{1 / n:.5f}", f"{gap:.3f}"])
-    return markdown(["rows", "v that chance shows", "EO gap that chance shows"], lines)
+    return lines
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print both tables; with --write put them into the page."""
+    """Both tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true")
-    text = f"{meanings()}\n\nWhat chance alone shows, of separated decisions:\n\n{floors()}"
-    if parser.parse_args(arguments).write:
-        write_between_markers(DOCS / "concepts" / "meaning.md", "simulations/meaning", text)
-    else:
-        print(text)
+    write = parser.parse_args(arguments).write
+    head = ["v (nats)", "EO gap, balanced", "EO gap, rare"]
+    head += ["only true positives differ, balanced", "only true positives differ, rare"]
+    publish("meaning", [*head, "guesses the group", "doubles the stake"], meanings(), write)
+    head = ["rows", "v that chance shows", "EO gap that chance shows"]
+    publish("meaning-chance", head, floors(), write)

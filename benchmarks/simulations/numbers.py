@@ -3,7 +3,7 @@ v, the level and power of the test, and the time.
 
     python -m benchmarks.simulations numbers [--repetitions 1000] [--write]
 
-`--write` puts the tables into docs/reference/continuous.md. The laws of `continuous_laws` were
+The tables are in docs/reference/continuous.md. The laws of `continuous_laws` were
 written after every setting of the audit was fixed.
 """
 
@@ -21,7 +21,7 @@ from scipy.special import digamma, ndtri
 from scipy.stats import rankdata
 
 import separatrix as sx
-from benchmarks._measuring import DOCS, machine, markdown, write_between_markers
+from benchmarks._measuring import machine, publish
 from benchmarks.simulations.continuous_laws import LAWS, CopulaLaw, GroupLaw
 from benchmarks.simulations.simulate import simulate
 
@@ -131,20 +131,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             means = simulate(Drawn(law, ROWS), cross_checked, min(20, options.repetitions))
             shown = (lines[-1][1], *(f"{values.mean():.4f}" for values in means.values()))
             checks.append([law.name, *shown])
-    head = ["law", "v", "P(lower > v)", "P(p < .05)"]
+    head = ["distribution", "v", "P(lower > v)", "P(p < .05)"]
     head += [f"lower / v, {n:,} rows" for n in (ROWS, MANY)]
-    parts = [
-        f"{options.repetitions:,} repetitions with {ROWS:,} rows each, {MANY_REPETITIONS} with "
-        f"{MANY:,}.",
-        markdown(head, lines),
-        "Cross-checks, which promise nothing: nearest neighbours (k = 10) and a Gaussian copula, "
-        f"means over 20 samples of {ROWS:,} rows.",
-        markdown(["law", "v", "ours, at its resolution", "neighbours", "copula"], checks),
-    ]
+    publish("numbers", head, lines, options.write)
+    head = ["distribution", "v", "ours, at its resolution", "neighbours", "copula"]
+    publish("numbers-checks", head, checks, options.write)
     if options.repetitions >= 20:
-        parts.append(f"CPU time, best of three. {machine('numpy', 'scipy')}")
-        parts.append(markdown(["attribute", "rows", "time"], timed()))
-    text = "\n\n".join(parts)
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "reference" / "continuous.md", "simulations/numbers", text)
+        print(machine("numpy", "scipy"))
+        publish("numbers-time", ["attribute", "rows", "time"], timed(), options.write)

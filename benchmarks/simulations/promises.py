@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._measuring import DOCS, markdown, write_between_markers
+from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import DISTRIBUTIONS, Distribution
 from separatrix.procedure.evidence import Evidence
 from separatrix.procedure.promise import Promise
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--samples", type=int, default=40)
     parser.add_argument("--only", nargs="*", default=[*DISTRIBUTIONS])
     parser.add_argument("--seed", type=int, default=REPORT)
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/margins.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     lines = []
     for name in options.only:
@@ -86,12 +86,7 @@ def main(arguments: list[str] | None = None) -> None:
         outcomes = simulate(law, options.samples, options.seed)
         lines.append(summary(law, outcomes))
         print(*lines[-1], sep=" | ", flush=True)
-    text = markdown(HEAD, lines) + (
-        f"\n\n{options.samples} samples of each distribution, seed {options.seed}."
-    )
-    print(text)
-    if options.write:
-        write_between_markers(DOCS / "evidence" / "margins.md", "simulations", text)
+    publish("margins", HEAD, lines, options.write)
 
 
 HEAD = [

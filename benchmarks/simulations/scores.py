@@ -1,6 +1,6 @@
 """The largest gap over all thresholds, where it is known: its bound and its floor.
 
-python -m benchmarks.simulations scores [--repetitions 300]
+python -m benchmarks.simulations scores [--repetitions 300] [--write]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 from benchmarks.simulations.simulate import simulate
 from separatrix.columns.counting import count_scores
 from separatrix.core.score_gaps import gap_curve, largest_gap
@@ -76,10 +76,11 @@ def bound_and_floor(table: Any, law: PowerScores) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the second table of docs/evidence/coverage.md."""
+    """The second table of docs/evidence/coverage.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=300)
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     lines = []
     for groups in (2, 6):
@@ -92,4 +93,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     kind = "lognormal" if weighted else "one"
                     lines.append([groups, f"{rows:,}", kind, *(f"{x:.3f}" for x in means)])
     head = ["groups", "rows", "weights", "largest gap of the population", "`gap`, mean"]
-    print(markdown([*head, "`gap_floor`", "`gap_upper`, mean", "bound fails"], lines))
+    head += ["`gap_floor`", "`gap_upper`, mean", "bound fails"]
+    publish("coverage-scores", head, lines, options.write)

@@ -5,13 +5,12 @@
 
 Every measurement runs in a process of its own, so that peak memory is that of the measured work
 alone. The shortest of several repetitions counts, for us and for the peers. Rows in millions.
-`--write` puts the tables into docs/evidence/performance.md; parts not asked for keep theirs.
+`--write` stores the tables of docs/evidence/performance.md; parts not asked for keep theirs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -22,15 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import (
-    DOCS,
-    best,
-    in_own_process,
-    machine,
-    markdown,
-    peak,
-    write_between_markers,
-)
+from benchmarks._measuring import best, in_own_process, machine, peak, publish
 
 QUICK = ("memory", "start", "--rows", "1")
 LEVELS = (2, 3, 2)  # labels, groups, predictions
@@ -239,7 +230,7 @@ def importing() -> dict[str, float]:
     }
 
 
-def in_memory(sizes: list[int]) -> str:
+def in_memory(sizes: list[int], write: bool) -> None:
     rows = []
     for millions in sizes:
         for dtype in ("int64", "int32", "int8"):
@@ -259,10 +250,10 @@ def in_memory(sizes: list[int]) -> str:
         "table against one read of the columns", "memory over the arrays",
         "faster than numpy", "than polars", "than DuckDB",
     )  # fmt: skip
-    return markdown(head, rows)
+    publish("audit-memory", head, rows, write)
 
 
-def against_peers(rows: int) -> str:
+def against_peers(rows: int, write: bool) -> None:
     lines = []
     m = in_own_process(__name__, "scikit_learn", rows)
     lines.append(
@@ -281,10 +272,11 @@ def against_peers(rows: int) -> str:
             (f"fairlearn MetricFrame: {what}, {n:,} rows, groups as {kind}", f"{m['theirs']:.2f} s",
              f"{1e3 * m['ours']:.1f} ms", f"{m['theirs'] / m['ours']:.0f}×", goal)
         )  # fmt: skip
-    return markdown(("peer", "its time", "our whole audit", "ratio", "goal"), lines)
+    head = ("peer", "its time", "our whole audit", "ratio", "goal")
+    publish("audit-peers", head, lines, write)
 
 
-def from_files(sizes: list[int]) -> str:
+def from_files(sizes: list[int], write: bool) -> None:
     lines = []
     for millions in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -300,18 +292,11 @@ def from_files(sizes: list[int]) -> str:
              f"{millions / ours['seconds']:.0f}", f"{ours['peak']:.0f} MB",
              *(f"{one['seconds']:.2f} s, {one['peak']:.0f} MB" for one in peers))
         )  # fmt: skip
-    head = (
-        "rows",
-        "audit of files",
-        "Mrow/s",
-        "peak memory",
-        "bare DuckDB GROUP BY",
-        "bare polars group_by (streaming)",
-    )
-    return markdown(head, lines)
+    head = ("rows", "audit of files", "Mrow/s", "peak memory", "bare DuckDB GROUP BY")
+    publish("audit-files", (*head, "bare polars group_by (streaming)"), lines, write)
 
 
-def about_scores(millions: int, on_disk: int) -> str:
+def about_scores(millions: int, on_disk: int) -> None:
     m = in_own_process(__name__, "posteriors", millions)
     lines = [
         f"Scores instead of labels, {millions} M rows: {millions / m['audit']:.0f} Mrow/s, peak "
@@ -336,12 +321,12 @@ def about_scores(millions: int, on_disk: int) -> str:
         f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of it, peak "
         f"{ours['peak']:.0f} MB."
     )
-    return "\n\n".join(lines)
+    print(*lines, sep="\n")
 
 
-def starting() -> str:
+def starting() -> None:
     m = in_own_process(__name__, "importing")
-    return (
+    print(
         f"Start-up: `import separatrix` {m['separatrix'] - m['python']:.2f} s, a first audit in a "
         f"new process "
         f"{m['audit']:.2f} s, Python itself {m['python']:.2f} s of that."
@@ -349,29 +334,21 @@ def starting() -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print or write the parts that were asked for."""
+    """Measure the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     names = ("memory", "scores", "peers", "files", "start")
     parser.add_argument("parts", nargs="*", default=names, metavar="part")
     parser.add_argument("--rows", type=int, nargs="+", default=[10, 100], help="millions, memory")
     parser.add_argument("--parquet-rows", type=int, nargs="+", default=[10, 100], help="on disk")
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/performance.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     work = {
-        "memory": lambda: in_memory(options.rows),
+        "memory": lambda: in_memory(options.rows, options.write),
         "scores": lambda: about_scores(options.rows[0], options.parquet_rows[0]),
-        "peers": lambda: against_peers(options.rows[0]),
-        "files": lambda: from_files(options.parquet_rows),
+        "peers": lambda: against_peers(options.rows[0], options.write),
+        "files": lambda: from_files(options.parquet_rows, options.write),
         "start": starting,
     }
-    stored = DOCS / "evidence" / "performance" / "audit.json"
-    found = json.loads(stored.read_text(encoding="utf-8")) if options.write else {}
     for name in options.parts:
-        found[name] = work[name]()
-        print(found[name], flush=True)
-    if options.write:
-        stored.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        parts = [machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn")]
-        parts += [found[name] for name in names if name in found]
-        page = DOCS / "evidence" / "performance.md"
-        write_between_markers(page, "speed/audit", "\n\n".join(parts))
+        work[name]()
+    print(machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn"))

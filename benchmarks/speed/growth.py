@@ -6,9 +6,8 @@ axis.
 Every point is a process of its own. Time is CPU time of that process (all its threads), the shorter
 of two runs where one takes less than three seconds; memory is what the work adds to a process that
 has imported all and holds the input (Linux). Training is one epoch of `cmi`: time is proportional
-to the epochs. `--write` puts table and pictures into
-docs/evidence/performance.md and performance/, the points into growth.json beside the pictures; axes
-that are not asked for keep the points they have there.
+to the epochs. `--write` stores the table and the pictures of docs/evidence/performance.md, and the
+points in performance/growth.json; axes that are not asked for keep the points they have there.
 """
 
 from __future__ import annotations
@@ -22,14 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks._measuring import (
-    DOCS,
-    added_memory,
-    in_own_process,
-    machine,
-    markdown,
-    write_between_markers,
-)
+from benchmarks._measuring import DOCS, added_memory, in_own_process, machine, publish
 from benchmarks.speed import growth_work
 
 QUICK = ("rows", "cells", "--points", "1")
@@ -88,6 +80,8 @@ FAMILIES = {
     },
 }
 TITLES = {job: title for own in FAMILIES.values() for job, title in own.items()}
+HEAD = ("what grows", "work", "from … to", "first", "last", "memory added at the last")
+HEAD += ("exponent, all points", "last three points")
 COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00", "#000000")
 SOLVED = ("limit", "limit_accuracy", "limit_cost", "limit_files", "separate")  # two labels
 
@@ -149,7 +143,7 @@ def run(axis: str, jobs: list[str], points: int) -> list[dict[str, Any]]:
     return found
 
 
-def table(found: list[dict[str, Any]]) -> str:
+def exponents(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     lines = []
     for axis, job in dict.fromkeys((f["axis"], f["job"]) for f in found):
         own = [f for f in found if (f["axis"], f["job"]) == (axis, job)]
@@ -160,23 +154,13 @@ def table(found: list[dict[str, Any]]) -> str:
             (AXES[axis].label, TITLES[job], f"{first} … {last}", f"{t[0]:.3g} s", f"{t[-1]:.3g} s",
              f"{own[-1]['mb']:.0f} MB", f"{exponent(x, t):.2f}", f"{exponent(x[-3:], t[-3:]):.2f}")
         )  # fmt: skip
-    head = (
-        "what grows",
-        "work",
-        "from … to",
-        "first",
-        "last",
-        "memory added at the last",
-        "exponent, all points",
-        "last three points",
-    )
-    return markdown(head, lines)
+    return lines
 
 
-def draw(found: list[dict[str, Any]]) -> list[str]:
+def draw(found: list[dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
-    folder, names = DOCS / "evidence" / "performance", []
+    folder = DOCS / "evidence" / "performance"
     folder.mkdir(exist_ok=True)
     for axis in dict.fromkeys(f["axis"] for f in found):
         for family, titles in FAMILIES.items():
@@ -200,21 +184,18 @@ def draw(found: list[dict[str, Any]]) -> list[str]:
                 ax.set(xscale="log", yscale="log", xlabel=AXES[axis].label, title=title)
                 ax.spines[["top", "right"]].set_visible(False)
             figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-            name = f"growth-{axis}-{family.split()[0]}.png"
-            figure.savefig(folder / name, dpi=130)
+            figure.savefig(folder / f"growth-{axis}-{family.split()[0]}.png", dpi=130)
             plt.close(figure)
-            names.append(f"![{family}: growth with {AXES[axis].label}](performance/{name})")
-    return names
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure, and print the table; with --write or --redraw the page and its pictures too."""
+    """Measure; with --write or --redraw store the table and its pictures too."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("axes", nargs="*", default=[*AXES], metavar="axis")
     parser.add_argument("--work", nargs="+", choices=TITLES, default=[*TITLES], help="only this")
     parser.add_argument("--points", type=int, default=9, help="the first so many of each line")
     parser.add_argument("--redraw", action="store_true", help="measure nothing: growth.json again")
-    parser.add_argument("--write", action="store_true", help="write docs/evidence/performance.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     axes = [] if options.redraw else options.axes
     found = [point for axis in axes for point in run(axis, options.work, options.points)]
@@ -225,8 +206,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         order = [*AXES], [*TITLES]
         found.sort(key=lambda p: (order[0].index(p["axis"]), order[1].index(p["job"]), p["size"]))
         points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
-        parts = [machine("numpy", "torch"), table(found), *draw(found)]
-        page = DOCS / "evidence" / "performance.md"
-        write_between_markers(page, "speed/growth", "\n\n".join(parts))
-    else:
-        print(table(found))
+        draw(found)
+    publish("growth", HEAD, exponents(found), options.write or options.redraw)
+    print(machine("numpy", "torch"))

@@ -1,6 +1,6 @@
 """Time and memory of loading a dataset, each in a process of its own; a CSV beside pandas.
 
-    python -m benchmarks.speed loading [NAME ...]
+    python -m benchmarks.speed loading [NAME ...] [--write]
 
 The second of two loads counts, so that no import is timed; the best of three processes.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import in_own_process, markdown, peak
+from benchmarks._measuring import in_own_process, peak, publish
 
 QUICK = ("adult", "compas")
 EMBEDDED = 202_599, 512  # the shape of CelebA
@@ -121,13 +121,14 @@ def once(case: str) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table of docs/evidence/datasets.md."""
+    """The table of docs/evidence/datasets.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cases", nargs="*", default=[*CASES])
-    lines = []
-    for case in parser.parse_args(arguments).cases:
+    parser.add_argument("--write", action="store_true")
+    options, lines = parser.parse_args(arguments), []
+    for case in options.cases:
         found = min((in_own_process(__name__, "once", case) for _ in range(3)),
                     key=lambda one: one["seconds"])  # fmt: skip
         shape = f"{found['rows']:,} × {found['columns']}"
         lines.append([case, shape, f"{found['seconds']:.2f}", f"{found['mb']:.0f}"])
-    print(markdown(["what", "X", "seconds", "peak MB"], lines))
+    publish("loading", ["what", "X", "seconds", "peak MB"], lines, options.write)

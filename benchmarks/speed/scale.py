@@ -1,11 +1,11 @@
 """More processes and more machines: a sweep on Dask workers, audits of labels and of scores on Dask
-and Spark, training on two ranks, and a plan.
+and Spark, training on two ranks.
 
     python -m benchmarks.speed scale [sweep] [audit] [scores] [ranks] [--rows 40] [--write]
 
 Wall time, workers already started and torch imported: a cluster lives longer than a job. Spark
 needs Java 17; where pyspark is not installed beside separatrix it gets an environment of its own,
-`.venv-spark`. `--write` puts the tables into docs/howto/scale.md and the numbers behind them into
+`.venv-spark`. `--write` stores the table of docs/howto/scale.md and the numbers behind it in
 docs/evidence/performance/scale.json; parts that are not asked for keep theirs.
 """
 
@@ -26,15 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._measuring import (
-    DOCS,
-    best,
-    in_own_process,
-    load,
-    machine,
-    markdown,
-    write_between_markers,
-)
+from benchmarks._measuring import DOCS, best, in_own_process, load, machine, publish
 from benchmarks.speed.ranks import ranks
 
 QUICK = ("ranks",)
@@ -241,26 +233,19 @@ def spark_environment() -> str:
     return str(python)
 
 
-def text(m: dict[str, Any]) -> str:
-    """The measured part of docs/howto/scale.md."""
+def lines_of(m: dict[str, Any]) -> list[tuple[str, ...]]:
+    """The table of docs/howto/scale.md."""
     s, r = m["sweep"], m["ranks"]
-    seconds = {int(k): v for k, v in s["seconds"].items()}
+    what = f"sweep: {s['models']} networks on Adult, {s['stacks']} stacks"
+    where = {"0": "this process, no Dask", "1": "1 Dask worker", "2": "2 Dask workers"}
     lines = [
         (
-            f"sweep: {s['models']} networks on Adult, {s['stacks']} stacks",
-            "this process, no Dask",
-            f"{seconds[0]:.1f} s ({s['cpu']['0']:.1f} s of CPU)",
-            "",
+            what if w == "0" else "",
+            where[w],
+            f"{s['seconds'][w]:.1f} s ({s['cpu'][w]:.1f} s of CPU)",
+            "" if w == "0" else f"{s['seconds']['1'] / s['seconds'][w]:.2f}×",
         )
-    ]
-    lines += [
-        (
-            "",
-            f"{w} Dask worker{'s' * (w > 1)}",
-            f"{seconds[w]:.1f} s ({s['cpu'][str(w)]:.1f} s of CPU)",
-            f"{seconds[1] / seconds[w]:.2f}×",
-        )
-        for w in (1, 2)
+        for w in where
     ]
     lines += _audit_lines(m["audit"], "labels", "`audit`")
     lines += _audit_lines(m["scores"], "scores", "`audit_score`") if "scores" in m else []
@@ -271,9 +256,7 @@ def text(m: dict[str, Any]) -> str:
          f"{r['1']['step'] / r['2']['step']:.2f}×; in float64 the last layer differs by "
          f"{r['difference']:.0e} after 20 steps")
     )  # fmt: skip
-    loads = ", ".join(f"{part} {m[part]['load']:.1f}" for part in PARTS if part in m)
-    table = markdown(("work", "where", "wall time", "speed-up"), lines)
-    return f"{table}\n\nLoad of the two cores by other jobs when each part began: {loads}."
+    return lines
 
 
 def _audit_lines(a: dict[str, Any], what: str, call: str) -> list[tuple[str, ...]]:
@@ -292,50 +275,13 @@ def _audit_lines(a: dict[str, Any], what: str, call: str) -> list[tuple[str, ...
     return lines
 
 
-def plan(m: dict[str, Any]) -> str:
-    """The arithmetic of the plan, from what was measured."""
-    s, a = m["sweep"], m["audit"]
-    day, predictions, frontiers = 86_400.0, 1e12, 1e4
-    rate = a["millions"] * 1e6 / a["dask"]["1"]["tables"]  # rows per second and core
-    per_row = a["mb"] * 2**20 / (a["millions"] * 1e6)
-    audit_cores = predictions / rate / day
-    per_model = s["cpu"]["1"] / s["models"] * 20 / s["epochs"]
-    frontier = 55 * per_model
-    trainers = frontiers * frontier / day
-    lines = [
-        ("audit, measured", f"{rate / 1e6:.0f} M rows per second and core (Parquet, one Dask "
-                            f"worker)"),
-        ("10¹² rows", f"10¹² / {rate:.2e} = {predictions / rate:,.0f} core-seconds = "
-                      f"{audit_cores:.2f} cores for a day, or "
-         f"{audit_cores * 24:.0f} cores for an hour"),
-        ("read from storage", f"10¹² × {per_row:.2f} B = {predictions * per_row / 1e12:.2f} TB at "
-                              f"this compression "
-         f"({predictions * per_row / day / 1e6:.0f} MB/s over a day); ten bytes a row would be 10 "
-         f"TB, "
-         f"{1e13 / day / 1e6:.0f} MB/s"),
-        ("over the network", f"files of 10⁸ rows: 10⁴ tables of 2·3·2 counts = "
-                             f"{1e4 * 12 * 8 / 1e6:.1f} MB of counts; at 20·9·20 "
-         f"{1e4 * 3600 * 8 / 1e6:.0f} MB"),
-        ("frontier, measured", f"{per_model:.2f} core-seconds a network of 20 epochs on Adult; 5 "
-                               f"folds × 11 λ = {frontier:.0f} "
-         "core-seconds"),
-        ("10⁴ frontiers", f"10⁴ × {frontier:.0f} / 86,400 = {trainers:.1f} cores of this kind, "
-                          f"busy all day"),
-        ("records kept", f"10⁴ × 55 × 2 policies × 8 counts × 8 B = "
-                         f"{1e4 * 55 * 2 * 8 * 8 / 1e6:.0f} MB a day, models aside"),
-        ("together, at 60 % use", f"({audit_cores:.2f} + {trainers:.1f}) / 0.6 = "
-                                  f"{(audit_cores + trainers) / 0.6:.0f} cores"),
-    ]  # fmt: skip
-    return markdown(("step", "arithmetic"), lines)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the parts that were asked for; write table and arithmetic."""
+    """Measure the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=PARTS, metavar="part")
     parser.add_argument("--rows", type=int, default=40, help="millions of rows of the audit")
     parser.add_argument("--spark-python", help="a Python with pyspark and separatrix")
-    parser.add_argument("--write", action="store_true", help="write docs/howto/scale.md")
+    parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     numbers = DOCS / "evidence" / "performance" / "scale.json"
     measured = json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
@@ -350,12 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         measured[part]["load"] = before
         print(json.dumps({part: measured[part]}), file=sys.stderr, flush=True)
     if options.write:
-        numbers.parent.mkdir(exist_ok=True)
         numbers.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-        parts = [
-            machine("dask", "torch", "duckdb"),
-            text(measured),
-            "### The arithmetic",
-            plan(measured),
-        ]
-        write_between_markers(DOCS / "howto" / "scale.md", "speed/scale", "\n\n".join(parts))
+        head = ("work", "where", "wall time", "speed-up")
+        publish("scale", head, lines_of(measured), write=True)
+        loads = ", ".join(f"{part} {measured[part]['load']:.1f}" for part in PARTS)
+        print(machine("dask", "torch", "duckdb"), f"Load when each part began: {loads}.")

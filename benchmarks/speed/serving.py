@@ -18,7 +18,7 @@ import numpy as np
 from lightgbm import LGBMClassifier
 
 import separatrix as sx
-from benchmarks._measuring import markdown
+from benchmarks._measuring import publish
 
 QUICK = ("--rows", "20000")
 SALT = "a secret of this measurement"
@@ -63,4 +63,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         single = cpu(served.predict, 50, X[:1], told[0], ids=["anna"], salt=SALT)
         whole = cpu(served.predict, 1, many, told[1], ids=ids, salt=SALT)
         lines.append([name, f"{1e3 * single:.2f}", f"{whole:.2f}", f"{whole / all_:.1f} ×"])
-    print(markdown(["", "one row, ms", f"{rows:,} rows, s", "times the bare model"], lines))
+    head = ["", "one row, ms", f"{rows:,} rows, s", "times the bare model"]
+    publish("serving", head, lines, write=False)

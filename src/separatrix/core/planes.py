@@ -1,6 +1,6 @@
 """Planes in which methods are compared: a budget beside an objective.
 
-docs/evidence/yardsticks.md says in words what each of them is good for.
+docs/evidence/how_we_measured.md says in words what each of them is good for.
 """
 
 from __future__ import annotations

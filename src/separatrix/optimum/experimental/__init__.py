@@ -1,0 +1,1 @@
+"""Not yet proven useful: predictions whose values need not be labels."""
