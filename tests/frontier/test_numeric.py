@@ -16,7 +16,7 @@ from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.numeric_frontier import NumericFrontier, NumericPoint
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.unseen import Promise
 
 
 @pytest.fixture(scope="module")
@@ -158,8 +158,8 @@ def test_a_numeric_target_that_is_not_said_is_told(tmp_path):
 @pytest.mark.parametrize(("r2", "said"), [(-0.01, True), (0.019, True), (0.021, False)])
 def test_a_regressor_without_signal_is_told(r2, said):
     """R² within two errors of 0: the mean outcome predicts as well."""
-    error = Estimate(1.0, 0.01)
-    promise = {"r2": Estimate(r2, 0.01), "rmse": error, "violation": error}
+    error = Promise.normal(1.0, 0.01)
+    promise = {"r2": Promise.normal(r2, 0.01), "rmse": error, "violation": error}
     point = NumericPoint(0.5, 0.0, promise, 0, lambda: None)
     assert ("! No signal: R² " in str(point)) == said
     assert point.to_dict()["notes"] == list(point.notes)

@@ -16,7 +16,7 @@ from people import applicants
 from separatrix.cli import main
 from separatrix.errors import InputError
 from separatrix.frontier.constant import is_constant, with_warnings
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.unseen import Promise
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ def test_a_constant_is_refused_named_and_shipped_only_if_allowed(nothing_learnt)
 
 def test_a_promise_above_its_budget_is_said(traced):
     point = traced.select(max_eo_gap=0.1, method="postprocessing")
-    worse = replace(point, promise=dict(point.promise) | {"eo_gap": Estimate(0.2, 0.01)})
+    worse = replace(point, promise=dict(point.promise) | {"eo_gap": Promise.normal(0.2, 0.01)})
     assert "EO gap 0.2000 ± 0.01, more than the 0.1 asked" in str(with_warnings(worse))
 
 

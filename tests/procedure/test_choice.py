@@ -21,7 +21,6 @@ from separatrix.procedure.candidates import (
 from separatrix.procedure.choice import choose, keeps, paired_difference
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.statistics.unseen import Estimate
 
 ASKED = Request.from_arguments(max_eo_gap=0.05)
 NAMES = ("plain", "without the group", "group rule")
@@ -29,8 +28,11 @@ NAMES = ("plain", "without the group", "group rule")
 
 def candidate(name: str, gap: float, right: np.ndarray, error: float = 0.001) -> Candidate:
     """A candidate with a gap and an accuracy; a rule may be solved for less, and loses by it."""
-    found = {"eo_gap": Estimate(gap, error), "accuracy": Estimate(float(right.mean()), 0.01)}
-    one = Candidate(name, PromiseTable.from_estimates(found), right)
+    found = {
+        "eo_gap": Promise.normal(gap, error),
+        "accuracy": Promise.normal(float(right.mean()), 0.01),
+    }
+    one = Candidate(name, PromiseTable(found), right)
     if "rule" not in name:
         return one
 
@@ -152,7 +154,7 @@ def test_contributions_add_up_to_the_objective(maximize):
 
 
 def test_promises_and_candidates_pickle_and_render():
-    table = PromiseTable.from_estimates({"eo_gap": Estimate(0.02, 0.01)})
+    table = PromiseTable({"eo_gap": Promise.normal(0.02, 0.01)})
     again = pickle.loads(pickle.dumps(table))
     assert dict(again) == dict(table)
     assert again["eo_gap"] == Promise(0.02, 0.01, *table["eo_gap"][2:])

@@ -7,7 +7,7 @@ import pytest
 
 from separatrix.core.measures import table_measures
 from separatrix.core.ordered import area
-from separatrix.statistics.unseen import Estimate, unseen
+from separatrix.statistics.unseen import Promise, unseen
 
 MEASURES = table_measures()
 
@@ -55,7 +55,7 @@ def test_soft_decisions_are_surer_than_drawn_ones():
     drawn = unseen(soft, soft, MEASURES)["accuracy"]
     sure = unseen(soft, soft / 2, MEASURES)["accuracy"]  # every row has the law (1/2, 1/2)
     assert sure.error < 0.5 * drawn.error
-    assert isinstance(drawn, Estimate)
+    assert isinstance(drawn, Promise)
 
 
 def test_draws_without_a_label_have_no_auroc_and_leave_its_error_finite():

@@ -32,7 +32,7 @@ from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.stored import model_from_bytes
 from separatrix.report import numeric_page
 from separatrix.report.words import estimate_text
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ class NumericPoint:
 
     max_violation: float | None
     penalty: float
-    promise: dict[str, Estimate]
+    promise: dict[str, Promise]
     eased: int
     make: Callable[[], Predictor] = field(repr=False)
 
@@ -132,7 +132,7 @@ class NumericFrontier:
         return tidy({name: [row[name] for row in self._rows] for name in names})
 
     @property
-    def means(self) -> list[tuple[float | None, dict[str, Estimate]]]:
+    def means(self) -> list[tuple[float | None, dict[str, Promise]]]:
         """Each penalty with the means over the outer folds and their standard errors."""
         rows = self._rows
         penalties = dict.fromkeys(row["penalty"] for row in rows)
@@ -244,9 +244,9 @@ class NumericFrontier:
         )
 
 
-def _mean(rows: list[dict[str, Any]]) -> dict[str, Estimate]:
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Promise]:
     found = {}
     for name in METRICS:
         x = np.array([row[name] for row in rows])
-        found[name] = Estimate(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
+        found[name] = Promise.normal(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
     return found

@@ -22,7 +22,6 @@ from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.terminal import wrapped
 from separatrix.report.words import estimate_text, majority, recognised
-from separatrix.statistics.unseen import Estimate
 
 __all__ = ["OperatingPoint"]
 
@@ -53,7 +52,7 @@ class OperatingPoint:
 
     question: Request
     name: str
-    promise: Mapping[str, Estimate | Promise]
+    promise: Mapping[str, Promise]
     tables: Array = field(repr=False)
     labels: Levels
     groups: Levels
@@ -73,11 +72,7 @@ class OperatingPoint:
         asked = ("separation", self.question.criterion)
         known = (name for name in self.promise if name in METRICS)
         names = {name for name in known if METRICS[name].criterion not in ("", *asked)}
-        kept = {
-            name: one if isinstance(one, Promise) else Promise.from_estimate(name, one)
-            for name, one in self.promise.items()
-            if name not in names
-        }
+        kept = {name: one for name, one in self.promise.items() if name not in names}
         object.__setattr__(self, "promise", PromiseTable(kept))
 
     @cached_property

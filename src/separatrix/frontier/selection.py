@@ -173,7 +173,7 @@ def _candidate(
     assert isinstance(aim, str | Cost)
     return Candidate(
         name,
-        PromiseTable.from_estimates(found.promise),
+        PromiseTable(found.promise),
         contributions(found.laws, y, z, aim, frontier.groups),
         coin=coin_share(found.laws),
         payload=(found, kind),
@@ -205,7 +205,7 @@ def _trained_candidate(
         each = contributions(law, frontier.rows["y"], frontier.rows["z"], aim, frontier.groups)
         return Candidate(
             f"trained: {found.mixture}",
-            PromiseTable.from_estimates(found.promise),
+            PromiseTable(found.promise),
             each - found.flattery,
             coin=coin_share(law),
             solve=solve,

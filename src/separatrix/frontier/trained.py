@@ -31,7 +31,7 @@ from separatrix.optimum.objectives import Cost
 from separatrix.procedure.measuring import mean_cost
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
-from separatrix.statistics.unseen import Estimate, unseen
+from separatrix.statistics.unseen import Promise, unseen
 
 __all__ = ["Mixture", "Trained", "TrainedPoint", "best_mixture", "best_pair", "held_out_law"]
 __all__ += ["objective_of_tables", "trained", "trained_points"]
@@ -99,7 +99,7 @@ class Trained(NamedTuple):
     """What was chosen, and what unseen rows will show of it."""
 
     mixture: Mixture
-    promise: dict[str, Estimate]
+    promise: dict[str, Promise]
     flattery: float  # what choosing the best of many adds to the objective; taken off the promise
 
 
@@ -241,15 +241,14 @@ def held_out_law(frontier: Traced, mixture: Mixture) -> Array:
     return law
 
 
-def _mean(estimates: Sequence[Estimate], weights: Sequence[float]) -> Estimate:
+def _mean(promises: Sequence[Promise], weights: Sequence[float]) -> Promise:
     """The weighted mean; errors of parts that share their rows are added, not squared."""
-    columns = zip(*((*one[:2], *one.interval) for one in estimates), strict=True)
-    return Estimate(*(float(np.dot(weights, column)) for column in columns))
+    return Promise(*(float(x) for x in np.dot(weights, promises)))
 
 
-def _shifted(estimate: Estimate, by: float) -> Estimate:
-    low, high = estimate.interval
-    return Estimate(estimate.value + by, estimate.error, low + by, high + by)
+def _shifted(promise: Promise, by: float) -> Promise:
+    value, error, low, high = promise
+    return Promise(value + by, error, low + by, high + by)
 
 
 def _flattery(

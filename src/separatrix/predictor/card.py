@@ -13,7 +13,7 @@ from separatrix.columns.groups import group_name
 from separatrix.core.measures import label_of
 from separatrix.report.terminal import root_scale
 from separatrix.report.words import estimate_text
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
     from separatrix.predictor.component import Component
@@ -102,7 +102,7 @@ def _with_errors(value: Any) -> Any:
     if not isinstance(value, Mapping) or "promise" not in value:
         return value
     promise = {
-        label_of(name): estimate_text(name, Estimate(*found))
+        label_of(name): estimate_text(name, Promise.normal(*found[:2]))
         for name, found in value["promise"].items()
     }
     return {**value, "promise": promise}

@@ -28,7 +28,7 @@ from separatrix.procedure.candidates import Candidate, coin_share, contributions
 from separatrix.procedure.promise import PromiseTable, tightened
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound
-from separatrix.statistics.unseen import Estimate, unseen
+from separatrix.statistics.unseen import Promise, unseen
 
 __all__ = ["Evidence", "Solved"]
 
@@ -123,7 +123,7 @@ class Evidence:
         aim: Any = request.maximize
         return Candidate(
             name,
-            PromiseTable.from_estimates(self._estimates(law, request, payload)),
+            PromiseTable(self._promises(law, request, payload)),
             contributions(law, self.y, self.z, aim, self.groups, self.weight),
             self.weight,
             coin=coin_share(law, self.weight),
@@ -131,7 +131,7 @@ class Evidence:
             payload=payload,
         )
 
-    def _estimates(self, law: Array, request: Request, payload: Solved) -> dict[str, Estimate]:
+    def _promises(self, law: Array, request: Request, payload: Solved) -> dict[str, Promise]:
         """What unseen rows will show of every metric, from the tables of all folds."""
         fixed = isinstance(payload.rule, PlainRule)
         tables, squares = self._tables(law)

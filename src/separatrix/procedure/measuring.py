@@ -20,7 +20,7 @@ from separatrix.optimum.plain import PlainRule
 from separatrix.procedure.promise import tightened
 from separatrix.procedure.rule_fits import Budgets, Procedure, raised
 from separatrix.procedure.score_fits import Scoring
-from separatrix.statistics.unseen import Estimate, unseen
+from separatrix.statistics.unseen import Promise, unseen
 
 __all__ = ["Measured", "mean_cost", "measured", "measured_fold", "unseen_score"]
 
@@ -57,8 +57,8 @@ class Measured:
         return isinstance(self.procedure, Scoring) or getattr(self.procedure, "score", False)
 
     @cached_property
-    def promise(self) -> dict[str, Estimate]:
-        """Estimate and standard error of each metric on unseen rows."""
+    def promise(self) -> dict[str, Promise]:
+        """What unseen rows will show of each metric."""
         if self.is_score:
             return unseen_score(self.tables, self.squares)
         measures: dict[str, Any] = {**table_measures()}
@@ -79,7 +79,7 @@ class Measured:
         return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
 
 
-def unseen_score(tables: Array, moments: Array) -> dict[str, Estimate]:
+def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
     """What unseen rows will show of a score: AUROC, and EO gap and violation in 20 bins.
 
     A row's levels are neighbours and its expected counts have less noise than drawn levels, so the
@@ -90,7 +90,8 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Estimate]:
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
     found = unseen(*ordered.in_bins(tables, moments), {**ordered.AREA, **ordered.IN_BINS})
-    return found | {"auroc": Estimate(float(ordered.area(tables).mean()), found["auroc"].error)}
+    area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
+    return found | {"auroc": area}
 
 
 def measured(

@@ -1,4 +1,4 @@
-"""Promise: what unseen rows are expected to show of a metric, its standard error and its range.
+"""Promises by metric, and rules that keep what was asked.
 
 `tightened` sees to it that nothing ships whose promise is above its budget: a stricter rule, or a
 refusal with the smallest budget that succeeds.
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from html import escape
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from scipy.special import ndtri
-
-from separatrix.core.measures import METRICS, label_of
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.margin import up
-from separatrix.statistics.unseen import Estimate
+from separatrix.statistics.unseen import Promise
 
 __all__ = ["Promise", "PromiseTable", "tightened"]
 
@@ -24,47 +22,10 @@ _TRIES = 6
 _SAME = 1e-12  # rounding
 
 
-class Promise(NamedTuple):
-    """One metric of a model on rows that no part of it saw.
-
-    Args:
-        value: the estimate; of a gap or an information without the bias of noisy rates.
-        error: its standard error.
-        low, high: an interval that covers 95 %.
-
-    >>> promise = Promise.from_estimate("eo_gap", Estimate(0.03, 0.02))
-    >>> promise.value, promise.low, round(promise.high, 3)
-    (0.03, 0.0, 0.069)
-    """
-
-    value: float
-    error: float
-    low: float
-    high: float
-
-    @classmethod
-    def from_estimate(cls, metric: str, estimate: Estimate) -> Promise:
-        """The promise of an estimate of `statistics.unseen`; the interval stays in the range."""
-        low, high = estimate.interval
-        unit = METRICS[metric].unit if metric in METRICS else ""
-        if unit != "cost":
-            low = max(low, 0.0)
-        if not unit:
-            high = min(high, 1.0)
-        return cls(float(estimate.value), float(estimate.error), float(low), float(high))
-
-    def upper(self, confidence: float) -> float:
-        """What the metric exceeds with probability 1 − confidence, by a normal approximation."""
-        return self.value + float(ndtri(confidence)) * self.error
-
-    def __str__(self) -> str:
-        return f"{self.value:.4f} ± {self.error:.2g}"
-
-
 class PromiseTable(Mapping[str, Promise]):
     """Promises by the name of their metric: a mapping that prints as a table, also in a notebook.
 
-    >>> table = PromiseTable.from_estimates({"accuracy": Estimate(0.81, 0.01)})
+    >>> table = PromiseTable({"accuracy": Promise.normal(0.81, 0.01)})
     >>> table["accuracy"].value
     0.81
     >>> print(table)
@@ -72,12 +33,7 @@ class PromiseTable(Mapping[str, Promise]):
     """
 
     def __init__(self, promises: Mapping[str, Promise]) -> None:
-        self._promises = dict(promises)
-
-    @classmethod
-    def from_estimates(cls, estimates: Mapping[str, Estimate]) -> PromiseTable:
-        """The promises of what `statistics.unseen` estimated."""
-        return cls({name: Promise.from_estimate(name, one) for name, one in estimates.items()})
+        self._promises = {name: one.within(name) for name, one in promises.items()}
 
     def __getitem__(self, metric: str) -> Promise:
         return self._promises[metric]

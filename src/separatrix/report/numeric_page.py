@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from separatrix.statistics.unseen import Estimate
+    from separatrix.statistics.unseen import Promise
 
 __all__ = ["draw", "draw_file", "lines", "write"]
 
-Means = Sequence[tuple[float | None, Mapping[str, "Estimate"]]]
+Means = Sequence[tuple[float | None, Mapping[str, "Promise"]]]
 _SIZE = 5.6, 3.6  # of the figure, inches
 _HEAD = ("penalty", "R²", "RMSE", "v")
 _SAID = (

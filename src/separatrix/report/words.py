@@ -49,9 +49,9 @@ class _Found(Protocol):
 def estimate_text(metric: str, found: _Found) -> str:
     """An estimate with its standard error; one of zero as what it is below by two errors.
 
-    >>> from separatrix.statistics.unseen import Estimate
-    >>> estimate_text("eo_gap", Estimate(0.021, 0.01)), estimate_text("eo_gap", Estimate(0.0, 0.03))
-    ('0.0210 ± 0.01', 'below 0.06')
+    >>> from separatrix.statistics.unseen import Promise
+    >>> [estimate_text("eo_gap", Promise.normal(x, 0.03)) for x in (0.021, 0.0)]
+    ['0.0210 ± 0.03', 'below 0.06']
     """
     shown = number(metric, found.value)
     if metric in ("eo_gap", "violation") and float(shown) == 0.0 < found.error:

@@ -32,11 +32,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from separatrix.core.information import eo_gap
+from separatrix.core.measures import METRICS
 from separatrix.core.ordered import largest_gap
 
-__all__ = ["Estimate", "noise_floor", "unseen"]
+__all__ = ["Promise", "noise_floor", "unseen"]
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
@@ -45,35 +47,50 @@ _WIDER = 1.2  # the spread of draws around rates that are estimates themselves; 
 _TAIL = 0.0125  # on each side of the range of a gap
 _RANGE = 2.2  # standard errors of a linear metric: τ is known from few folds
 _PRIOR = 0.25  # variance of t before the folds are seen: 0 or 1, equally likely
-# 0 where groups have the same rates given the label
-GAPS = ("eo_gap", "gap", "tpr_gap", "fpr_gap", "eo_max")
-TWICE = ("utility", "independence", "sufficiency", "parity_gap", "predictive_gap")
 
 
-class Estimate(NamedTuple):
-    """A number, its standard error, and a range that covers 95 %; None where nobody computed it."""
+class Promise(NamedTuple):
+    """What rows that no part of a model saw are expected to show of one metric.
+
+    Args:
+        value: the estimate; of a gap or an information without the bias of noisy rates.
+        error: its standard error.
+        low, high: a range that covers 95 %.
+
+    >>> promise = Promise.normal(0.03, 0.02).within("eo_gap")
+    >>> promise.value, promise.low, round(promise.high, 3)
+    (0.03, 0.0, 0.069)
+    """
 
     value: float
     error: float
-    low: float | None = None
-    high: float | None = None
+    low: float
+    high: float
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The range; that of a normal law where nobody computed one."""
-        if self.low is None or self.high is None:
-            return self.value - 1.96 * self.error, self.value + 1.96 * self.error
-        return self.low, self.high
+    @classmethod
+    def normal(cls, value: float, error: float) -> Promise:
+        """With the range of a normal law."""
+        return cls(value, error, value - 1.96 * error, value + 1.96 * error)
 
-    def with_expected(self, expected: float) -> Estimate:
+    def within(self, metric: str) -> Promise:
+        """The same, its range cut to what the metric can be."""
+        unit = METRICS[metric].unit if metric in METRICS else ""
+        low = self.low if unit == "cost" else max(self.low, 0.0)
+        return self._replace(low=low, high=self.high if unit else min(self.high, 1.0))
+
+    def with_expected(self, expected: float) -> Promise:
         """The mean of this estimate and of the one that resamples gave of the same rule.
 
         Both are noisy, in different ways, and their mean is nearer to the truth than each.
         """
         if not np.isfinite(expected):
             return self
-        value, (low, high) = 0.5 * (self.value + expected), self.interval
-        return Estimate(value, self.error, min(low, value), max(high, value))
+        value = 0.5 * (self.value + expected)
+        return Promise(value, self.error, min(self.low, value), max(self.high, value))
+
+    def upper(self, confidence: float) -> float:
+        """What the metric exceeds with probability 1 − confidence, by a normal approximation."""
+        return self.value + float(ndtri(confidence)) * self.error
 
     def __str__(self) -> str:
         return f"{self.value:.4f} ± {self.error:.2g}"
@@ -86,15 +103,15 @@ def unseen(
     random_state: int = 0,
     *,
     fixed: bool = False,
-) -> dict[str, Estimate]:
+) -> dict[str, Promise]:
     """Estimate and standard error of each metric on rows that no part of the procedure saw.
 
     Args:
         tables: expected counts N[y, z, u] of each fold's test rows, (F, y, z, u).
         squares: sums of the squared probabilities of the same rows, as `tables`: Σ q²; or
             (F, y, z, u, u), Σ q qᵀ, where a row has several u that are neighbours: a score.
-        measures: functions of tables (..., y, z, u), by name. Those in `GAPS` are corrected as
-            gaps, "violation" and those in `TWICE` as said above, all others are taken to be linear.
+        measures: functions of tables (..., y, z, u), by name. Gaps and informations are corrected
+            as said above, all others are taken to be linear.
         random_state: seed of the draws.
         fixed: whether the procedure is known not to be fitted to the groups; else the folds tell.
 
@@ -113,7 +130,7 @@ def unseen(
     found = {}
     for name, measure in measures.items():
         with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
-            if name not in (*GAPS, *TWICE, "violation"):
+            if not _grows(name):
                 found[name] = _linear(measure(tables), measure(of_folds))
                 continue
             seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
@@ -132,6 +149,12 @@ def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
     measure = largest_gap if tables.shape[-1] > tables.shape[-3] else eo_gap
     noise = _Noise(*whole, np.random.default_rng(random_state))
     return float(measure(noise.drawn(0.0)).mean())
+
+
+def _grows(metric: str) -> bool:
+    """Whether noise adds to it: an information, or a distance between groups."""
+    found = METRICS.get(metric)
+    return found is not None and (found.nats or bool(found.criterion and found.lower_is_better))
 
 
 class _Noise:
@@ -232,7 +255,7 @@ def _fitted(tables: Array, squares: Array) -> float:
     return float(np.clip(0.5 + _PRIOR / (_PRIOR + error) * (estimate - 0.5), 0.0, 1.0))
 
 
-def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Estimate:
+def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Promise:
     """A metric that grows with noise: m(N) + (2t − 1) β."""
     # what is taken off never reaches what was seen: rates that differ have no gap of zero
     change = growth if fitted > 0.5 or growth <= 0.0 else -growth * np.expm1(-seen / growth)
@@ -246,10 +269,10 @@ def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Esti
     if fitted > 0.0:  # the population is the rows and a noise more
         readings.append((seen + growth + down, seen + growth + up))
     low, high = min(low for low, _ in readings), max(high for _, high in readings)
-    return Estimate(value, error, float(max(min(low, value), 0.0)), float(max(high, value)))
+    return Promise(value, error, float(max(min(low, value), 0.0)), float(max(high, value)))
 
 
-def _linear(seen: Array, again: Array) -> Estimate:
+def _linear(seen: Array, again: Array) -> Promise:
     """A metric whose mean over folds is what unseen rows show."""
     folds = len(seen)
     again = again[np.isfinite(again).all(1)]
@@ -259,4 +282,4 @@ def _linear(seen: Array, again: Array) -> Estimate:
     chance = 1.0 + np.sqrt(2.0 / max(folds - 1.0, 1.0))
     excess = max(between - chance * float(again.var(0).mean()), 0.0)
     value, error = float(seen.mean()), float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds)))
-    return Estimate(value, error, value - _RANGE * error, value + _RANGE * error)
+    return Promise(value, error, value - _RANGE * error, value + _RANGE * error)
