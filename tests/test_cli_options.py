@@ -156,3 +156,34 @@ def test_the_status_of_a_command_is_that_of_the_process(more, status, table, tmp
 def test_commands_are_listed_in_the_order_of_their_use():
     listed = re.findall(r"(?m)^\W*(audit|trace|select|predict|benchmark)\b", run("--help").stdout)
     assert listed == ["audit", "trace", "select", "predict", "benchmark"]
+
+
+REFUSED = [
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--folds", "2"],
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--unit", "z"],
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--min-level-rows", "0"],
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--positive", "7"],
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--unit", "s", "--method", "cmi"],
+    ["trace", "table.csv", *COLUMNS, "--out", "f", "--drop", "u", "--keep", "ss"],
+    ["audit", "table.csv", *COLUMNS, "--prediction", "s"],
+    ["audit", "table.csv", *COLUMNS, "--prediction", "u", "--confidence", "2"],
+    ["limit", "table.csv", *COLUMNS, "--score", "s", "--budget", "none"],
+]
+
+
+@pytest.mark.parametrize("arguments", REFUSED, ids=lambda one: " ".join(one[5:]))
+def test_a_refusal_names_options_that_the_command_has(
+    arguments, table, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text(table)
+    monkeypatch.setattr(sys, "argv", ["separatrix", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    said = capsys.readouterr().err
+    assert stopped.value.code == 2, said
+    command = typer.main.get_command(app).commands[arguments[0]]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert set(re.findall(r"--[a-z-]+", said)) <= known, said
+    names = {parameter.name for parameter in command.params}
+    assert not set(re.findall(r"`([a-z_]+)`", said)) & (names | {"cv", "groups"}), said

@@ -64,7 +64,7 @@ def test_a_leak_a_handful_of_rows_and_a_useless_model_are_named():
     (told,) = leaking_columns(data)
     assert "`code` alone predicts 'hired'" in told
     (told,) = few_rows(data)
-    assert "'x' (3)" in told
+    assert "'sex=x' (3)" in told
     guess = np.full((120, 2), 0.5)
     (told,) = useless_model(guess, data.y)
     assert "no better than the share of each label" in told

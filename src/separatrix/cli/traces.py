@@ -53,6 +53,15 @@ def trace(
     missing_groups: str | None = typer.Option(
         None, help="Rows without a group: drop leaves them out, own makes them a group."
     ),
+    min_level_rows: int = typer.Option(
+        5, help="Levels of a column with fewer rows are joined as (other); 1 keeps all."
+    ),
+    unit: str | None = typer.Option(
+        None, help="Column that says who a row is about: one fold, and one count, a person."
+    ),
+    positive: str | None = typer.Option(
+        None, help="Label that decisions are about, of two; by default the second."
+    ),
     folds: int = typer.Option(5, help="Cross-validation folds."),
     seed: int = typer.Option(0, help="Of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
@@ -75,7 +84,7 @@ def trace(
     """
     if continuous or continuous_sensitive:
         other = criterion != "separation" or backend != "local" or scheduler
-        columns = keep or categorical or missing_groups
+        columns = keep or categorical or missing_groups or unit or positive
         if not continuous or blind or method or columns or other:
             raise InputError(
                 "--continuous takes --target, --sensitive, --estimator trees or linear, --drop, "
@@ -96,7 +105,10 @@ def trace(
     from separatrix.frontier.trace import trace_data
 
     with readable(data) as path:
-        rows = _open(path, target, sensitive, drop, keep, categorical, missing_groups)
+        rows = _open(
+            path, target, sensitive, drop, keep, categorical, missing_groups, min_level_rows, unit,
+            positive,
+        )  # fmt: skip
     for line in () if json else describe(rows, data):
         say(line)
     name = data if target is None else Path(data).name
@@ -115,15 +127,14 @@ def _numbers(
     estimator: str | None, levels: int, folds: int, seed: int, jobs: int,
 ) -> NumericFrontier:  # fmt: skip
     """Trace a numeric target of a file."""
+    from separatrix.columns.frames import check_present
     from separatrix.columns.readers import read_table
     from separatrix.frontier.numeric import trace_numeric
 
     if target is None or not sensitive:
         raise InputError(f"Name the columns of {data!r}: --target COLUMN --sensitive COLUMN.")
     columns = read_table(data)
-    for column in (target, *sensitive, *drop):
-        if column not in columns:
-            raise InputError(f"{data!r} has no column {column!r}; it has {', '.join(columns)}.")
+    check_present([target, *sensitive, *drop], list(columns), repr(data))
     groups = {column: columns[column] for column in sensitive}
     rest = {name: x for name, x in columns.items() if name != target and name not in drop}
     with warnings.catch_warnings():
@@ -137,12 +148,14 @@ def _numbers(
 
 def _open(
     source: str, target: str | None, sensitive: list[str], drop: list[str], keep: list[str],
-    categorical: list[str], missing_groups: str | None,
+    categorical: list[str], missing_groups: str | None, min_level_rows: int, unit: str | None,
+    positive: str | None,
 ) -> Data:  # fmt: skip
     from separatrix import datasets
 
     if source in datasets.names() and not Path(source).is_file():
-        if target is not None or sensitive or drop or keep or categorical or missing_groups:
+        columns = sensitive or drop or keep or categorical or missing_groups
+        if target is not None or columns or unit or positive:
             raise InputError(
                 f"{source!r} is a dataset that knows its columns; --target and the like are for "
                 "files."
@@ -160,4 +173,5 @@ def _open(
         return datasets.from_file(
             source, target=target, sensitive=sensitive, drop=drop, keep=keep,
             categorical=categorical, missing_groups=cast(Any, missing_groups),
+            min_level_rows=min_level_rows, unit=unit, positive=positive,
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,10 @@ from separatrix.columns.groups import (
 from separatrix.columns.values import Coded, Levels, as_levels, refuse_missing
 from separatrix.errors import InputError
 
-__all__ = ["MISSING", "Grouping"]
+__all__ = ["MISSING", "OTHER", "Grouping"]
 
 MISSING = "(missing)"  # the group of rows without one, where they have their own
+OTHER = "(other)"  # the group of rows whose own has too few rows; then the last one
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Grouping:
         groups: the groups in the order of their codes; tuples for several columns.
         edges: inner edges of the columns of numbers that were put into bins.
         missing: whether rows without a value are a group of their own, "(missing)".
+        other: whether the last group is "(other)", for rows of any other group.
 
     >>> grouping = Grouping(("sex", "member"), (("f", False), ("f", True), ("m", True)))
     >>> grouping.codes({"member": [True, True, False], "sex": ["m", "f", "f"]})
@@ -48,6 +50,23 @@ class Grouping:
     groups: Levels
     edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     missing: bool = False
+    other: bool = False
+
+    @property
+    def _otherwise(self) -> int:
+        """The place of an unknown group; -1 where it is an error."""
+        return len(self.groups) - 1 if self.other else -1
+
+    def merged(self, z: Coded, min_rows: int) -> tuple[Coded, Grouping]:
+        """Groups of fewer rows joined as "(other)", and the grouping that finds them again."""
+        rare = z.counts() < min_rows
+        if not rare.any():
+            return z, replace(self, groups=z.levels)
+        kept = tuple(level for level, few in zip(z.levels, rare, strict=True) if not few)
+        place = np.where(rare, len(kept), np.cumsum(~rare) - 1)
+        last = OTHER if len(self.columns) == 1 else (OTHER,) * len(self.columns)
+        groups = (*kept, last)
+        return Coded(place[z.codes], groups), replace(self, groups=groups, other=True)
 
     def codes(self, data: Any) -> NDArray[np.intp]:
         """The group's code of each row of a frame or a mapping; an unknown group is an error."""
@@ -56,10 +75,10 @@ class Grouping:
     def codes_of(self, values: Any, n: int, name: str = "sensitive_features") -> NDArray[np.intp]:
         """The same from the sensitive columns alone, by name or in the order of `columns`."""
         if not self.edges and not self.missing:
-            return group_codes(values, self.groups, n, name)
+            return group_codes(values, self.groups, n, name, self._otherwise)
         given = group_columns(values, name)
         if len(given) == 1 < len(self.columns):  # tuples: groups already
-            return group_codes(values, self.groups, n, name)
+            return group_codes(values, self.groups, n, name, self._otherwise)
         if len(given) != len(self.columns):
             raise InputError(
                 f"`{name}` must be the columns {', '.join(self.columns)}, got {len(given)} columns."
@@ -74,9 +93,9 @@ class Grouping:
     def _codes(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
         name = " & ".join(self.columns)
         if not self.edges and not self.missing:
-            return as_groups(columns, name).places(self.groups, name)
+            return as_groups(columns, name).places(self.groups, name, self._otherwise)
         parts = {own: self.part(values, own) for own, values in columns.items()}
-        return intersect(parts).places(self.groups, name)
+        return intersect(parts).places(self.groups, name, self._otherwise)
 
     def part(self, values: Any, column: str) -> Coded:
         """One sensitive column as levels: binned, and with missing values as asked."""
@@ -99,11 +118,12 @@ class Grouping:
         plain["groups"] = [to_plain(group) for group in self.groups]
         if self.edges:
             plain["edges"] = {own: list(edges) for own, edges in self.edges.items()}
-        return plain | ({"missing": True} if self.missing else {})
+        return plain | {flag: True for flag in ("missing", "other") if getattr(self, flag)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Grouping:
         """The inverse of `to_dict`, from JSON."""
         edges = {own: tuple(map(float, e)) for own, e in data.get("edges", {}).items()}
         groups = tuple(map(from_plain, data["groups"]))
-        return cls(tuple(data["columns"]), groups, edges, bool(data.get("missing", False)))
+        flags = (bool(data.get(flag, False)) for flag in ("missing", "other"))
+        return cls(tuple(data["columns"]), groups, edges, *flags)

@@ -46,9 +46,11 @@ def as_groups(values: Any, name: str = "sensitive_features") -> Coded:
     return intersect({own: as_levels(x, own) for own, x in group_columns(values, name).items()})
 
 
-def group_codes(values: Any, groups: Sequence[Hashable], n: int, name: str) -> NDArray[np.intp]:
+def group_codes(
+    values: Any, groups: Sequence[Hashable], n: int, name: str, otherwise: int = -1
+) -> NDArray[np.intp]:
     """Positions of the rows' groups in `groups`, one per row; an unknown group is an error."""
-    codes = as_groups(values, name).places(groups, name)
+    codes = as_groups(values, name).places(groups, name, otherwise)
     if len(codes) != n:
         raise InputError(f"`{name}` must have one group per row, {n:,}, got {len(codes):,}.")
     return codes
@@ -118,9 +120,16 @@ def intersect(parts: Mapping[str, Coded]) -> Coded:
     return Coded(codes.astype(np.intp), levels)
 
 
-def group_name(group: Hashable) -> str:
-    """A group in print; an intersection of several columns as `Female & Black`."""
-    return " & ".join(map(str, group)) if isinstance(group, tuple) else str(group)
+def group_name(group: Hashable, columns: Sequence[str] = ()) -> str:
+    """A group in print, with the columns' names where they are known and not the argument's own.
+
+    >>> group_name(("f", 3)), group_name("f", ["sex"]), group_name(("f", 3), ["sex", "ward"])
+    ('f & 3', 'sex=f', 'sex=f & ward=3')
+    """
+    levels = group if isinstance(group, tuple) else (group,)
+    if len(columns) != len(levels) or columns[0].startswith("sensitive_features"):
+        return " & ".join(map(str, levels))
+    return " & ".join(f"{own}={level}" for own, level in zip(columns, levels, strict=True))
 
 
 def to_plain(level: Any) -> Any:

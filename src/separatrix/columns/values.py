@@ -76,10 +76,13 @@ class Coded:
         kept = tuple(level for level, here in zip(self.levels, seen, strict=True) if here)
         return Coded(renumber[self.codes], kept)
 
-    def places(self, axis: Sequence[Hashable], name: str) -> NDArray[np.intp]:
-        """Each row's position in `axis`, where 1, 1.0 and "1" are the same; others are an error."""
+    def places(self, axis: Sequence[Hashable], name: str, otherwise: int = -1) -> NDArray[np.intp]:
+        """Each row's position in `axis`, where 1, 1.0 and "1" are the same.
+
+        A level that is not there has the position `otherwise`; without one it is an error.
+        """
         position = _axis_places(axis)
-        found = [position.get(level, position.get(_key(level), -1)) for level in self.levels]
+        found = [position.get(level, position.get(_key(level), otherwise)) for level in self.levels]
         place = np.array(found, dtype=np.intp)
         unknown = [level for level, at in zip(self.levels, place, strict=True) if at < 0]
         if unknown:

@@ -48,12 +48,14 @@ class NestedScores:
         honest: (n, C), the scores of the procedure on all rows, by M(fold(r)). The same as those
             of the test rows, unless the choice of base models differs between folds.
         bases: the name of the base model of each outer fold, and last of all rows.
+        share: independent observations per row, below 1 where a person has several rows.
     """
 
     fold: Folds
     inner: Array = field(repr=False)
     honest: Array = field(repr=False)
     bases: tuple[str, ...]
+    share: float = 1.0
 
     @property
     def folds(self) -> range:

@@ -223,16 +223,14 @@ def splits_of(
     Args:
         cv: number of folds, stratified on labels and groups; a splitter; an iterable.
         X, y, z: rows, outcomes, codes of the sensitive groups.
-        groups: for a splitter such as `GroupKFold`.
+        groups: who each row is about: one fold each; also for a splitter such as `GroupKFold`.
         random_state: seed of a number of folds.
         labels: whether y holds labels, each of which every fold must know.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
         _check_folds(y, int(cv), labels)
-        if groups is not None:
-            raise InputError("`groups` is for a splitter: pass cv=GroupKFold(5) as well.")
         stratum = y if labels else np.zeros(len(y), dtype=np.intp)
-        fold = datasets.folds(stratum, z, int(cv), seed_from(random_state))
+        fold = datasets.folds(stratum, z, int(cv), seed_from(random_state), groups)
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
     if hasattr(cv, "split") and not isinstance(cv, str | bytes):
         pairs = cv.split(np.zeros((len(y), 1)), y, groups)
@@ -257,18 +255,27 @@ def splits_of(
 
 
 def splits_of_seen(
-    cv: Any, X: Any, y: NDArray[Any], groups: ArrayLike | None, weight: Array | None
+    cv: Any,
+    X: Any,
+    y: NDArray[Any],
+    groups: ArrayLike | None,
+    weight: Array | None,
+    random_state: Any = 0,
+    *,
+    labels: bool = True,
 ) -> Any:
     """`cv` for the rows that have a weight: a row of weight 0 is in no split.
 
-    A number of folds stays one. A splitter or an iterable is about all rows; its splits are
-    renumbered.
+    A number of folds stays one, unless `groups` keep people together. A splitter or an iterable is
+    about all rows; its splits are renumbered.
     """
-    if groups is not None and isinstance(cv, int | np.integer | str):
-        raise InputError("`groups` is for a splitter: pass cv=GroupKFold(5) as well.")
-    if isinstance(cv, int | np.integer | str) or (groups is None and weight is None):
+    if groups is not None and isinstance(cv, str):
+        raise InputError("`groups` is for folds: pass a number or a splitter as `cv`.")
+    counted = isinstance(cv, int | np.integer)
+    if isinstance(cv, str) or (groups is None and (counted or weight is None)):
         return cv
-    splits = splits_of(cv, X, y, np.zeros(len(y), dtype=np.intp), groups)
+    z = np.zeros(len(y), dtype=np.intp)
+    splits = splits_of(cv, X, y, z, groups, random_state, labels=labels)
     if weight is None:
         return splits
     place = np.cumsum(weight > 0) - 1

@@ -118,6 +118,7 @@ class Data:
         truth: the law behind it, where that is known.
         target: the raw column that y was read from, where there is one.
         grouping: finds the group of new raw rows, where z follows from raw columns.
+        units: who each row is about, where several rows may be about one person.
     """
 
     y: NDArray[np.intp]
@@ -132,6 +133,7 @@ class Data:
     truth: Truth | None = field(default=None, repr=False)
     target: str | None = None
     grouping: Grouping | None = None
+    units: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for codes, levels, name in ((self.y, self.labels, "y"), (self.z, self.groups, "z")):

@@ -7,13 +7,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.draws import check_seed
 from separatrix.columns.groups import as_groups
-from separatrix.columns.values import as_levels, check_lengths
+from separatrix.columns.values import as_levels, check_lengths, encode
 from separatrix.errors import InputError
 
 __all__ = ["folds"]
 
 
-def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -> NDArray[np.intp]:
+def folds(
+    y: ArrayLike,
+    z: ArrayLike,
+    n_folds: int = 5,
+    random_state: int = 0,
+    units: ArrayLike | None = None,
+) -> NDArray[np.intp]:
     """The fold of each row, stratified on the cells (y, z).
 
     Rows are shuffled, sorted by cell and dealt out in turn. So the folds' sizes differ by at most
@@ -24,6 +30,7 @@ def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -
         y, z: labels and groups.
         n_folds: how many, at least two.
         random_state: seed of the shuffle; the same seed gives the same folds.
+        units: who each row is about: all rows of a unit are in one fold, stratified by the first.
 
     Returns:
         Integers 0 … n_folds - 1. Fold k tests on `fold == k` and trains on `fold != k`.
@@ -33,6 +40,11 @@ def folds(y: ArrayLike, z: ArrayLike, n_folds: int = 5, random_state: int = 0) -
     """
     (y_codes, _), (z_codes, groups) = as_levels(y, "y"), as_groups(z, "z")
     n = check_lengths({"y": y_codes, "z": z_codes})
+    if units is not None:
+        who = encode(units, "units").codes
+        check_lengths({"y": y_codes, "units": who})
+        _, first, unit = np.unique(who, return_index=True, return_inverse=True)
+        return folds(y_codes[first], z_codes[first], n_folds, random_state)[unit]
     if not 2 <= n_folds <= n:
         raise InputError(
             f"`n_folds` must be between 2 and the number of rows ({n:,}), got {n_folds}."

@@ -21,9 +21,10 @@ from separatrix.columns.features import (
     raw_values,
     take,
 )
-from separatrix.columns.frames import column_names, named_columns, names_of
+from separatrix.columns.frames import check_present, column_names, named_columns, names_of
 from separatrix.columns.readers import read_table
-from separatrix.columns.values import Coded, check_lengths
+from separatrix.columns.values import Coded, check_lengths, encode
+from separatrix.core.numbers import whole_number
 from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
 from separatrix.datasets._roles import MissingGroups, sensitive_of, target_of
@@ -41,7 +42,10 @@ def from_frame(
     keep: Sequence[str] = (),
     categorical: Sequence[str] = (),
     cap: int = 50,
+    min_level_rows: int = 1,
     missing_groups: MissingGroups = None,
+    unit: str | None = None,
+    positive: Any = None,
     name: str = "frame",
 ) -> Data:
     """A table with a target and sensitive columns as data for training.
@@ -62,8 +66,13 @@ def from_frame(
         keep: columns to use although they look like identifiers or free text.
         categorical: columns whose numbers are codes; also sensitive ones that must not be cut.
         cap: levels of a categorical column that have a feature of their own.
+        min_level_rows: levels of a feature or group with fewer rows are joined as "(other)": a
+            level that one person has is a person. 1 keeps all.
         missing_groups: rows without a sensitive value: "drop" leaves them out, "own" makes them the
             group "(missing)"; by default they are an error.
+        unit: the column that says who a row is about, where one person has several rows: they are
+            kept in one fold. It is no feature.
+        positive: the label that decisions are about, of two; by default the second.
         name: what the card calls it.
 
     >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None],
@@ -80,10 +89,13 @@ def from_frame(
             f"`sensitive` must name at least one column, each once, got {list(chosen)}."
         )
     _check_names(names, {"target": (target,), "sensitive": chosen})
-    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical})
-    for what, others in {"sensitive": chosen, "drop": drop}.items():
+    who = () if unit is None else (unit,)
+    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical, "unit": who})
+    for what, others in {"sensitive": chosen, "drop": drop, "unit": who}.items():
         if target in others:
             raise InputError(f"Column {target!r} is both `target` and in `{what}`.")
+    if unit in (*chosen, *drop):
+        raise InputError(f"Column {unit!r} is `unit` and something else. Name another column.")
     if both := [column for column in chosen if column in drop]:
         raise InputError(
             f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature."
@@ -92,14 +104,17 @@ def from_frame(
     if not len(named[target]):
         raise InputError("The table has no rows.")
     check_lengths(named)
-    coded = target_of(named.pop(target), target)
+    coded = target_of(named.pop(target), target, positive)
+    units = None if unit is None else encode(named.pop(unit), unit).codes.astype(np.intp)
     parts = {column: named.pop(column) for column in chosen}
-    groups = sensitive_of(parts, missing_groups, categorical)
+    min_rows = whole_number(min_level_rows, "min_level_rows", least=1)
+    groups = sensitive_of(parts, missing_groups, categorical, min_rows)
     columns: Columns = {column: raw_values(values, column) for column, values in named.items()}
     if groups.rows is not None:
-        coded = target_of(coded[groups.rows].compact(), target)
+        coded = target_of(coded[groups.rows].compact(), target, positive)
+        units = None if units is None else units[groups.rows]
         columns = take(columns, groups.rows)
-    planned, dropped = _planned(columns, keep, categorical, cap)
+    planned, dropped = _planned(columns, keep, categorical, cap, min_rows)
     used = {column: columns[column] for column in planned.columns}
     fitted = planned.fit(used)
     own, asked = "the user's own", (f"`{column}`: asked to." for column in drop)
@@ -108,7 +123,7 @@ def from_frame(
     y, z = coded.codes.astype(np.intp), groups.z.codes.astype(np.intp)
     return Data(
         y, z, coded.levels, groups.z.levels, card, columns=used, preprocessing=fitted,
-        target=target, grouping=groups.grouping,
+        target=target, grouping=groups.grouping, units=units,
     )  # fmt: skip
 
 
@@ -133,7 +148,11 @@ def plan(
 
 
 def _planned(
-    columns: Columns, keep: Sequence[str], categorical: Sequence[str], cap: int
+    columns: Columns,
+    keep: Sequence[str],
+    categorical: Sequence[str],
+    cap: int,
+    min_level_rows: int = 1,
 ) -> tuple[Preprocessing, tuple[str, ...]]:
     """The features of raw columns, and what was left out and why."""
     if cap < 1:
@@ -152,8 +171,9 @@ def _planned(
             dropped.append(f"`{column}`: {reason}.")
             suspicious += [f"`{column}` ({reason})"] if reason != "constant" else []
         else:
-            category = Category(column, cap=cap) if coded else Number(column)
-            features.append(Date(column) if dates == "iso" else category)
+            category = Category(column, cap=cap, min_rows=min_level_rows)
+            number = Date(column) if dates == "iso" else Number(column)
+            features.append(category if coded and dates != "iso" else number)
     if suspicious:
         warnings.warn(
             f"Left out of the features: {', '.join(suspicious)}. Pass them in `drop` to confirm or "
@@ -177,13 +197,17 @@ def from_file(
     keep: Sequence[str] = (),
     categorical: Sequence[str] = (),
     cap: int = 50,
+    min_level_rows: int = 1,
     missing_groups: MissingGroups = None,
+    unit: str | None = None,
+    positive: Any = None,
 ) -> Data:
     """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
     place = Path(path)
     data = from_frame(
         read_table(place), target=target, sensitive=sensitive, drop=drop, keep=keep,
-        categorical=categorical, cap=cap, missing_groups=missing_groups, name=place.name,
+        categorical=categorical, cap=cap, min_level_rows=min_level_rows,
+        missing_groups=missing_groups, unit=unit, positive=positive, name=place.name,
     )  # fmt: skip
     with place.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -197,12 +221,7 @@ def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -
                 f"`{what}` must be a list of column names, got the text {wanted!r}. Pass "
                 f"[{wanted!r}]."
             )
-        for column in wanted:
-            if column not in names:
-                raise InputError(
-                    f"`{what}` names {column!r}, but the columns are "
-                    f"{', '.join(map(str, names[:20]))}."
-                )
+        check_present(wanted, names, f"`{what}`: the table")
 
 
 def _notes(fitted: Preprocessing, columns: Columns) -> tuple[str, ...]:

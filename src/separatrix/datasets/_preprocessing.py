@@ -127,6 +127,7 @@ class Category:
         column: its name in the raw rows.
         levels: the levels with a column, in order; learnt by `fit` where empty.
         cap: how many levels `fit` gives a column: the most frequent ones.
+        min_rows: the rows of a level that `fit` gives a column.
         other, missing: whether there are columns for the joined rare levels and for missing.
         idle: levels (also "(other)", "(missing)") that the fitted rows lack; they count as unseen.
 
@@ -139,6 +140,7 @@ class Category:
     other: bool = False
     missing: bool = False
     idle: tuple[str, ...] = ()
+    min_rows: int = 1
 
     @property
     def _places(self) -> tuple[str, ...]:
@@ -154,10 +156,10 @@ class Category:
         counts = x.counts()
         levels, other = self.levels, self.other
         if not levels:
-            here = np.flatnonzero(counts)
-            ranked = sorted(here, key=lambda code: (-counts[code], x.levels[code]))
-            levels = tuple(str(x.levels[code]) for code in sorted(ranked[: self.cap]))
-            other = len(ranked) > self.cap
+            often = np.flatnonzero(counts >= max(self.min_rows, 1))
+            ranked = sorted(often, key=lambda code: (-counts[code], x.levels[code]))[: self.cap]
+            levels = tuple(str(x.levels[code]) for code in sorted(ranked))
+            other = len(ranked) < int(np.count_nonzero(counts))
         missing = self.missing or bool((x.codes < 0).any())
         return replace(self, levels=levels, other=other, missing=missing).refit(x)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.bins import FEW, bin_labels, edges_of, numbers_of
-from separatrix.columns.grouping import Grouping
+from separatrix.columns.grouping import OTHER, Grouping
 from separatrix.columns.groups import intersect
 from separatrix.columns.values import Coded, as_levels, listed, row_numbers
 from separatrix.errors import InputError
@@ -38,8 +38,13 @@ class Sensitive:
     notes: tuple[str, ...]
 
 
-def target_of(values: Any, column: str) -> Coded:
-    """The labels: 2 to 100 levels; many different numbers are refused."""
+def target_of(values: Any, column: str, positive: Any = None) -> Coded:
+    """The labels: 2 to 100 levels; many different numbers are refused.
+
+    Args:
+        values, column: of the target.
+        positive: which of two labels is the second, the one that decisions are about.
+    """
     numbers = numbers_of(values, column)
     if numbers is not None:
         known = numbers[~np.isnan(numbers)]
@@ -52,11 +57,23 @@ def target_of(values: Any, column: str) -> Coded:
                 'looks like regression. Pass target="continuous" (--continuous) to `trace`, or '
                 f"make classes of it, for instance whether it is above {middle}."
             )
-    return _levels(as_levels(values, column), column, "target")
+    coded = _levels(as_levels(values, column), column, "target")
+    if positive is None:
+        return coded
+    if len(coded.levels) != 2:
+        raise InputError(
+            f"`positive` names one of two labels; the target column `{column}` has "
+            f"{len(coded.levels)}: {listed(coded.levels)}. Leave it out."
+        )
+    last = as_levels([positive], "positive").places(coded.levels, "positive")[0]
+    return coded if last else Coded(1 - coded.codes, coded.levels[::-1])
 
 
 def sensitive_of(
-    parts: Mapping[str, Any], missing_groups: MissingGroups, categorical: Sequence[str]
+    parts: Mapping[str, Any],
+    missing_groups: MissingGroups,
+    categorical: Sequence[str],
+    min_level_rows: int = 1,
 ) -> Sensitive:
     """The groups of one or several columns.
 
@@ -64,6 +81,7 @@ def sensitive_of(
         parts: the columns by name.
         missing_groups: what becomes of rows without a value.
         categorical: columns of numbers that are codes: they are not put into bins.
+        min_level_rows: groups of fewer rows are joined as "(other)".
     """
     if missing_groups not in (None, "drop", "own"):
         raise InputError(f"`missing_groups` must be 'drop' or 'own', got {missing_groups!r}.")
@@ -84,7 +102,13 @@ def sensitive_of(
     if rows is not None:
         coded = {column: one[rows].compact() for column, one in coded.items()}
     z = intersect({column: _levels(one, column, "sensitive") for column, one in coded.items()})
-    return Sensitive(z, replace(plan, groups=z.levels, missing=own), rows, tuple(notes))
+    z, grouping = replace(plan, missing=own).merged(z, min_level_rows)
+    if grouping.other:
+        notes.append(
+            f"{', '.join(f'`{c}`' for c in parts)}: groups of fewer than {min_level_rows} rows are "
+            f'joined as "{OTHER}".'
+        )
+    return Sensitive(z, grouping, rows, tuple(notes))
 
 
 def _used(

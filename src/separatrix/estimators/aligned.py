@@ -121,7 +121,7 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
             X, y: rows and outcomes.
             sensitive_features: groups or numbers; not where `sensitive_columns` names them.
             sample_weight: weight of each row.
-            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
+            groups: who each row is about: one fold each. Not the sensitive groups.
         """
         sensitive_features = self._sensitive(X, sensitive_features)
         X = checked_rows(self, X, reset=True)
@@ -141,7 +141,7 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
             check_consistent_length(target, z)
         elif given:
             z = Coded(self._learn_groups(sensitive_features, len(target), weight), self.groups_)
-        cv = splits_of_seen(self.cv, X, target, groups, weight)
+        cv = splits_of_seen(self.cv, X, target, groups, weight, labels=False)
         if weight is not None:
             seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
             X, target, weight = some_rows(X, seen), target[seen], weight[seen]

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from separatrix import datasets
 from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
 from separatrix.columns.groups import group_columns, group_name
-from separatrix.columns.values import listed
+from separatrix.columns.values import encode, listed
 from separatrix.crossfit.joint import JointFit, cross_fit_joint
 from separatrix.crossfit.matrices import ArrayModel
 from separatrix.crossfit.out_of_fold import (
@@ -170,7 +170,8 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             X, y: rows and labels.
             sensitive_features: groups; not where `sensitive_columns` names them.
             sample_weight: weight of each row.
-            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
+            groups: who each row is about, where several rows may be about one person; not the
+                sensitive groups. A person is in one fold, and counts once in errors and bounds.
         """
         request = self._request()
         rows = checked_rows(self, X, reset=True)
@@ -190,7 +191,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             self._fit_plain(rows, labels, weight)
             return self
         z = self._learn_groups(sensitive, len(labels), weight)
-        cv = splits_of_seen(self.cv, rows, labels, groups, weight)
+        cv = splits_of_seen(self.cv, rows, labels, groups, weight, self.random_state)
         if len(z) < len(labels):
             assert weight is not None
             seen = np.flatnonzero(weight > 0)
@@ -199,6 +200,10 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
         self._held = self._holding(X, rows, z, sensitive)  # places of the group's columns
         self._cross_fit(rows, labels, z, weight, cv, request)
+        if groups is not None:
+            assert self.evidence_ is not None
+            who = encode(groups, "groups").codes
+            self.evidence_ = replace(self.evidence_, share=len(np.unique(who)) / len(who))
         self._choose(request)
         return self
 

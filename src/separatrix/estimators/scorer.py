@@ -125,7 +125,7 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
             X, y: rows and labels.
             sensitive_features: groups; not where `sensitive_columns` names them.
             sample_weight: weight of each row.
-            groups: for a splitter such as `GroupKFold`; not the sensitive groups.
+            groups: who each row is about: one fold each. Not the sensitive groups.
         """
         rows = checked_rows(self, X, reset=True)
         labels = label_column(self, y)

@@ -49,7 +49,9 @@ def with_warnings(point: OperatingPoint) -> OperatingPoint:
         label = is_constant(own) if own.sum() > 0 else None
         if label is not None:
             gets = str(point.labels[label])
-            notes.append(f"Everybody of the group {group_name(group)!r} gets {gets!r}.")
+            notes.append(
+                f"Everybody of the group {group_name(group, point.columns)!r} gets {gets!r}."
+            )
     if point.mixture is not None and len(point.mixture.points) > 1:
         for weight, part in zip(point.mixture.weights, point.mixture.points, strict=True):
             label = is_constant(part.tables)

@@ -13,9 +13,36 @@ from separatrix.columns.groups import group_name
 from separatrix.crossfit.proxies import leaks
 from separatrix.datasets import Data
 
-__all__ = ["few_rows", "leaking_columns", "useless_model"]
+__all__ = ["few_rows", "leaking_columns", "repeated_rows", "useless_model"]
 
 _FEW = 20  # rows of one label of a group: a rate of them has an error of about 0.1
+
+_LOOKED_AT = 5_000  # rows that tell how often a column repeats a value
+
+
+def repeated_rows(data: Data) -> list[str]:
+    """A note about exact copies of rows, where independent columns would repeat far fewer."""
+    n = len(data)
+    if data.units is not None or n < 2:
+        return []
+    rng, columns = np.random.default_rng(0), (data.y, data.z, *data.X.T)
+    sums = np.zeros(n)  # equal rows have equal sums; others almost surely not
+    for column in columns:
+        sums += rng.standard_normal() * np.asarray(column, dtype=np.float64)
+    distinct = np.unique(sums, return_index=True)[1]
+    some = rng.permutation(distinct)[:_LOOKED_AT]
+    pairs = 0.5 * n * (n - 1.0)  # that would agree in all columns, were these independent
+    for column in columns:
+        counts = np.unique(column[some], return_counts=True)[1]
+        pairs *= (counts * (counts - 1.0)).sum() / max(len(some) * (len(some) - 1.0), 1.0)
+    copies = n - len(distinct)
+    if copies <= 0.01 * n + 10.0 * pairs:
+        return []
+    return [
+        f"{copies:,} of {n:,} rows are exact copies of others. If they are about the same people, "
+        "the promises are too good: leave the copies out, or say who each row is about with "
+        "`groups` (--unit COLUMN)."
+    ]
 
 
 def leaking_columns(data: Data, random_state: int = 0) -> list[str]:
@@ -30,9 +57,9 @@ def leaking_columns(data: Data, random_state: int = 0) -> list[str]:
 
 def few_rows(data: Data) -> list[str]:
     """One note about the groups whose rates of some label are those of a handful of rows."""
-    least = data.cells.min(0)
+    least, columns = data.cells.min(0), () if data.grouping is None else data.grouping.columns
     few = [
-        f"{group_name(group)!r} ({least[z]})"
+        f"{group_name(group, columns)!r} ({least[z]})"
         for z, group in enumerate(data.groups)
         if least[z] < _FEW
     ]

@@ -48,6 +48,7 @@ class OperatingPoint:
         squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
         sentence: why this one, in the user's terms.
         coin: share of people whose decision a coin makes.
+        columns: the sensitive columns, where they have names.
     """
 
     question: Request
@@ -64,6 +65,7 @@ class OperatingPoint:
     squares: Array | None = field(default=None, repr=False)
     sentence: str = ""
     coin: float = 0.0
+    columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Promise nothing about criteria that were not asked for: of their gaps six of twenty were
@@ -130,7 +132,7 @@ class OperatingPoint:
         for note in self.notes:
             lines += wrapped(f"! {note}")
         if not self.is_score:
-            said = recognised(self.tables.sum(0), self.labels, self.groups)
+            said = recognised(self.tables.sum(0), self.labels, self.groups, self.columns)
             lines += wrapped(f"Recognised: {said}.")
             if self.coin > 0:
                 lines += wrapped(f"A coin decides {self.coin:.1%} of people.".replace("%", " %"))

@@ -16,9 +16,19 @@ from separatrix.errors import InputError
 
 __all__ = ["as_data", "features_of", "one_column"]
 
+_UNIT = "(unit)"
 
-def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
-    """Columns, labels and groups as one table with names."""
+
+def as_data(
+    X: Any, y: Any, sensitive_features: Any, units: Any = None, min_level_rows: int = 1
+) -> Data:
+    """Columns, labels and groups as one table with names.
+
+    Args:
+        X, y, sensitive_features: of every row.
+        units: who each row is about; None where every row is about another person.
+        min_level_rows: levels of fewer rows are joined as "(other)".
+    """
     groups = group_columns(sensitive_features)
     target, labels = one_column(y)
     if isinstance(X, np.memmap):
@@ -30,8 +40,12 @@ def as_data(X: Any, y: Any, sensitive_features: Any) -> Data:
             "there."
         )
     table = {**features, **groups, target: labels}
+    table |= {} if units is None else {_UNIT: one_column(units)[1]}
     check_lengths(table)
-    return datasets.from_frame(table, target=target, sensitive=list(groups), name="data")
+    return datasets.from_frame(
+        table, target=target, sensitive=list(groups), name="data", min_level_rows=min_level_rows,
+        unit=None if units is None else _UNIT,
+    )  # fmt: skip
 
 
 def _matrix_data(X: NDArray[Any], labels: Any, groups: Mapping[str, Any]) -> Data:

@@ -291,6 +291,8 @@ def _shipped(
 
 def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
     """Refuse a decision that is the same for everybody; say what else must be said."""
+    if frontier.grouping is not None:
+        point = replace(point, columns=frontier.grouping.columns)
     label = None if point.is_score else is_constant(point.decided)
     if label is None:
         return with_warnings(point)

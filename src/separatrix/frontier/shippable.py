@@ -49,7 +49,8 @@ class Shippable:
             return None
         (name,) = results.datasets
         about = results.about[name]
-        groups = tuple(group_name(from_plain(group)) for group in about["groups"])
+        columns = about["sensitive"] or ()
+        groups = tuple(group_name(from_plain(group), columns) for group in about["groups"])
         sizes = tuple(int(n) for n in np.sum(about["cells"], 0))
         return cls(tuple(answers), tuple(map(str, about["labels"])), groups, sizes)
 

@@ -24,7 +24,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import base_key, base_of, fit_base
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
 from separatrix.frontier.checksums import remove_checksums, write_checksums
-from separatrix.frontier.data_notes import few_rows, leaking_columns, useless_model
+from separatrix.frontier.data_notes import few_rows, leaking_columns, repeated_rows, useless_model
 from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import trace_numeric
 from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
@@ -59,6 +59,8 @@ def trace(
     target: str = "labels",
     sensitive: str = "groups",
     levels: int = 16,
+    groups: ArrayLike | None = None,
+    min_level_rows: int = 5,
 ) -> Frontier | NumericFrontier:
     """What is possible on these rows: the best decisions and scores for every budget.
 
@@ -94,6 +96,10 @@ def trace(
             (`AlignedRegressor`), and the frontier has R², RMSE and v.
         sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
         levels: of a continuous target, at most so many different predictions.
+        groups: who each row is about, where several rows may be about one person; not the
+            sensitive groups. A person is in one fold, and counts once in errors and bounds.
+        min_level_rows: levels of a feature or a sensitive column with fewer rows are joined as
+            "(other)": a level that one person has is a person. 1 keeps all.
 
     Returns:
         The frontier; a `NumericFrontier` for a continuous target.
@@ -101,9 +107,11 @@ def trace(
     if target not in ("labels", "continuous"):
         raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
     if target == "continuous":
-        if blind or criterion != "separation" or method or trade_offs is not None:
+        others = blind or criterion != "separation" or method or trade_offs is not None
+        if others or groups is not None:
             raise InputError(
-                "`blind`, `criterion`, `method` and `trade_offs` are for labels, not for numbers."
+                "`blind`, `criterion`, `method`, `trade_offs` and `groups` are for labels, not for "
+                "numbers."
             )
         return trace_numeric(
             X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
@@ -116,9 +124,9 @@ def trace(
             "labels use `theory.align`."
         )
     rows = X if estimator is not None and not isinstance(estimator, str) else None
+    data = as_data(X, y, sensitive_features, groups, min_level_rows)
     return trace_data(
-        as_data(X, y, sensitive_features), name="data", estimator=estimator, raw=rows, blind=blind,
-        max_eo_gap=max_eo_gap,
+        data, name="data", estimator=estimator, raw=rows, blind=blind, max_eo_gap=max_eo_gap,
         criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
         random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
     )  # fmt: skip
@@ -147,6 +155,11 @@ def trace_data(
     _check_sizes(data, cv)
     _check_criterion(criterion, data, blind)
     wanted = _methods(method)
+    if wanted and data.units is not None:
+        raise InputError(
+            "Trained paths do not know which rows are about one person: leave out `method` or "
+            "`groups`."
+        )
     if trade_offs is not None and not wanted:
         raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
     source = Source(name, data=data)
@@ -165,12 +178,12 @@ def trace_data(
             )
         check_same_rows(folder, data)
         remove_checksums(folder)
-        fold = datasets.folds(data.y, data.z, cv, random_state)
+        fold = datasets.folds(data.y, data.z, cv, random_state, data.units)
         with stages.stage("Choosing the base model"):
             base = base_of(data, estimator, raw, fold, random_state)
         key = base_key(data, base, fold)
         check_same_base(folder, key, base.note)
-        notes = few_rows(data)
+        notes = few_rows(data) + repeated_rows(data)
         with stages.stage("Looking for columns that predict the label alone"):
             notes += leaking_columns(data, random_state)
         if blind:
@@ -222,14 +235,14 @@ def _check_criterion(criterion: str, data: Data, blind: bool) -> None:
 
 def _check_sizes(data: Data, cv: int) -> None:
     """Every label and group must be in the training rows of every fold."""
-    for what, names, sizes in (
-        ("label", data.labels, data.cells.sum(1)),
-        ("group", data.groups, data.cells.sum(0)),
-    ):
-        least = int(sizes.argmin())
+    units = np.arange(len(data)) if data.units is None else data.units
+    for what, names, codes in (("label", data.labels, data.y), ("group", data.groups, data.z)):
+        sizes = [len(np.unique(units[codes == k])) for k in range(len(names))]
+        least = int(np.argmin(sizes))
         if sizes[least] < cv:
+            rows = "rows" if data.units is None else "people"
             raise InputError(
-                f"The {what} {group_name(names[least])!r} has {sizes[least]} rows, too few for "
+                f"The {what} {group_name(names[least])!r} has {sizes[least]} {rows}, too few for "
                 f"{cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
             )
 

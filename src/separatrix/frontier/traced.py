@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class Traced:
     @cached_property
     def nested(self) -> NestedScores:
         """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
-        return read_bases(self.folder, self._base_rows(LABELS), self.manifest["base"]["bases"])
+        return self._nested(LABELS)
 
     @cached_property
     def without(self) -> NestedScores:
@@ -114,7 +115,7 @@ class Traced:
         """
         if not self.sees_groups:
             return self.nested
-        return read_bases(self.folder, self._base_rows(WITHOUT), self.manifest["base"]["bases"])
+        return self._nested(WITHOUT)
 
     @cached_property
     def measurements(self) -> dict[str, Any]:
@@ -134,7 +135,7 @@ class Traced:
                 "This frontier was traced with the group only. Trace it again with blind=True "
                 "(--blind) for decisions without the group."
             )
-        return read_bases(self.folder, self._base_rows(JOINT), self.manifest["base"]["bases"])
+        return self._nested(JOINT)
 
     @property
     def criterion(self) -> str:
@@ -150,6 +151,10 @@ class Traced:
         """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
         rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
         return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
+
+    def _nested(self, kind: str) -> NestedScores:
+        found = read_bases(self.folder, self._base_rows(kind), self.manifest["base"]["bases"])
+        return replace(found, share=self.manifest["people"] / self.manifest["rows"])
 
     def _base_rows(self, kind: str) -> BaseRows:
         shape, known = (len(self.labels), len(self.groups)), self.rows
@@ -246,7 +251,7 @@ def write_manifest(
     """
     from safetensors.numpy import save
 
-    fold = datasets.folds(data.y, data.z, folds, seed)
+    fold = datasets.folds(data.y, data.z, folds, seed, data.units)
     whole = data.preprocessing
     fitted = {
         str(k): None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
@@ -257,6 +262,7 @@ def write_manifest(
         "name": name,
         "fingerprint": fingerprint(data),
         "rows": len(data),
+        "people": len(data) if data.units is None else len(np.unique(data.units)),
         "folds": folds,
         "seed": seed,
         "labels": [to_plain(label) for label in data.labels],

@@ -276,6 +276,5 @@ def check_question(asked: float | None, margin: float | None, confidence: float 
         )
     if confidence is not None and (asked is None or margin is not None):
         raise InputError(
-            "`confidence` needs a budget and the computed margin (margin=None): it says how surely "
-            "the budget is kept."
+            "`confidence` says how surely a budget is kept: pass a budget too, or leave it out."
         )

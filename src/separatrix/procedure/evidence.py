@@ -62,6 +62,7 @@ class Evidence:
         fold: of each row.
         labels, groups: what the codes stand for.
         weight: of each row; None for one each.
+        share: independent observations per row, below 1 where a person has several rows.
     """
 
     y: Codes
@@ -70,6 +71,7 @@ class Evidence:
     labels: Levels
     groups: Levels
     weight: Array | None = None
+    share: float = 1.0
 
     def plain(self, name: str, base: str, scores: Array, request: Request) -> Candidate:
         """The model as it is, at the threshold of the objective."""
@@ -101,6 +103,8 @@ class Evidence:
             payload = Solved(base, found.rule, found.level, found.expected)
             # with a confidence the margin's quantile is what is kept
             bound = None if request.confidence is None else {budget: found.expected}
+            if bound is not None and self.share < 1.0:  # that quantile takes rows for people
+                bound = self._bound(law, request)
             return self._candidate(name, law, request, payload, bound=bound)
 
         def solve(budgets: Mapping[str, float]) -> Candidate:
@@ -150,7 +154,7 @@ class Evidence:
         Weights are scaled to the effective number of rows.
         """
         w = self._weight()
-        w = w * (w.sum() / (w**2).sum())
+        w = w * (self.share * w.sum() / (w**2).sum())
         shape = int(self.fold.max()) + 1, len(self.labels), len(self.groups)
         cell = np.ravel_multi_index((self.fold, self.y, self.z), shape)
         sums = [

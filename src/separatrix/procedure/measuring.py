@@ -167,6 +167,7 @@ def measured_fold(
     law = run.law(rule, scores, z[test])
     table, moments = soft_sums(law, y[test], z[test], (len(labels), len(groups)))
     assert moments is not None
+    table, moments = nested.share * table, nested.share * moments  # a person counts once
     found = Measured(procedure, rule, table[None], moments[None], groups, eased)
     if found.is_score:
         return found

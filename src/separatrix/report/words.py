@@ -70,20 +70,23 @@ def constant_text(label: object, share: float) -> str:
     return f"the same for everybody: always {str(label)!r} (right for {share:.1%} of the rows)"
 
 
-def recognised(table: Array, labels: Levels, groups: Levels, most: int = 4) -> str:
+def recognised(
+    table: Array, labels: Levels, groups: Levels, columns: Sequence[str] = (), most: int = 4
+) -> str:
     """The rates that matter: of people with the second label, the share of each group that gets it.
 
     For more than two labels, of the most frequent one.
 
     >>> N = np.array([[[80.0, 20.0], [70.0, 30.0]], [[40.0, 60.0], [33.0, 67.0]]])
-    >>> recognised(N, ("no", "yes"), ("f", "m"))
-    "of people with 'yes', 60 % of f and 67 % of m"
+    >>> recognised(N, ("no", "yes"), ("f", "m"), ["sex"])
+    "of people with 'yes', 60 % of sex=f and 67 % of sex=m"
     """
     rates = conditional_rates(table)
     y = 1 if len(labels) == 2 else int(table.sum((1, 2)).argmax())
     size = table.sum(2)[y]
     shown = [int(k) for k in np.argsort(-size, kind="stable")[:most] if size[k] > 0]
-    parts = [f"{rates[y, k, y]:.0%} of {group_name(groups[k])}".replace("%", " %") for k in shown]
+    names = [group_name(group, columns) for group in groups]
+    parts = [f"{rates[y, k, y]:.0%}".replace("%", " %") + f" of {names[k]}" for k in shown]
     rest = int((size > 0).sum()) - len(shown)
     more = f" ({rest} smaller groups not shown)" if rest > 0 else ""
     return f"of people with {str(labels[y])!r}, {_listed(parts)}{more}"
