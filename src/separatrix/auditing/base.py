@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
+
+from separatrix.report import audit_page
+from separatrix.report.audit_page import AuditPage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,13 +16,15 @@ __all__ = ["AuditResult"]
 
 
 class AuditResult(ABC):
-    """The base of `Audit`, `ScoreAudit` and `ContinuousAudit`; `_view` renders each of them."""
-
-    _view: ClassVar[ModuleType]
+    """The base of `Audit`, `ScoreAudit` and `ContinuousAudit`."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values."""
+
+    @abstractmethod
+    def _page(self) -> AuditPage:
+        """What is said about it."""
 
     def to_json(self, indent: int | None = 2) -> str:
         """`to_dict` as JSON; never NaN or Infinity."""
@@ -30,15 +34,14 @@ class AuditResult(ABC):
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        return str(self._view.html(self, page=True))
+        return audit_page.html(self._page(), whole=True)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw rates by label (decisions), ROC curves (a score) or median ranks (numbers)."""
-        drawn: Axes = self._view.plot(self, ax)
-        return drawn
+        return audit_page.draw(self._page().figure(), ax)
 
     def __str__(self) -> str:
-        return str(self._view.text(self))
+        return audit_page.text(self._page())
 
     def _repr_html_(self) -> str:
-        return str(self._view.html(self))
+        return audit_page.html(self._page())

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field
-from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from separatrix.auditing import continuous_view
+from separatrix.auditing import pages
 from separatrix.auditing.base import AuditResult
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
@@ -21,6 +20,7 @@ from separatrix.core.conditional_rank import conditional_rank, is_tied, outcome_
 from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
+from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import inference
 from separatrix.statistics.rank_tables import RankTable, Resolution, resolution_of
 
@@ -69,8 +69,6 @@ class ContinuousAudit(AuditResult):
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts N[band, group, bin of ranks] behind the violation.
     """
-
-    _view: ClassVar[ModuleType] = continuous_view
 
     table: CountTable = field(repr=False)
     rows: int
@@ -146,6 +144,9 @@ class ContinuousAudit(AuditResult):
         return {"group": list(map(group_name, self.groups))} | {
             name: list(column) for name, column in zip(names, columns, strict=True)
         }
+
+    def _page(self) -> AuditPage:
+        return pages.numbers_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values."""

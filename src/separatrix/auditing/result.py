@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from separatrix.auditing import view
+from separatrix.auditing import pages
 from separatrix.auditing.base import AuditResult
 from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_notes, without_dust
 from separatrix.columns.draws import seed_of
@@ -20,6 +19,7 @@ from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import BASE_DEPENDENCE, METRICS, identity
 from separatrix.errors import InputError
+from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import bounds, certificates, gaps, inference
 from separatrix.statistics.dependence import Dependence, dependences
 from separatrix.statistics.proportions import accuracy_interval
@@ -61,8 +61,6 @@ class Audit(AuditResult):
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts behind it all.
     """
-
-    _view: ClassVar[ModuleType] = view
 
     table: CountTable = field(repr=False)
     confidence: float
@@ -286,6 +284,9 @@ class Audit(AuditResult):
             "label_rate": [float(of_label[y, u]) for y, _, u in where],
             "violation": [float(part[y, z]) for y, z, _ in where],
         }
+
+    def _page(self) -> AuditPage:
+        return pages.decisions_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.auditing import score_view
+from separatrix.auditing import pages
 from separatrix.auditing.base import AuditResult
 from separatrix.auditing.notes import refuse_degenerate, sparse_notes
 from separatrix.columns.draws import seed_of
@@ -23,6 +22,7 @@ from separatrix.core.measures import identity
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
+from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import certificates, inference
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.proportions import auroc_interval
@@ -75,8 +75,6 @@ class ScoreAudit(AuditResult):
         notes: what the reader must know about these numbers, one sentence each.
         table: the counts N[y, z, bin] behind the violation.
     """
-
-    _view: ClassVar[ModuleType] = score_view
 
     table: CountTable = field(repr=False)
     confidence: float
@@ -201,6 +199,9 @@ class ScoreAudit(AuditResult):
             merged, _DRAWS, self.random_state, None if effective is None else effective[None]
         )
         return Gap(float(np.ptp(above, axis=0).max()), float(gap_curve(null).max(-1).mean()))
+
+    def _page(self) -> AuditPage:
+        return pages.score_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""

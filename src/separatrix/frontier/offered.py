@@ -10,9 +10,8 @@ from dataclasses import asdict
 from typing import Any
 
 from separatrix import methods
-from separatrix.auditing.layout import PALETTE
+from separatrix.auditing.pages import measures
 from separatrix.auditing.result import Audit
-from separatrix.auditing.view import measures
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.measures import METRICS, identity
 from separatrix.frontier.answers import BASE, KINDS, Answer
@@ -20,6 +19,7 @@ from separatrix.frontier.results import Results
 from separatrix.frontier.series import Series
 from separatrix.frontier.shippable import Shippable
 from separatrix.frontier.trade_off import BLIND, LIMITS
+from separatrix.report.audit_page import PALETTE, named_rows
 from separatrix.report.words import number
 
 __all__ = ["audit_of_plain", "named", "offered", "promised"]
@@ -114,7 +114,7 @@ def audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]:
     if audit is None:
         return {"measures": rows, "notes": []}
     promised = ("violation v", "utility u", "equalized-odds gap", "accuracy", "shuffled groups")
-    more = [row for row in measures(audit) if not row["name"].startswith(promised)]
+    more = [row for row in named_rows(measures(audit)) if not row["name"].startswith(promised)]
     low, high = audit.violation_interval
     if audit.estimable:
         sure = f"{audit.confidence:.0%}".replace("%", " %")

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from separatrix.auditing.pages import measures
 from separatrix.auditing.result import Audit
-from separatrix.auditing.view import measures
 from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
@@ -32,6 +32,7 @@ from separatrix.frontier.tidy import select
 from separatrix.frontier.traced import MANIFEST, read_manifest
 from separatrix.io import write_whole
 from separatrix.methods import POLICIES
+from separatrix.report.audit_page import named_rows
 from separatrix.report.page import render
 from separatrix.statistics.certificates import default_composition, violation_bound
 
@@ -269,7 +270,7 @@ def _audit(
         return {"measures": [], "notes": [str(error)]}
     if audit is None:
         return None
-    rows = measures(audit)
+    rows = named_rows(measures(audit))
     notes = list(audit.notes)
     if policy == "randomized":
         rows = [row for row in rows if not row["name"].startswith("test of")]

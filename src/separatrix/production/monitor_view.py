@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.auditing.layout import named_rows, nats
 from separatrix.columns.groups import group_name
 from separatrix.core.information import conditional_rates
+from separatrix.report.audit_page import named_rows, nats
 from separatrix.statistics.e_process import rate_sequences
 from separatrix.statistics.gap_evidence import GAPS
 
@@ -54,7 +54,7 @@ def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
     sure = f"{report.confidence:.0%}".replace("%", " %")
     low, high = report.interval
     v, rows = report.recent
-    return named_rows(
+    return named_rows([
         ("rows seen", f"{report.rows:,}", "" if horizon is None else f"horizon {horizon:,}"),
         ("budget", nats(report.budget), _at_selection(report)),
         (
@@ -67,7 +67,7 @@ def _measures(report: Report, horizon: int | None) -> list[dict[str, str]]:
             "evidence", f"{max(report.evidence, 0.0):.1f}",
             f"of {report.needed:.1f} that an alarm needs",
         ),
-    )  # fmt: skip
+    ])  # fmt: skip
 
 
 def _name(report: Report) -> str:

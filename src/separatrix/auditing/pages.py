@@ -1,0 +1,385 @@
+"""What is said about each kind of audit: decisions, scores, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from separatrix.columns.groups import group_name
+from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, identity
+from separatrix.report.audit_page import AuditPage, Curve, Curves, Rates, nats
+from separatrix.statistics.certificates import promise
+
+if TYPE_CHECKING:
+    from separatrix.auditing.continuous import ContinuousAudit
+    from separatrix.auditing.result import Audit
+    from separatrix.auditing.scores import ScoreAudit
+    from separatrix.statistics.dependence import Gap
+
+__all__ = ["decisions_page", "measures", "numbers_page", "score_page"]
+
+Row = tuple[str, ...]
+MOST_CELLS = 8
+_MOST_GROUPS = 24
+_GAPS = {c.gap_name: c.gap_label for c in (*CRITERIA.values(), BASE_DEPENDENCE)} | {
+    "ppv_gap": "PPV gap",
+    "npv_gap": "NPV gap",
+    "calibration_gap": "calibration gap",
+}
+SCOPE = (
+    "This is about the decision that was audited, not about the score behind it: `audit_score` "
+    "looks at every threshold."
+)
+_CELLS = "number", "", "number quiet", "whole", "number quiet", "quiet whole"
+_RATES = "", "number quiet", "number", "number", "number"
+_RANKS = "", "number quiet", "number", "number quiet", "quiet whole"
+
+
+def decisions_page(a: Audit) -> AuditPage:
+    """Of an audit of decisions."""
+    t = a.table
+    labels = f"{len(t.labels)} labels"
+    if len(t.labels) <= 4:
+        labels = f"labels {', '.join(map(str, t.labels))}"
+    kind = "hard labels" if t.moments is None else "posteriors or weighted rows"
+    return AuditPage(
+        kind="Separation audit",
+        sentence=f"Given the same outcome, {_verdict(a.eo_gap, a.eo_gap_floor, a.p_value)}",
+        headline=f"Separation audit of {t.rows:,} rows: {labels}; {_few(t.groups)}; {kind}",
+        measures=measures(a),
+        title="Who is affected: the largest parts of the violation",
+        table=_cells(a),
+        columns=_CELLS,
+        criteria=_criteria(a),
+        identity=identity(t.counts),
+        notes=a.notes,
+        scope=f"{_certified(a)}\n{SCOPE}",
+        figure=lambda: _rates(a),
+    )
+
+
+def measures(a: Audit) -> list[tuple[str, str, str]]:
+    """The measured values of decisions: name, value, and what to make of it."""
+    sure, interval, test = _certainty(a)
+    corrected = f"bias-corrected {nats(a.violation_corrected)}"
+    bound = f"{a.guarantee} bound at {sure}"
+    gap, accuracy = (
+        f"{sure} interval {low:.4f} … {high:.4f}"
+        for low, high in (a.eo_gap_interval, a.accuracy_interval)
+    )
+    drawn = "" if a.table.moments is None else "; expected, when drawn"
+    floor = ("shuffled groups show", nats(a.violation_floor), "a violation of this size is noise")
+    return [
+        ("equalized-odds gap", f"{a.eo_gap:.4f}", f"between groups, mean over labels; {gap}"),
+        ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
+        ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
+        ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
+        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        *([floor] if len(a.table.labels) > 2 else []),
+        ("certified v", f"≤ {nats(a.violation_upper)}", bound),
+        test,
+        ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
+        ("utility u = I(U;Y)", nats(a.utility), "nats"),
+    ]
+
+
+def _cells(a: Audit) -> list[Row]:
+    """The cells (label, group) that cause most of v, with the rate that differs most."""
+    columns = a.cell_columns()
+    worst: dict[tuple[Any, Any], int] = {}
+    for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):
+        away = abs(columns["rate"][i] - columns["label_rate"][i])
+        kept = worst.get(key)
+        # with two labels both rates are equally far: show the last label's
+        if kept is None or away >= abs(columns["rate"][kept] - columns["label_rate"][kept]) - 1e-12:
+            worst[key] = i
+    order = sorted(worst.values(), key=lambda i: -columns["violation"][i])[:MOST_CELLS]
+    return [
+        (
+            f"{columns['violation'][i] / a.violation:.0%}",
+            f"Y = {columns['label'][i]}, {group_name(columns['group'][i])}",
+            f"{columns['rows'][i]:,.0f} rows",
+            f"P(U = {columns['prediction'][i]}) = {columns['rate'][i]:.3f}",
+            f"[{columns['low'][i]:.3f}, {columns['high'][i]:.3f}]",
+            f"label's own rate {columns['label_rate'][i]:.3f}",
+        )
+        for i in order
+        if columns["violation"][i] > 0
+    ]
+
+
+def _rates(a: Audit) -> Rates:
+    """Rates of all predictions; of two the second tells all."""
+    shown = a.cell_columns()
+    shown["group"] = list(map(group_name, shown["group"]))
+    rows = [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)]
+    if len(a.table.predictions) == 2:
+        rows = [row for row in rows if row["prediction"] == a.table.predictions[1]]
+    title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
+    return Rates(title, list(map(group_name, a.table.groups)), rows)
+
+
+def score_page(a: ScoreAudit) -> AuditPage:
+    """Of an audit of a score."""
+    sure, interval, test = _certainty(a)
+    negative, positive = a.table.labels
+    weighted = "" if a.table.moments is None else "; weighted rows"
+    kind = "distinct scores" if a.exact else "bins of scores"
+    low, high = a.auroc_interval
+    areas = "; ".join(filter(None, [f"{sure} interval {low:.4f} … {high:.4f}", _areas(a)]))
+    corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
+    binned = f"nats, score in {a.bins} quantile bins; {interval}"
+    rows = a.table.counts.sum((0, 2))
+    return AuditPage(
+        kind="Score audit",
+        sentence="At its worst threshold, given the same outcome, "
+        + _verdict(a.gap, a.gap_floor, a.p_value),
+        headline=f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; "
+        f"{_few(a.table.groups)}; {a.distinct:,} {kind}{weighted}",
+        measures=[
+            (
+                "largest equalized-odds gap",
+                f"{a.gap:.4f}",
+                f"over all thresholds; deciding S > {a.gap_at:.4g}",
+            ),
+            (
+                "certified gap",
+                f"≤ {a.gap_upper:.4f}",
+                f"finite-sample bound at {sure}, at every threshold at once",
+            ),
+            ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),
+            ("AUROC", f"{a.auroc:.4f}", areas),
+            ("violation v = I(S;Z|Y)", nats(a.violation), binned),
+            ("certified v", f"≤ {nats(a.violation_upper)}", f"{a.guarantee} bound at {sure}"),
+            ("shuffled groups show", nats(a.violation_floor), corrected),
+            test,
+        ],
+        title=f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart",
+        table=[
+            (
+                group_name(group),
+                f"{weight:,.0f} rows",
+                f"FPR {_rate(a.rates[group][0])}",
+                f"TPR {_rate(a.rates[group][1])}",
+                f"AUROC {_rate(a.auroc_by_group[group])}",
+            )
+            for group, weight in zip(a.table.groups, rows, strict=True)
+        ],
+        columns=_RATES,
+        criteria=_criteria(a, "S"),
+        identity=identity(a.table.counts),
+        notes=a.notes,
+        scope=_certified(a),
+        figure=lambda: _roc(a),
+    )
+
+
+def _roc(a: ScoreAudit) -> Curves:
+    """Each group's ROC curve; the dots are the groups at the threshold of the largest gap."""
+    negative, positive = a.table.labels
+    curves = [
+        Curve(
+            group_name(group),
+            f"{group_name(group)} ({a.auroc_by_group[group]:.3f})",
+            curve.fpr,
+            curve.tpr,
+            dot=a.rates[group],
+        )
+        for group, curve in a.curves.items()
+        if not np.isnan([*curve.fpr, *curve.tpr]).any()
+    ]
+    return Curves(
+        f"largest EO gap {a.gap:.3f} at t = {a.gap_at:.3g}; v = {nats(a.violation)} nats",
+        across=f"false-positive rate: P(S > t | Y = {negative})",
+        up=f"true-positive rate: P(S > t | Y = {positive})",
+        heading="ROC curve of each group, the others in grey; the dot is the threshold "
+        f"{a.gap_at:.4g}",
+        caption="Across: false-positive rate from 0 to 1. Up: true-positive rate from 0 to 1.",
+        curves=curves,
+        legend="AUROC",
+    )
+
+
+def numbers_page(a: ContinuousAudit) -> AuditPage:
+    """Of an audit of numbers."""
+    kind = "a numeric outcome" if a.target == "continuous" else f"{len(a.table.labels)} labels"
+    groups = a.sensitive == "groups"
+    who = _few(a.groups) if groups else "a continuous attribute, shown by its quarters"
+    low, high = a.violation_interval
+    sure = f"{a.confidence:.0%}".replace("%", " %")
+    shape, what = a.resolution, "groups" if groups else "bins of the attribute"
+    cells = f"{shape.bands} bands of outcomes × {shape.groups} {what} × {shape.ranks} bins of ranks"
+    seen = f"nats; {sure} interval {nats(low)} … {nats(high)}; {cells}"
+    smooth = f"nats, inside {a.blocks:,} blocks of outcomes"
+    smaller = f"{smooth}; the smaller, if above 0, is taken off v"
+    rows = [
+        ("violation v = I(U;Z|Y)", f"≥ {nats(a.violation_lower)}", f"nats, at {sure}"),
+        ("test of v = 0", _p(a), "" if a.p_value < 0.05 else "separation is not rejected"),
+        ("v at this resolution", nats(a.violation_at_resolution), seen),
+        ("outcome about attribute", nats(a.outcome_dependence), smooth),
+        ("ranks about outcome", nats(a.rank_dependence), smaller),
+    ]
+    if a.rmse is not None:
+        of_all = "" if a.r2 is None else f"R² {a.r2:.4f}"
+        rows.insert(0, ("root mean squared error", f"{a.rmse:.4g}", of_all))
+    where = "Groups" if groups else "Quarters of the attribute"
+    return AuditPage(
+        kind="Separation audit",
+        sentence=_finding(a),
+        headline=f"Separation audit of {a.rows:,} rows: {kind}; {who}; {a.distinct:,} distinct "
+        "predictions",
+        measures=rows,
+        title=f"{where} among people with the same outcome: typical percentile of the prediction",
+        table=[_place(group_name(group), *a.ranks[group]) for group in a.groups[:_MOST_GROUPS]],
+        columns=_RANKS,
+        notes=a.notes,
+        scope="The bound on v is a lower one, for large samples: v is larger wherever the bands "
+        "and bins are too coarse to see a difference.\n"
+        f"No upper bound holds without assumptions: with {a.distinct:,} distinct predictions a "
+        "digit far behind the point can tell the attribute. Predictions released at a few values "
+        "can be bounded.",
+        figure=lambda: _medians(a),
+    )
+
+
+def _place(
+    group: str, rows: float, median: float, low: float, high: float, first: float, last: float
+) -> Row:
+    """A group's typical place among people with the same outcome."""
+    return (
+        group,
+        f"{rows:,.0f} rows",
+        f"{_percentile(median)} percentile",
+        f"[{100 * low:.1f}, {100 * high:.1f}]",
+        f"middle half from {100 * first:.0f} to {100 * last:.0f}",
+    )
+
+
+def _finding(a: ContinuousAudit) -> str:
+    if not a.estimable:
+        return "Nothing can be said about these predictions; the notes say why."
+    medians = {group_name(g): a.ranks[g][1] for g in a.groups}
+    low, high = (min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__))
+    who = f"for {high} are typically at the {_percentile(medians[high])} percentile"
+    if low != high:
+        who += f", for {low} at the {_percentile(medians[low])}"
+    verdict = "Chance alone does not show this" if a.p_value < 0.05 else "Chance shows as much"
+    if a.p_value < 0.05 and medians[high] - medians[low] < 0.02:
+        verdict = "The groups differ at some outcomes or in their spread, beyond chance"
+    return f"Among people with the same outcome, predictions {who}. {verdict}."
+
+
+def _medians(a: ContinuousAudit) -> Curves:
+    """Each group's median rank along the outcome; under separation all lie on the dashed line."""
+    labelled = a.target == "labels"
+    curves = []
+    for group, curve in a.curves.items():
+        x = list(range(len(curve.outcome))) if labelled else curve.outcome
+        parts = curve.median, curve.low, curve.high
+        middle, low, high = ([_known(at) for at in one] for one in parts)
+        curves.append(Curve(group_name(group), group_name(group), x, middle, low, high))
+    return Curves(
+        f"v ≥ {nats(a.violation_lower)} nats, {_p(a)}",
+        across="outcome",
+        up="median rank of the prediction\namong people with the same outcome",
+        heading="Median rank of each group along the outcome, the others in grey",
+        caption="Across: outcomes from low to high. Up: median rank from 0 to 1; under separation "
+        "every group lies on the dashed line.",
+        curves=curves,
+        even=True,
+        ticks=list(map(str, next(iter(a.curves.values())).outcome)) if labelled else (),
+    )
+
+
+def _known(x: float | None) -> float:
+    return float("nan") if x is None else x
+
+
+def _verdict(gap: float, floor: float, p_value: float) -> str:
+    """A gap beside what chance shows, in words."""
+    found = "more than chance explains" if p_value < 0.05 else "no more than chance explains"
+    return f"groups differ by {gap:.3f} (by chance: {floor:.3f}): {found}."
+
+
+def _few(groups: Sequence[Hashable]) -> str:
+    """The groups by name, or how many where they are more than four."""
+    if len(groups) > 4:
+        return f"{len(groups)} groups"
+    return f"groups {', '.join(map(group_name, groups))}"
+
+
+def _certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
+    """The confidence and the interval of v as text, and the row of the test of v = 0."""
+    low, high = a.violation_interval
+    sure = f"{a.confidence:.0%}".replace("%", " %")
+    interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
+    least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
+    verdict = "" if a.p_value < 0.05 else "separation is not rejected"
+    value = f"p {'≤' if least else '='} {a.p_value:.2g}"
+    if not least and a.p_value < 1e-3:
+        value = "p < 0.001"
+    return sure, interval, ("test of v = 0", value, verdict)
+
+
+def _criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[Row]:
+    """The criteria beside separation: information, test and gaps; `letter` is what was audited."""
+    rows: list[Row] = []
+    for name, found in a.criteria.items():
+        kind = BASE_DEPENDENCE if name == BASE_DEPENDENCE.name else CRITERIA[name]
+        rows.append(
+            (
+                f"{name.replace('_', ' ')} {kind.symbol.replace('U', letter)}",
+                nats(found.value),
+                "p < 0.001" if found.p_value <= 1e-3 else f"p = {found.p_value:.2g}",
+                "; ".join(_gap(*one) for one in found.gaps.items()),
+            )
+        )
+    return rows
+
+
+def _gap(name: str, gap: Gap) -> str:
+    value = "unknown" if gap.value is None else f"{gap.value:.3f}"
+    if gap.interval is None:
+        return f"{_GAPS[name]} {value}"
+    low, high = gap.interval
+    return f"{_GAPS[name]} {value} [{low:.3f}, {high:.3f}]"
+
+
+def _certified(a: Audit | ScoreAudit) -> str:
+    """What the bound on v promises, in plain words."""
+    kind = f"The bound on v: {a.guarantee}, {a.composition} composition: it"
+    said = f"{kind} {promise(a.guarantee, a.composition)}."
+    if a.simulated_failure is None:
+        return said
+    return (
+        f"{said} On simulated tables like this one, with v at its bound, it failed in "
+        f"{a.simulated_failure:.1%}."
+    )
+
+
+def _areas(a: ScoreAudit) -> str:
+    known = {g: x for g, x in a.auroc_by_group.items() if x == x}
+    if len(known) < 2:
+        return ""
+    least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    return (
+        f"of groups from {known[least]:.4f} ({group_name(least)}) to {known[most]:.4f} "
+        f"({group_name(most)})"
+    )
+
+
+def _rate(x: float) -> str:
+    return f"{x:.3f}" if x == x else "not defined"
+
+
+def _p(a: ContinuousAudit) -> str:
+    return "p < 0.001" if a.p_value < 1e-3 else f"p = {a.p_value:.2g}"
+
+
+def _percentile(rank: float) -> str:
+    """A rank as a percentile: 0.58 is "58th"."""
+    whole = round(100 * rank)
+    ending = "th" if 10 <= whole % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(whole % 10, "th")
+    return f"{whole}{ending}"
