@@ -20,7 +20,10 @@ from numpy.typing import NDArray
 
 from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import DISTRIBUTIONS, Distribution
-from separatrix.procedure.evidence import Evidence
+from separatrix.crossfit.nested import OutOfFoldScores
+from separatrix.procedure.candidates import candidates
+from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import Promise
 from separatrix.procedure.request import Request
 
@@ -63,11 +66,13 @@ def simulate(distribution: Distribution, repetitions: int, seed: int) -> list[Ou
         order = np.lexsort((np.random.default_rng(0).random(len(y)), y, z))
         fold = np.empty(len(y), dtype=np.intp)
         fold[order] = np.arange(len(y)) % _FOLDS
-        evidence = Evidence(y, z, fold, (0, 1), groups)
+        rows = Rows(y, z, (0, 1), groups)
+        held_out = OutOfFoldScores(fold, scores)
+        measure = Measurements(lambda _, found=held_out: found, rows)
         for asked in ASKED:
             request = Request.from_arguments(max_eo_gap=asked)
-            found = evidence.rule("group rule", "scores", scores, request)
-            rates = distribution.rates(found.payload.rule) if found.possible else None
+            (found,) = candidates({"group rule": ""}, measure, rows, request)
+            rates = distribution.rates(found.payload.rule.rule) if found.possible else None
             outcomes.append(Outcome(asked, rates, dict(found.promise)))
     return outcomes
 

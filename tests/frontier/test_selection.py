@@ -11,9 +11,8 @@ import separatrix as sx
 from separatrix.core.information import accuracy, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.constant import with_warnings
-from separatrix.frontier.selection import solved
-from separatrix.procedure.rule_fits import Decisions
-from separatrix.procedure.score_fits import Scoring
+from separatrix.procedure.procedures import Decisions, Rows
+from separatrix.procedure.scoring import Scoring
 
 pytestmark = pytest.mark.slow
 
@@ -102,15 +101,13 @@ def test_a_blind_predictor_never_looks_at_the_group(frontier, unseen):
 def test_what_ships_is_the_procedure_on_all_rows_and_folds_run_the_same(frontier):
     """The rule of the point is the rule that the procedure fits to the honest scores."""
     procedure = Decisions("accuracy", {"eo_gap": 0.1})
-    found = solved(frontier, procedure)
-    rows, scores = frontier.nested.training(None)
-    y, z = frontier.rows["y"][rows], frontier.rows["z"][rows]
-    again = procedure.fit(scores, y, z, frontier.groups)
+    found = frontier.measured("labels", procedure)
+    table = frontier.table
+    again = procedure.solver(frontier.nested.training(None)[1], table)({"eo_gap": 0.1}, None)
     for a, b in zip(again.rule.thresholds, found.rule.rule.thresholds, strict=True):
         np.testing.assert_array_equal(a, b)
     train, own = frontier.nested.training(2)
-    of_fold = procedure.settled(again)
-    rule = of_fold.fit(own, frontier.rows["y"][train], frontier.rows["z"][train], frontier.groups)
+    rule = procedure.solver(own, table[train])({"eo_gap": 0.1}, again)
     test, scores = frontier.nested.tested(2)
     law = procedure.law(rule, scores, frontier.rows["z"][test])
     table = sx.theory.soft_counts(
@@ -220,14 +217,16 @@ def test_any_classifier_object_sees_the_rows_as_they_are():
 
 def test_scores_are_for_two_labels():
     rng = np.random.default_rng(0)
+    rows = Rows(*rng.integers(0, 2, (2, 30)), (0, 1, 2), (0, 1))
     with pytest.raises(InputError, match="for two labels"):
-        Scoring().fit(rng.dirichlet(np.ones(3), 30), *rng.integers(0, 2, (2, 30)), (0, 1))
+        Scoring().solver(rng.dirichlet(np.ones(3), 30), rows)
 
 
 def test_a_looser_budget_of_the_same_kind_is_never_below(frontier):
     values = []
     for level in (0.08, 0.15, 0.3):
-        found = solved(frontier, Decisions("accuracy", {"eo_gap": level}, margin=0.0))
+        rule = Decisions("accuracy", {"eo_gap": level}, margin=0.0)
+        found = frontier.measured("labels", rule)
         values.append(found.promise["accuracy"].value)
     assert values[0] <= values[2] + 0.01
     assert replace(Decisions(), budgets={"eo_gap": 0.1}).budgets == {"eo_gap": 0.1}

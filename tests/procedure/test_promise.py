@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from benchmarks.simulations.distributions import DISTRIBUTIONS
 
+from separatrix.crossfit.nested import OutOfFoldScores
 from separatrix.errors import InfeasibleError
-from separatrix.procedure.evidence import Evidence
+from separatrix.procedure.candidates import candidates
+from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import tightened
 from separatrix.procedure.request import Request
 
@@ -16,17 +19,19 @@ def evidence(name, seed):
     distribution = DISTRIBUTIONS[name]
     scores, y, z = distribution.sample((3, seed))
     fold = np.arange(len(y)) % 3
-    return Evidence(y, z, fold, (0, 1), tuple(range(len(distribution.share)))), scores
+    rows = Rows(y, z, (0, 1), tuple(range(len(distribution.share))))
+    return rows, Measurements(lambda _: OutOfFoldScores(fold, scores), rows)
 
 
 @pytest.mark.parametrize("confidence", [None, 0.9])
 @pytest.mark.parametrize("asked", [0.02, 0.06, 0.15])
 def test_a_rule_promises_what_was_asked_or_names_a_budget_that_succeeds(asked, confidence):
-    rows, scores = evidence("label noise in one group", 0)
+    rows, measure = evidence("label noise in one group", 0)
 
     def ask(level):
         request = Request.from_arguments(max_eo_gap=level, confidence=confidence)
-        return rows.rule("group rule", "s", scores, request)
+        (found,) = candidates({"group rule": ""}, measure, rows, request)
+        return found
 
     found = ask(asked)
     if not found.possible:

@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from separatrix.columns.groups import group_columns, group_name
 from separatrix.columns.values import encode, listed
 from separatrix.crossfit.joint import JointFit, cross_fit_joint
 from separatrix.crossfit.matrices import ArrayModel
+from separatrix.crossfit.nested import OutOfFoldScores
 from separatrix.crossfit.out_of_fold import (
     CrossFit,
     base_model,
@@ -45,9 +46,10 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.rules import BlindRule, ThresholdChannel
 from separatrix.predictor.predictor import Predictor
-from separatrix.procedure.candidates import Candidate, CandidateTable
+from separatrix.procedure.candidates import CandidateTable, candidates
 from separatrix.procedure.choice import choose
-from separatrix.procedure.evidence import Evidence, Solved
+from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 
@@ -55,7 +57,27 @@ __all__ = ["FrontierClassifier"]
 
 Array = NDArray[np.float64]
 _AS_PASSED, _WITHOUT, _WITH, _JOINT = "x", "without", "xz", "joint"  # the rows of a base model
+_BASES = {  # the models that a candidate may be around, the best first
+    "plain": (_AS_PASSED,),
+    "without the group": (_WITHOUT,),
+    "blind rule": (_JOINT,),
+    "group rule": (_WITH, _AS_PASSED),
+}
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
+
+
+class Solved(NamedTuple):
+    """What makes a predictor.
+
+    Args:
+        base: the name of the model whose scores the rule reads.
+        rule: P(U | score), P(U | score, group) or P(U | q).
+        level: the budget that it was fitted for on the rows; NaN where nothing was solved.
+    """
+
+    base: str
+    rule: Any
+    level: float = np.nan
 
 
 class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
@@ -118,7 +140,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
     """
 
     bases_: dict[str, CrossFit | JointFit]
-    evidence_: Evidence | None
+    table_: Rows | None
     notes_: dict[str, str]
     promise_: Mapping[str, Promise]
 
@@ -201,9 +223,9 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         self._held = self._holding(X, rows, z, sensitive)  # places of the group's columns
         self._cross_fit(rows, labels, z, weight, cv, request)
         if groups is not None:
-            assert self.evidence_ is not None
+            assert self.table_ is not None
             who = encode(groups, "groups").codes
-            self.evidence_ = replace(self.evidence_, share=len(np.unique(who)) / len(who))
+            self.table_ = replace(self.table_, share=len(np.unique(who)) / len(who))
         self._choose(request)
         return self
 
@@ -215,7 +237,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 `guarantee` or `use_whole_budget`. A budget replaces the one of before.
         """
         check_is_fitted(self, "classes_")
-        if self.evidence_ is None:
+        if self.table_ is None:
             raise InputError("This classifier was fitted without groups: it keeps no budget.")
         names = {"max_eo_gap", "max_violation", "budgets"}
         allowed = names | {"maximize", "confidence", "guarantee", "use_whole_budget"}
@@ -315,11 +337,11 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         rule, rows = self.rule_, []
         if isinstance(rule, PlainRule) and len(self.classes_) == 2:
             rows.append(("everyone", rule.threshold, 1.0, 0.0))
-        elif isinstance(rule, ThresholdChannel) and self.evidence_ is not None:
-            q = rule.predict_proba(self.scores_, sensitive_features=self.evidence_.z)
+        elif isinstance(rule, ThresholdChannel) and self.table_ is not None:
+            q = rule.predict_proba(self.scores_, sensitive_features=self.table_.z)
             coin = (q.max(1) < 1.0 - 1e-12).astype(float)
-            n = np.bincount(self.evidence_.z, minlength=len(self.groups_))
-            share = np.bincount(self.evidence_.z, coin, len(self.groups_)) / np.maximum(n, 1)
+            n = np.bincount(self.table_.z, minlength=len(self.groups_))
+            share = np.bincount(self.table_.z, coin, len(self.groups_)) / np.maximum(n, 1)
             for name, cuts, levels, by_coin in zip(
                 self.groups_, rule.thresholds, rule.levels, share, strict=True
             ):
@@ -370,7 +392,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             matrix = rows if preparation is None else preparation.transform(rows)
             fitted = fit_one(model, matrix, labels, weight)
             base = CrossFit(fitted, none, self.classes_, preparation)
-        self.groups_, self.grouping_, self.evidence_ = (), None, None
+        self.groups_, self.grouping_, self.table_ = (), None, None
         self.bases_, self.solved_ = {_AS_PASSED: base}, Solved(_AS_PASSED, self._most_probable())
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
         self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
@@ -387,7 +409,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         cv: Any,
         request: Request,
     ) -> None:
-        """The base models of all candidates, on the same folds; sets `bases_` and `evidence_`."""
+        """The base models of all candidates, on the same folds; sets `bases_` and `table_`."""
         given = isinstance(self.estimator, str) or is_prefit(self.estimator, self.cv)
         seed = seed_from(self.random_state)
         if given:
@@ -440,7 +462,8 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 self.estimator, rows, labels, z, see_group=True, **options
             )
         y = np.searchsorted(self.classes_, labels)
-        self.evidence_ = Evidence(y, z, fold, tuple(self.classes_.tolist()), self.groups_, weight)
+        self.table_ = Rows(y, z, tuple(self.classes_.tolist()), self.groups_, weight)
+        self._fold = fold
 
     def _takes_group(self, rows: Any) -> bool:
         """Whether the classifier can be given the group as further columns.
@@ -467,29 +490,33 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
     def _choose(self, request: Request) -> None:
         """Measure every candidate for the request, and take the one that ships."""
-        assert self.evidence_ is not None
-        found: list[Candidate] = []
-        for name, base in (("plain", _AS_PASSED), ("without the group", _WITHOUT)):
-            if base in self.bases_:
-                scores = self.bases_[base].scores
-                found.append(self.evidence_.plain(name, base, scores, request))
-            else:
-                found.append(Candidate.impossible(name, self.notes_.get(name, "not fitted")))
+        names = ["plain", "without the group"]
         if request.budgets:
-            name = "blind rule" if request.blind else "group rule"
-            kinds = (_JOINT,) if request.blind else (_WITH, _AS_PASSED)
-            base = next(one for one in kinds if one in self.bases_)
-            scores = self.bases_[base].scores
-            found.append(self.evidence_.rule(name, base, scores, request, blind=request.blind))
-        elif not any(one.possible for one in found):
+            names.append("blind rule" if request.blind else "group rule")
+        bases = {name: next((b for b in _BASES[name] if b in self.bases_), "") for name in names}
+        reasons = {
+            name: "" if bases[name] else self.notes_.get(name, "not fitted") for name in names
+        }
+        if not any(bases.values()):
             raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
+
+        def scores(name: str) -> OutOfFoldScores:
+            return OutOfFoldScores(self._fold, self.bases_[bases[name]].scores)
+
+        assert self.table_ is not None
+        measurements = Measurements(scores, self.table_)
+        found = candidates(reasons, measurements, self.table_, request)
         choice = choose(found, request, self._group_words(quoted=False))
         shipped = choice.candidate
         self.choice_, self.sentence_ = shipped.name, str(choice)
-        self.solved_, self.promise_ = shipped.payload, shipped.promise
+        rule = shipped.payload.rule
+        own = (rule,) if isinstance(rule, PlainRule) else (rule.rule, rule.level)
+        self.solved_, self.promise_ = Solved(bases[shipped.name], *own), shipped.promise
         shown = [shipped if one.name == shipped.name else one for one in found]
-        plain = [replace(one, solve=None, contributions=None, weight=None) for one in shown]
-        self.candidates_ = CandidateTable(plain, [request.aim, *request.budgets], shipped.name)
+        empty: dict[str, Any] = dict.fromkeys(("solve", "contributions", "weight", "payload"))
+        self.candidates_ = CandidateTable(
+            [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
+        )
 
     def _group_words(self, *, quoted: bool = True) -> str:
         names = [name for name in self.group_names_ if name != "sensitive_features"]

@@ -28,9 +28,9 @@ from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import objective_of_tables
 from separatrix.procedure.candidates import coin_share
-from separatrix.procedure.measuring import Measured, measured, measured_fold
+from separatrix.procedure.measuring import Measured, Run
+from separatrix.procedure.procedures import Decisions
 from separatrix.procedure.request import Request
-from separatrix.procedure.rule_fits import Decisions
 from separatrix.report.words import budget_text
 from separatrix.statistics.certificates import default_composition, violation_bound
 from separatrix.statistics.certificates import promise as promise_text
@@ -74,16 +74,13 @@ def certified(frontier: Traced, request: Request) -> OperatingPoint:
 def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
     """Rules at shares of the budget, strictest first, with the rows that certify them."""
     nested = frontier.joint if request.blind else frontier.nested
-    names = frontier.rows["y"], frontier.rows["z"], frontier.labels, frontier.groups
     aim: Any = request.maximize
     rules = []
     for share in _SHARES:
         budgets = {name: share * most for name, most in request.budgets.items()}
-        run = Decisions(aim, budgets, blind=request.blind, margin=0.0)
-        if request.one_fold:
-            found = measured_fold(run, nested, CERTIFIED, *names)
-        else:
-            found = measured(run, nested, *names)
+        procedure = Decisions(aim, budgets, blind=request.blind, margin=0.0)
+        run = Run(procedure, nested, frontier.table)
+        found = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
         folds = zip(found.tables, found.squares, strict=True)
         held_out = tuple(held_out_table(frontier, *fold) for fold in folds)
         rules.append(CertifiedRule(share, found, held_out))

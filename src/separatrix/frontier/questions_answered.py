@@ -24,17 +24,16 @@ from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
 from separatrix.frontier.checksums import remove_checksums, write_checksums
 from separatrix.frontier.measured import held_out_audit
-from separatrix.frontier.selection import POSTPROCESSING, choice_for, solved
+from separatrix.frontier.selection import POSTPROCESSING, choice_for
 from separatrix.frontier.sweep.keys import RunKey, hash_of
 from separatrix.frontier.sweep.store import Record, ReferenceCurve, Store
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained_answers import Asked, of_tables, trained_answers
 from separatrix.optimum.limit import limit
 from separatrix.procedure.measuring import Measured
-from separatrix.procedure.plain_fits import Plain, Posterior
+from separatrix.procedure.procedures import Decisions, Plain
 from separatrix.procedure.request import Request
-from separatrix.procedure.rule_fits import Decisions
-from separatrix.procedure.score_fits import Scoring
+from separatrix.procedure.scoring import Scoring
 from separatrix.report.words import budget_text, majority
 from separatrix.statistics.unseen import noise_floor
 
@@ -87,7 +86,7 @@ def compare_criteria(frontier: Traced) -> None:
 
 def plain_audit(frontier: Traced) -> Audit | None:
     """The audit of the plain model's decisions on rows that it did not see."""
-    found = solved(frontier, Plain())
+    found = frontier.measured(LABELS, Plain())
     return held_out_audit(frontier, found.tables, found.squares)
 
 
@@ -95,12 +94,12 @@ def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
     """The base model, decided and drawn."""
     known = " without the group" if blind else ""
     kind = WITHOUT if blind else LABELS
-    found = solved(frontier, Plain(), kind)
+    found = frontier.measured(kind, Plain())
     more: dict[str, Any] = {}
     if len(frontier.labels) == 2:
-        score = solved(frontier, Plain(score=True), kind)
+        score = frontier.measured(kind, Plain(show="score"))
         more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
-    drawn = solved(frontier, Posterior(), kind)
+    drawn = frontier.measured(kind, Plain(show="posterior"))
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
     hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
@@ -169,7 +168,7 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
         if not reached and refused is not None:  # all were too small: the smallest that is not
             yield _decisions(frontier, aim, budget, _up(refused.smallest[budget]), blind)
     if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
-        found = solved(frontier, Scoring(exact=True))
+        found = frontier.measured(LABELS, Scoring(exact=True))
         smallest = {"eo_gap": _up(_smallest(frontier))}
         answer = _answer(
             frontier, "score", "separated score", found, maximize="auroc", budgets=smallest,
@@ -181,9 +180,8 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
 def _decisions(
     frontier: Traced, aim: str, budget: str, level: float, blind: bool
 ) -> tuple[Answer, Array]:
-    found = solved(
-        frontier, Decisions(aim, {budget: level}, blind=blind), JOINT if blind else LABELS
-    )
+    rule = Decisions(aim, {budget: level}, blind=blind)
+    found = frontier.measured(JOINT if blind else LABELS, rule)
     inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
     point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level}
     point |= {"policy": "randomized"}
@@ -258,7 +256,7 @@ def _roc(tables: Array) -> list[list[list[float]]]:
 def _smallest(frontier: Traced) -> float:
     """The smallest EO gap at every threshold that `select` can promise of a score."""
     try:
-        solved(frontier, Scoring({"eo_gap": 0.0}))
+        frontier.measured(LABELS, Scoring({"eo_gap": 0.0}))
     except InfeasibleError as error:
         return error.smallest["eo_gap"]
     return 0.0

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.crossfit.nested import NestedScores
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
 from separatrix.frontier.certified import certified
@@ -26,19 +25,21 @@ from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Trained, TrainedPoint, held_out_law, trained, trained_points
 from separatrix.optimum.objectives import Cost
-from separatrix.procedure.candidates import Candidate, coin_share, contributions
+from separatrix.procedure.candidates import Candidate, candidates, coin_share, contributions
 from separatrix.procedure.choice import Choice, choose
-from separatrix.procedure.measuring import Measured, measured
-from separatrix.procedure.plain_fits import Plain
+from separatrix.procedure.measuring import Measured
+from separatrix.procedure.procedures import Decisions, Procedure
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.procedure.rule_fits import Decisions, Procedure
-from separatrix.procedure.score_fits import Scoring
+from separatrix.procedure.scoring import Scoring
 from separatrix.report.words import budget_text, constant_text, majority
 
-__all__ = ["POSTPROCESSING", "ask", "candidates_for", "choice_for", "solved"]
+__all__ = ["POSTPROCESSING", "ask", "candidates_for", "choice_for"]
 
 POSTPROCESSING = "postprocessing"
+_KINDS = {  # the scores that a candidate reads
+    "plain": LABELS, "without the group": WITHOUT, "blind rule": JOINT, "group rule": LABELS
+}  # fmt: skip
 Array = NDArray[np.float64]
 
 
@@ -89,23 +90,6 @@ def ask(
     return _checked(frontier, point, allow_constant)
 
 
-def solved(frontier: Traced, procedure: Procedure, kind: str = LABELS) -> Measured:
-    """A procedure around the base model, run on every outer fold and on all rows.
-
-    Args:
-        frontier: what was traced.
-        procedure: what to run.
-        kind: whose scores it reads, of `runs.bases`.
-    """
-    asked = f"{kind} {procedure}"
-    if asked not in frontier.measurements:
-        y, z = frontier.rows["y"], frontier.rows["z"]
-        names = frontier.labels, frontier.groups
-        frontier.measurements[asked] = measured(procedure, _nested(frontier, kind), y, z, *names)
-    found: Measured = frontier.measurements[asked]
-    return found
-
-
 def candidates_for(
     frontier: Traced, request: Request, method: Sequence[str] | None = None
 ) -> list[Candidate]:
@@ -116,22 +100,18 @@ def candidates_for(
         request: of decisions, that can be solved.
         method: with names, only the rule and trained points of these; else all.
     """
-    found = []
-    plain = Plain(maximize=request.maximize)  # type: ignore[arg-type]
-    if method is None and (not request.blind or not frontier.sees_groups):
-        found.append(_candidate(frontier, request, "plain", plain, LABELS))
-    if method is None and frontier.sees_groups:
-        found.append(_candidate(frontier, request, "without the group", plain, WITHOUT))
-    name, kind = ("blind rule", JOINT) if request.blind else ("group rule", LABELS)
-
-    def solve(budgets: Mapping[str, float]) -> Candidate:
-        own = replace(request, budgets=budgets)
-        return replace(_candidate(frontier, own, name, _procedure(own), kind), solve=solve)
-
-    try:
-        found.append(solve(request.budgets))
-    except InfeasibleError as error:
-        found.append(Candidate.impossible(name, error))
+    names = [] if method is not None else ["plain", "without the group"]
+    if request.blind and frontier.sees_groups:
+        names = names[1:]
+    elif not frontier.sees_groups:
+        names = names[:1]
+    names.append("blind rule" if request.blind else "group rule")
+    found = candidates(
+        dict.fromkeys(names, ""),
+        lambda name, procedure: frontier.measured(_KINDS[name], procedure),
+        frontier.table,
+        request,
+    )
     others = None if method is None else [one for one in method if one != POSTPROCESSING]
     if request.criterion == "separation" and others != []:
         points = trained_points(frontier, others, blind=request.blind)
@@ -151,39 +131,17 @@ def choice_for(
     A candidate that is the same for everybody keeps every budget and decides nothing: it is out
     where another decides, unless it is allowed.
     """
-    candidates = candidates_for(frontier, request, method)
-    deciding = [one for one in candidates if not one.possible or not _is_constant(one)]
+    possible = candidates_for(frontier, request, method)
+    deciding = [one for one in possible if not one.possible or not _is_constant(one)]
     if not allow_constant and any(one.possible for one in deciding):
-        candidates = deciding
-    return choose(candidates, request, _group_column(frontier))
+        possible = deciding
+    return choose(possible, request, _group_column(frontier))
 
 
 def _group_column(frontier: Traced) -> str:
     """The name of the sensitive column, where the groups came from columns."""
     named = () if frontier.grouping is None else frontier.grouping.columns
     return "" if named == ("sensitive_features",) else " and ".join(named)
-
-
-def _candidate(
-    frontier: Traced, request: Request, name: str, procedure: Procedure, kind: str
-) -> Candidate:
-    found = solved(frontier, procedure, kind)
-    assert found.laws is not None
-    y, z, aim = frontier.rows["y"], frontier.rows["z"], request.maximize
-    assert isinstance(aim, str | Cost)
-    return Candidate(
-        name,
-        PromiseTable(found.promise),
-        contributions(found.laws, y, z, aim, frontier.groups),
-        coin=coin_share(found.laws),
-        payload=(found, kind),
-    )
-
-
-def _nested(frontier: Traced, kind: str) -> NestedScores:
-    if kind == JOINT:
-        return frontier.joint
-    return frontier.without if kind == WITHOUT else frontier.nested
 
 
 def _procedure(question: Request) -> Procedure:
@@ -221,7 +179,7 @@ def _trained_candidate(
 def _score(frontier: Traced, question: Request) -> OperatingPoint:
     """The score that was asked for."""
     kind = JOINT if question.blind else LABELS
-    found = solved(frontier, _procedure(question), kind)
+    found = frontier.measured(kind, _procedure(question))
     return _solved_point(frontier, question, found, kind, "a separated score of the base model")
 
 
@@ -231,7 +189,7 @@ def _point(
     """The candidate that the choice took."""
     if isinstance(candidate.payload, Trained):
         return _trained_point(frontier, question, candidate.payload, sentence)
-    found, kind = candidate.payload
+    found, kind = candidate.payload, _KINDS[candidate.name]
     return _solved_point(frontier, question, found, kind, candidate.name, sentence)
 
 
@@ -250,7 +208,7 @@ def _solved_point(
         question, f"{name} ({frontier.manifest['base']['bases'][-1]})", found.promise,
         found.tables, frontier.labels, frontier.groups,
         lambda: procedure_predictor(frontier, point, found, kind), tuple(notes), audit=audit,
-        shipped=None if found.is_score else _shipped(frontier, found.procedure, kind, found.rule),
+        shipped=None if found.is_score else _shipped(frontier, found.procedure, found.rule, kind),
         squares=found.squares, sentence=sentence,
         coin=0.0 if found.laws is None else coin_share(found.laws),
     )  # fmt: skip
@@ -273,20 +231,14 @@ def _trained_point(
 def _is_constant(candidate: Candidate) -> bool:
     if isinstance(candidate.payload, Trained):
         return is_constant(candidate.payload.mixture.tables) is not None
-    found, _ = candidate.payload
-    return is_constant(found.tables) is not None
+    return is_constant(candidate.payload.tables) is not None
 
 
-def _shipped(
-    frontier: Traced, procedure: Procedure, kind: str, rule: Any = None
-) -> NDArray[np.float64]:
+def _shipped(frontier: Traced, procedure: Procedure, rule: Any, kind: str) -> Array:
     """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    scores = _nested(frontier, kind).honest
-    y, z = frontier.rows["y"], frontier.rows["z"]
-    if rule is None:
-        rule = procedure.fit(scores, y, z, frontier.groups)
-    law = procedure.law(rule, scores, z)
-    return soft_sums(law, y, z, (len(frontier.labels), len(frontier.groups)))[0][None]
+    rows, (_, scores) = frontier.table, frontier.measured.scores(kind).training(None)
+    law = procedure.law(rule, scores, rows.z)
+    return soft_sums(law, rows.y, rows.z, rows.cells)[0][None]
 
 
 def _checked(frontier: Traced, point: OperatingPoint, allow_constant: bool) -> OperatingPoint:
@@ -314,9 +266,22 @@ def _smallest_that_decides(frontier: Traced, question: Request) -> dict[str, flo
     """Budgets, in the proportion asked for, at which a decision is no longer the same for all."""
     if not question.solvable:
         return {}
+    procedure, kind = _procedure(question), JOINT if question.blind else LABELS
+    solve = procedure.solver(frontier.measured.scores(kind).training(None)[1], frontier.table)
+
+    def budgets(factor: float) -> dict[str, float]:
+        return {name: most * factor for name, most in question.budgets.items()}
+
+    def constant(factor: float) -> bool:
+        try:
+            rule = solve(budgets(factor), None)
+        except InfeasibleError:
+            return True
+        return is_constant(_shipped(frontier, procedure, rule, kind)) is not None
+
     low, high = 1.0, None
     for factor in (2.0, 4.0, 8.0, 16.0, 64.0, 256.0):
-        if not _constant_at(frontier, question, factor):
+        if not constant(factor):
             high = factor
             break
         low = factor
@@ -324,15 +289,5 @@ def _smallest_that_decides(frontier: Traced, question: Request) -> dict[str, flo
         return {}
     for _ in range(5):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if _constant_at(frontier, question, middle) else (low, middle)
-    return {name: most * high for name, most in question.budgets.items()}
-
-
-def _constant_at(frontier: Traced, question: Request, factor: float) -> bool:
-    budgets = {name: most * factor for name, most in question.budgets.items()}
-    try:
-        run = _procedure(replace(question, budgets=budgets))
-        decided = _shipped(frontier, run, JOINT if question.blind else LABELS)
-    except InfeasibleError:
-        return True
-    return is_constant(decided) is not None
+        low, high = (middle, high) if constant(middle) else (low, middle)
+    return budgets(high)

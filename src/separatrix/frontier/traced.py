@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,8 @@ from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun
 from separatrix.frontier.tidy import Columns
 from separatrix.io import as_path, write_whole
+from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.procedures import Rows
 
 __all__ = [
     "MANIFEST",
@@ -91,6 +92,12 @@ class Traced:
 
         return dict(load_file(self.folder / ROWS))
 
+    @cached_property
+    def table(self) -> Rows:
+        """Labels and groups of every row, for procedures."""
+        share = self.manifest["people"] / self.manifest["rows"]
+        return Rows(self.rows["y"], self.rows["z"], self.labels, self.groups, share=share)
+
     @property
     def grouping(self) -> Grouping | None:
         """Finds the group of raw rows by column name, where the groups came from columns."""
@@ -105,7 +112,7 @@ class Traced:
     @cached_property
     def nested(self) -> NestedScores:
         """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
-        return self._nested(LABELS)
+        return self._scores(LABELS)
 
     @cached_property
     def without(self) -> NestedScores:
@@ -115,12 +122,18 @@ class Traced:
         """
         if not self.sees_groups:
             return self.nested
-        return self._nested(WITHOUT)
+        return self._scores(WITHOUT)
 
     @cached_property
-    def measurements(self) -> dict[str, Any]:
-        """What was measured so far: solving twice takes twice the time."""
-        return {}
+    def measured(self) -> Measurements:
+        """Procedures around the base model, by the kind of its scores."""
+
+        def scores(kind: str) -> NestedScores:
+            name = {LABELS: "nested", WITHOUT: "without", JOINT: "joint"}[kind]
+            found: NestedScores = getattr(self, name)
+            return found
+
+        return Measurements(scores, self.table)
 
     @property
     def sees_groups(self) -> bool:
@@ -135,7 +148,7 @@ class Traced:
                 "This frontier was traced with the group only. Trace it again with blind=True "
                 "(--blind) for decisions without the group."
             )
-        return self._nested(JOINT)
+        return self._scores(JOINT)
 
     @property
     def criterion(self) -> str:
@@ -152,9 +165,8 @@ class Traced:
         rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
         return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
 
-    def _nested(self, kind: str) -> NestedScores:
-        found = read_bases(self.folder, self._base_rows(kind), self.manifest["base"]["bases"])
-        return replace(found, share=self.manifest["people"] / self.manifest["rows"])
+    def _scores(self, kind: str) -> NestedScores:
+        return read_bases(self.folder, self._base_rows(kind), self.manifest["base"]["bases"])
 
     def _base_rows(self, kind: str) -> BaseRows:
         shape, known = (len(self.labels), len(self.groups)), self.rows

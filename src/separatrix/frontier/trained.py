@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +21,13 @@ from numpy.typing import NDArray
 
 from separatrix import methods
 from separatrix.columns.values import Levels
-from separatrix.core.measures import METRICS, label_of, table_measures
+from separatrix.core.measures import METRICS, label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
 from separatrix.frontier.tidy import select
 from separatrix.frontier.traced import Traced
 from separatrix.optimum.objectives import Cost
-from separatrix.procedure.measuring import mean_cost
+from separatrix.procedure.measuring import mean_cost, measures_for
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Promise, unseen
@@ -144,11 +143,8 @@ def trained(points: Sequence[TrainedPoint], request: Request, groups: Levels) ->
     """
     mixture = best_mixture(points, request, groups)
     flattery = _flattery(points, mixture, request, groups)
-    measures: dict[str, Any] = dict(table_measures())
-    sign = -1.0
-    if isinstance(request.maximize, Cost):
-        measures["cost"] = partial(mean_cost, request.maximize.per_group(groups))
-        sign = 1.0
+    measures = measures_for(request.maximize, groups)
+    sign = 1.0 if isinstance(request.maximize, Cost) else -1.0
     each = [unseen(point.tables, point.tables, measures) for point in mixture.points]
     promise = {name: _mean([one[name] for one in each], mixture.weights) for name in measures}
     if request.aim in promise:

@@ -14,23 +14,29 @@ The mean over the rows is the objective itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from html import escape
+from dataclasses import dataclass, field, replace
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
+from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost, objective_of
-from separatrix.procedure.promise import Promise
+from separatrix.procedure.measuring import Measured
+from separatrix.procedure.procedures import Decisions, Plain, Procedure, Rows
+from separatrix.procedure.promise import Promise, PromiseTable
+from separatrix.procedure.request import Request
+from separatrix.report.table import Table
+from separatrix.statistics.certificates import eo_gap_bound, violation_bound
 
-__all__ = ["ORDER", "Candidate", "CandidateTable", "coin_share", "contributions"]
+__all__ = ["ORDER", "Candidate", "CandidateTable", "candidates", "coin_share", "contributions"]
 
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
+_BOUNDS: dict[str, Any] = {"eo_gap": eo_gap_bound, "violation": violation_bound}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +55,7 @@ class Candidate:
             the promise.
         solve: budgets → the same candidate solved for other budgets; None where nothing is solved.
         refusal: the error that says why no rule could be solved, with the smallest budget that can.
-        payload: what makes the predictor, as the owner of the candidates knows it.
+        payload: what makes the predictor: of a rule what was `Measured`.
     """
 
     name: str
@@ -141,11 +147,7 @@ class CandidateTable(Sequence[Candidate]):
 
     def _repr_html_(self) -> str:
         head, *body = self._cells()
-        top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in body
-        )
-        return f"<table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table>"
+        return Table("", tuple(head), tuple(map(tuple, body))).html()
 
     def _cells(self) -> list[list[str]]:
         cells = [["candidate", *map(label_of, self.metrics), "by coin", ""]]
@@ -155,6 +157,76 @@ class CandidateTable(Sequence[Candidate]):
             note = "ships" if one.name == self.chosen else ""
             cells.append([one.name, *values, coin, "; ".join(filter(None, (note, one.note)))])
         return cells
+
+
+def candidates(
+    reasons: Mapping[str, str],
+    measure: Callable[[str, Procedure], Measured],
+    rows: Rows,
+    request: Request,
+) -> list[Candidate]:
+    """What could ship for a request of decisions, simplest first, each with its promise.
+
+    Args:
+        reasons: by the name of a candidate, why it is not possible; "" where it is.
+        measure: a candidate's name and its procedure → what it shows around the candidate's model.
+        rows: labels, groups and weights.
+        request: with budgets for the rules, if there are any.
+    """
+    found, aim = [], request.maximize
+    assert isinstance(aim, str | Cost)
+    for name, reason in reasons.items():
+        if reason:
+            found.append(Candidate.impossible(name, reason))
+        elif name in ("plain", "without the group"):
+            found.append(_measured(name, measure(name, Plain(aim)), rows, request))
+        else:
+            found.append(_solved(name, measure, rows, request))
+    return found
+
+
+def _solved(
+    name: str, measure: Callable[[str, Procedure], Measured], rows: Rows, request: Request
+) -> Candidate:
+    """A rule for the budgets of the request, or the reason why there is none."""
+    aim: Any = request.maximize
+
+    def solve(budgets: Mapping[str, float]) -> Candidate:
+        rule = Decisions(aim, budgets, request.blind, confidence=request.confidence)
+        return replace(_measured(name, measure(name, rule), rows, request), solve=solve)
+
+    try:
+        return solve(request.budgets)
+    except InfeasibleError as error:
+        return Candidate.impossible(name, error)
+
+
+def _measured(name: str, found: Measured, rows: Rows, request: Request) -> Candidate:
+    aim: Any = request.maximize
+    assert found.laws is not None
+    return Candidate(
+        name,
+        PromiseTable(found.promise),
+        contributions(found.laws, rows.y, rows.z, aim, rows.groups, rows.weight),
+        rows.weight,
+        coin=coin_share(found.laws, rows.weight),
+        bound=None if request.confidence is None else _bound(found, rows, request),
+        payload=found,
+    )
+
+
+def _bound(found: Measured, rows: Rows, request: Request) -> dict[str, float] | None:
+    """A bound of the confidence on what the budgets are used, where there is one."""
+    if isinstance(found.procedure, Decisions) and rows.share == 1.0:
+        return {min(request.budgets): found.rule.expected}  # the margin's quantile is what is kept
+    if not set(request.budgets) <= set(_BOUNDS):
+        return None
+    counts = found.tables.sum(0)
+    table = CountTable(counts, rows.labels, rows.groups, rows.labels, round(counts.sum()))
+    return {
+        name: _BOUNDS[name](table, request.confidence, guarantee=request.guarantee)
+        for name in request.budgets
+    }
 
 
 def contributions(

@@ -1,10 +1,16 @@
-"""Measured: a procedure run on every outer fold, and what unseen rows will show of it."""
+"""Measured: a procedure run on every fold, and what unseen rows will show of it.
+
+The scores come fold by fold, from a nested split (`trace`) or out of fold (estimators): a rule is
+fitted to `training(k)` and measured on `tested(k)`, whose rows no part of it saw. The rule that
+ships is fitted to `training(None)`, all rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +19,24 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
 from separatrix.core import ordered
 from separatrix.core.measures import table_measures
-from separatrix.crossfit.nested import NestedScores
+from separatrix.crossfit.nested import NestedScores, OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
+from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver
 from separatrix.procedure.promise import tightened
-from separatrix.procedure.rule_fits import Budgets, Procedure, raised
-from separatrix.procedure.score_fits import Scoring
 from separatrix.statistics.unseen import Promise, unseen
 
-__all__ = ["Measured", "mean_cost", "measured", "measured_fold", "unseen_score"]
+__all__ = ["Measured", "Measurements", "Run", "Scores", "mean_cost", "measures_for", "unseen_score"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
+Scores = NestedScores | OutOfFoldScores
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """A procedure, what it is on all rows, and what it showed on the test rows of outer folds.
+    """A procedure, what it is on all rows, and what it showed on the test rows of the folds.
 
     Args:
         procedure: what was run.
@@ -38,8 +44,8 @@ class Measured:
         tables, squares: of each fold's test rows, as `statistics.unseen` takes them; the squares of
             a score are its rows' products Σ q qᵀ.
         groups: their names.
-        eased: outer folds, of four fifths of the rows, in which a score's budget could not be
-            promised and the smallest that could was taken instead.
+        eased: folds, which have fewer rows, in which a score's budget could not be promised and the
+            smallest that could was taken instead.
         laws: of decisions, P(U = u | row) of the unseen rows, (n, K), in the order of the rows.
     """
 
@@ -54,29 +60,170 @@ class Measured:
     @property
     def is_score(self) -> bool:
         """Whether it predicts levels of a score rather than labels."""
-        return isinstance(self.procedure, Scoring) or getattr(self.procedure, "score", False)
+        return self.procedure.is_score
 
     @cached_property
     def promise(self) -> dict[str, Promise]:
         """What unseen rows will show of each metric."""
         if self.is_score:
             return unseen_score(self.tables, self.squares)
-        measures: dict[str, Any] = {**table_measures()}
-        aim = getattr(self.procedure, "maximize", None)
-        if isinstance(aim, Cost):
-            measures["cost"] = partial(mean_cost, aim.per_group(self.groups))
+        measures = measures_for(getattr(self.procedure, "maximize", None), self.groups)
         fixed = isinstance(self.rule, PlainRule)
         found = unseen(self.tables, self.squares, measures, fixed=fixed)
-        if self.procedure.promises:
+        if self.procedure.promises and getattr(self.procedure, "confidence", None) is None:
             first = min(self.procedure.budgets)  # whose level the margin found
             found[first] = found[first].with_expected(self.rule.expected)
         return found
 
-    @property
-    def constant(self) -> int | None:
-        """The label that every row gets, if there is one."""
-        share = self.tables.sum((0, 1, 2)) / self.tables.sum()
-        return int(share.argmax()) if share.max() > 1.0 - 1e-9 else None
+
+class Run:
+    """A procedure on the rows of a table, for any budgets of the same kinds.
+
+    What budgets share, sorted rows and curves of every fold, is computed once.
+
+    Args:
+        procedure: what to run.
+        scores: of every fold, and of all rows.
+        rows: labels, groups and weights.
+    """
+
+    def __init__(self, procedure: Procedure, scores: Scores, rows: Rows) -> None:
+        self.procedure, self.scores, self.rows = procedure, scores, rows
+        self._solvers: dict[int | None, Solver] = {}
+
+    def measured(self, budgets: Budgets | None = None) -> Measured:
+        """Run on all rows, and with what was settled there on every fold.
+
+        Args:
+            budgets: instead of the procedure's own levels.
+
+        Raises:
+            InfeasibleError: all rows together cannot promise the budgets.
+        """
+        asked = self.procedure.budgets if budgets is None else budgets
+        if not self.procedure.promises:
+            return self._on_all(asked)
+        return tightened(self._on_all, lambda one: {n: one.promise[n].value for n in asked}, asked)
+
+    def measured_fold(self, k: int) -> Measured:
+        """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
+        fold = self._tested(k, self.procedure.budgets, None)
+        return self._measured(fold.rule, [fold])
+
+    def _on_all(self, budgets: Budgets) -> Measured:
+        rule = self._solver(None)(budgets, None)
+        return self._measured(rule, [self._tested(k, budgets, rule) for k in self.scores.folds])
+
+    def _tested(self, k: int, budgets: Budgets, whole: Any) -> _Fold:
+        solve = self._solver(k)
+        try:
+            rule, eased = solve(budgets, whole), 0
+        except InfeasibleError as error:  # the smallest that so few rows can promise
+            least = {name: error.smallest.get(name, 0.0) * (1 + 1e-9) for name in budgets}
+            rule = solve({name: max(most, least[name]) for name, most in budgets.items()}, whole)
+            eased = 1
+        places, own = self.scores.tested(k)
+        return _Fold(rule, places, self.procedure.law(rule, own, self.rows.z[places]), eased)
+
+    def _solver(self, k: int | None) -> Solver:
+        if k not in self._solvers:
+            self._solvers[k] = self.procedure.solver(*_training(self.scores, self.rows, k))
+        return self._solvers[k]
+
+    def _measured(self, rule: Any, folds: Sequence[_Fold]) -> Measured:
+        procedure, rows = self.procedure, self.rows
+        counts = rows.counts
+        sums = [_sums(one.law, rows[one.places], counts[one.places], procedure) for one in folds]
+        width = max(table.shape[-1] for table, _ in sums)
+        axes = 2 if procedure.is_score else 1  # of levels, in the squares
+        tables = np.stack([_padded(table, width, 1) for table, _ in sums])
+        squares = np.stack([_padded(square, width, axes) for _, square in sums])
+        laws = None
+        if not procedure.is_score:
+            order = np.argsort(np.concatenate([one.places for one in folds]))
+            laws = np.concatenate([one.law for one in folds])[order]
+        eased = sum(one.eased for one in folds)
+        return Measured(procedure, rule, tables, squares, rows.groups, eased, laws)
+
+
+class Measurements:
+    """Procedures measured around the base models of one table; nothing is solved twice.
+
+    Args:
+        scores: of a base model, by its name.
+        rows: labels, groups and weights.
+    """
+
+    def __init__(self, scores: Callable[[str], Scores], rows: Rows) -> None:
+        self.scores, self.rows = scores, rows
+        self._known: dict[str, Measured] = {}
+        self._last: tuple[str, Run] | None = None  # with its curves, for its other budgets
+
+    def __call__(self, base: str, procedure: Procedure) -> Measured:
+        """A procedure on the scores of a base model."""
+        asked = f"{base} {procedure}"
+        if asked not in self._known:
+            any_level: Any = dict.fromkeys(procedure.budgets, np.nan)
+            kind = f"{base} {replace(procedure, budgets=any_level)}"  # type: ignore[type-var]
+            if self._last is None or self._last[0] != kind:
+                self._last = kind, Run(procedure, self.scores(base), self.rows)
+            self._known[asked] = self._last[1].measured(procedure.budgets)
+        return self._known[asked]
+
+
+class _Fold(NamedTuple):
+    """What the rule of a fold says of the fold's rows."""
+
+    rule: Any
+    places: Codes
+    law: Array
+    eased: int
+
+
+def _training(scores: Scores, rows: Rows, k: int | None) -> tuple[Array, Rows]:
+    """What the rule of fold k is fitted to; with k None all rows.
+
+    Where all rows of a group are in one fold, its rule knows the group by a row of no weight.
+    """
+    places, own = scores.training(k)
+    train = rows[places]
+    absent = np.setdiff1d(np.arange(len(rows.groups)), train.z)
+    if k is None or not len(absent):
+        return own, train
+    tested, theirs = scores.tested(k)
+    first = np.array([np.flatnonzero(rows.z[tested] == group)[0] for group in absent])
+    weight = np.concatenate([train.weights, np.zeros(len(first))])
+    both = rows[np.concatenate([places, tested[first]])]
+    return np.concatenate([own, theirs[first]]), replace(both, weight=weight)
+
+
+def _sums(law: Array, rows: Rows, counts: Array, procedure: Procedure) -> tuple[Array, Array]:
+    """Expected counts N[y, z, u], and the same of squared probabilities or of products."""
+    if procedure.is_score:
+        table, moments = soft_sums(law, rows.y, rows.z, rows.cells)
+        assert moments is not None
+        return rows.share * table, rows.share * moments
+    cell, cells = rows.y * len(rows.groups) + rows.z, len(rows.labels) * len(rows.groups)
+    sums = [
+        np.stack([np.bincount(cell, counts * column, cells) for column in one.T], axis=-1)
+        for one in (law, law**2)
+    ]
+    first, second = (np.asarray(one, np.float64).reshape(*rows.cells, -1) for one in sums)
+    return first, second
+
+
+def measures_for(maximize: Any, groups: Levels) -> dict[str, Any]:
+    """The metrics of tables (..., y, z, u), and the mean cost where costs are maximised."""
+    measures: dict[str, Any] = {**table_measures()}
+    if isinstance(maximize, Cost):
+        measures["cost"] = partial(mean_cost, maximize.per_group(groups))
+    return measures
+
+
+def mean_cost(costs: Array, tables: Array) -> Array:
+    """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
+    errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
+    return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
 
 
 def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
@@ -91,93 +238,8 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
     """
     found = unseen(*ordered.in_bins(tables, moments), {**ordered.AREA, **ordered.IN_BINS})
     area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
+    area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
     return found | {"auroc": area}
-
-
-def measured(
-    procedure: Procedure, nested: NestedScores, y: Codes, z: Codes, labels: Levels, groups: Levels
-) -> Measured:
-    """Run a procedure on all rows, and with what it settled there on every outer fold.
-
-    Raises:
-        InfeasibleError: all rows together cannot promise the budget.
-    """
-    rows, scores = nested.training(None)
-    fit = procedure.solver(scores, y[rows], z[rows], groups)
-
-    def run(budgets: Budgets) -> Measured:
-        return _on_folds(procedure, budgets, fit(budgets), nested, y, z, labels, groups)
-
-    if not procedure.promises:
-        return run(procedure.budgets)
-
-    def used(found: Measured) -> dict[str, float]:
-        return {name: found.promise[name].value for name in procedure.budgets}
-
-    return tightened(run, used, procedure.budgets)
-
-
-def _on_folds(
-    procedure: Procedure,
-    budgets: Budgets,
-    rule: Any,
-    nested: NestedScores,
-    y: Codes,
-    z: Codes,
-    labels: Levels,
-    groups: Levels,
-) -> Measured:
-    own = procedure.settled(rule).within(budgets)
-    folds = [measured_fold(own, nested, k, y, z, labels, groups) for k in nested.folds]
-    width = max(one.tables.shape[-1] for one in folds)
-    tables = np.concatenate([_padded(one.tables, width, 1) for one in folds])
-    axes = folds[0].squares.ndim - 3  # of levels: one, or two of a score
-    squares = np.concatenate([_padded(one.squares, width, axes) for one in folds])
-    eased = sum(one.eased for one in folds)
-    laws = None
-    if not folds[0].is_score:
-        laws = np.empty((len(y), len(labels)))
-        for k, one in enumerate(folds):
-            laws[nested.tested(k)[0]] = one.laws
-    return Measured(procedure, rule, tables, squares, groups, eased, laws)
-
-
-def measured_fold(
-    procedure: Procedure,
-    nested: NestedScores,
-    k: int,
-    y: Codes,
-    z: Codes,
-    labels: Levels,
-    groups: Levels,
-) -> Measured:
-    """Run a procedure on the training rows of outer fold k and measure it on its test rows.
-
-    Where the fold's rows are too few to promise a score's budget, the smallest that they can is
-    taken.
-    """
-    train, own = nested.training(k)
-    run, eased = procedure, 0
-    try:
-        rule = run.fit(own, y[train], z[train], groups)
-    except InfeasibleError as error:
-        run, eased = procedure.within(raised(procedure.budgets, error.smallest)), 1
-        rule = run.fit(own, y[train], z[train], groups)
-    test, scores = nested.tested(k)
-    law = run.law(rule, scores, z[test])
-    table, moments = soft_sums(law, y[test], z[test], (len(labels), len(groups)))
-    assert moments is not None
-    table, moments = nested.share * table, nested.share * moments  # a person counts once
-    found = Measured(procedure, rule, table[None], moments[None], groups, eased)
-    if found.is_score:
-        return found
-    return replace(found, squares=np.diagonal(moments, axis1=-2, axis2=-1)[None], laws=law)
-
-
-def mean_cost(costs: Array, tables: Array) -> Array:
-    """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
-    errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
-    return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
 
 
 def _padded(table: Array, width: int, axes: int) -> Array:

@@ -7,12 +7,12 @@ refusal with the smallest budget that succeeds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from html import escape
 from typing import Any, TypeVar
 
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.margin import up
+from separatrix.report.table import Table
 from separatrix.statistics.unseen import Promise
 
 __all__ = ["Promise", "PromiseTable", "tightened"]
@@ -55,13 +55,12 @@ class PromiseTable(Mapping[str, Promise]):
         return f"<PromiseTable: {', '.join(f'{name} {one}' for name, one in self.items())}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(label_of(name))}</th><td>{one.value:.4f}</td><td>{one.error:.2g}</td>"
-            f"<td>{one.low:.4f} to {one.high:.4f}</td></tr>"
+        rows = (
+            (label_of(name), f"{one.value:.4f}", f"{one.error:.2g}",
+             f"{one.low:.4f} to {one.high:.4f}")
             for name, one in self.items()
-        )
-        head = "<tr><th></th><th>on unseen rows</th><th>standard error</th><th>95 %</th></tr>"
-        return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
+        )  # fmt: skip
+        return Table("", ("", "on unseen rows", "standard error", "95 %"), tuple(rows)).html()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: value, error, low and high of each metric."""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
-from separatrix.columns.values import Levels
 from separatrix.core import ordered
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore
-from separatrix.procedure.rule_fits import Array, Budgets, Codes, too_few
+from separatrix.procedure.procedures import Budgets, Rows, Solver, too_few
 
-__all__ = ["Scoring", "blind_score"]
+__all__ = ["Scoring"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 
 _DRAWS = 200
 _BLIND = (0.0, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -41,24 +42,27 @@ class Scoring:
     exact: bool = False
     blind: bool = False
 
-    def fit(self, scores: Array, y: Codes, z: Codes, groups: Levels) -> SeparatedScore | BlindScore:
-        """The least penalised score that is expected to keep every budget on unseen rows."""
-        return self.solver(scores, y, z, groups)(self.budgets)
+    is_score = True
 
-    def solver(
-        self, scores: Array, y: Codes, z: Codes, groups: Levels
-    ) -> Callable[[Budgets], SeparatedScore | BlindScore]:
-        """The score of any budgets of the same kinds; scores of the path are fitted once."""
+    @property
+    def promises(self) -> bool:
+        return bool(self.budgets) and not self.exact
+
+    def solver(self, scores: Array, rows: Rows) -> Solver:
+        """The least penalised score that is expected to keep any budgets of the same kinds on
+        unseen rows; scores of the path are fitted once.
+        """
+        groups = rows.groups
         labels = scores.shape[1] // (len(groups) if self.blind else 1)
         if labels != 2:
             raise InputError(
                 f"A separated score is for two labels, got {labels}: maximize accuracy or utility "
                 "instead."
             )
-        path = (_BlindPath if self.blind else _Path)(scores, y, z, len(groups))
+        path = (_BlindPath if self.blind else _Path)(scores, rows.y, rows.z, len(groups))
         strictest = path.strictest
 
-        def score(budgets: Budgets) -> SeparatedScore | BlindScore:
+        def score(budgets: Budgets, whole: Any = None) -> SeparatedScore | BlindScore:
             def keeps(i: int) -> bool:
                 return all(path.at(i)[1][name] <= most for name, most in budgets.items())
 
@@ -75,24 +79,13 @@ class Scoring:
 
         return score
 
-    @property
-    def promises(self) -> bool:
-        """Whether the budgets are for unseen rows."""
-        return bool(self.budgets) and not self.exact
-
     def law(self, rule: SeparatedScore | BlindScore, scores: Array, z: Codes) -> Array:
         """P(level | row), in at most 100 steps."""
         if isinstance(rule, BlindScore):
-            return _steps(blind_score(rule, scores))
+            return _steps(_blind_score(rule, scores))
         levels = rule.level_proba(scores, sensitive_features=z)
         law = ordered.merged(levels, rule.table.sum((0, 1)), 100)
         return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
-
-    def within(self, budgets: Budgets) -> Scoring:
-        return replace(self, budgets=budgets)
-
-    def settled(self, rule: object) -> Scoring:
-        return self
 
 
 class _Path:
@@ -136,7 +129,7 @@ class _BlindPath(_Path):
         for k in (0, 1):
             test = half != k
             for i, one in enumerate(self._fitted(half == k)):
-                law = _steps(blind_score(one, scores[test]), ordered.BINS)
+                law = _steps(_blind_score(one, scores[test]), ordered.BINS)
                 table = soft_sums(law, y[test], z[test], (2, groups))[0]
                 tables[i, ..., : table.shape[-1]] += table
         for i, score in enumerate(self._fitted(np.ones(len(y), dtype=bool))):
@@ -159,7 +152,7 @@ class _BlindPath(_Path):
         return blind_scores(q, self.y[rows], self.z[rows], np.ones(len(q)), _BLIND)[::-1]
 
 
-def blind_score(rule: BlindScore, scores: Array) -> Array:
+def _blind_score(rule: BlindScore, scores: Array) -> Array:
     """A blind score (m,) from joint scores (m, labels × groups)."""
     return np.asarray(rule.transform(scores.reshape(len(scores), 2, len(rule.values))))
 

@@ -1,0 +1,269 @@
+"""Procedures: all that lies between honest scores and what ships, in one object that can be run
+again.
+
+A procedure is run on the training rows of every fold and measured on its test rows; run once more
+on all rows it is what ships. Nothing in it is taken from elsewhere, so what is measured is what is
+shipped.
+
+`Plain` is the base model as it is, `Decisions` the best rule for an objective within budgets: both
+predict a distribution of labels. `scoring` has the score with the best AUROC within budgets, a
+distribution of levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.counting import soft_sums
+from separatrix.columns.values import Coded, Levels
+from separatrix.core.measures import METRICS
+from separatrix.errors import InfeasibleError
+from separatrix.optimum.blind import BlindPromises
+from separatrix.optimum.objectives import Cost
+from separatrix.optimum.plain import PlainRule
+from separatrix.optimum.promised import PromisedRule, Promises
+from separatrix.optimum.rules import BlindRule
+from separatrix.statistics.unseen import unseen
+
+__all__ = ["Budgets", "Decisions", "Plain", "Procedure", "Rows", "Solver", "too_few"]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Budgets = Mapping[str, float]
+# budgets → the rule that keeps them. A fold is also given the rule of all rows, and takes over what
+# that has settled.
+Solver = Callable[[Budgets, Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The people that procedures are fitted to and measured on.
+
+    Args:
+        y, z: codes of labels and groups.
+        labels, groups: what the codes stand for.
+        weight: of each row; None for one each.
+        share: independent observations per row, below 1 where a person has several rows.
+    """
+
+    y: Codes
+    z: Codes
+    labels: Levels
+    groups: Levels
+    weight: Array | None = None
+    share: float = 1.0
+
+    @property
+    def weights(self) -> Array:
+        """The weight of each row."""
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    @property
+    def counts(self) -> Array:
+        """What each row counts for in errors and bounds: together as many as they are worth."""
+        w = self.weights
+        return np.asarray(w * (self.share * w.sum() / (w**2).sum()))
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        """How many labels and groups."""
+        return len(self.labels), len(self.groups)
+
+    def __getitem__(self, places: Codes) -> Rows:
+        weight = None if self.weight is None else self.weight[places]
+        return replace(self, y=self.y[places], z=self.z[places], weight=weight)
+
+
+class Procedure(Protocol):
+    """What can be fitted to honest scores, and measured."""
+
+    @property
+    def budgets(self) -> Budgets: ...
+
+    @property
+    def promises(self) -> bool:
+        """Whether the budgets are for unseen rows: a promise above them is tightened."""
+        ...
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts levels of a score rather than labels."""
+        ...
+
+    def solver(self, scores: Array, rows: Rows) -> Solver:
+        """The rule of any budgets of the same kinds; what these share is computed once.
+
+        The rule raises `InfeasibleError` where the budgets cannot be promised.
+        """
+        ...
+
+    def law(self, rule: Any, scores: Array, z: Codes) -> Array:
+        """P(U = u | row) of rows with these scores (m, C)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plain:
+    """The base model as it is: what others are compared with.
+
+    Args:
+        maximize: the objective; all but costs and balanced accuracy take the most probable label.
+        show: "decisions"; "posterior": labels drawn from it, the paper's randomised policy;
+            "score": that of two labels, in 100 bins.
+    """
+
+    maximize: str | Cost = "accuracy"
+    show: str = "decisions"
+    budgets: Budgets = field(default_factory=dict)
+    promises = False
+
+    @property
+    def is_score(self) -> bool:
+        return self.show == "score"
+
+    def solver(self, scores: Array, rows: Rows) -> Solver:
+        """The threshold of the objective, or the edges of the bins of a score."""
+
+        def rule(budgets: Budgets, whole: Any = None) -> PlainRule | Array | None:
+            if self.show == "posterior":
+                return None
+            if self.is_score:
+                return np.unique(np.quantile(scores[:, 1], np.arange(1, 100) / 100))
+            w = rows.weights
+            prior, share = (
+                np.bincount(codes, w, n) / w.sum()
+                for codes, n in zip((rows.y, rows.z), rows.cells, strict=True)
+            )
+            return PlainRule.for_objective(self.maximize, prior, rows.groups, share)
+
+        return rule
+
+    def law(self, rule: PlainRule | Array | None, scores: Array, z: Codes) -> Array:
+        """Decisions or bins as zeros and ones, or the posterior."""
+        if rule is None:
+            return scores
+        if isinstance(rule, PlainRule):
+            return rule.predict_proba(scores)
+        return np.eye(len(rule) + 1)[np.searchsorted(rule, scores[:, 1], side="right")]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The best decisions for an objective within budgets.
+
+    Args:
+        maximize: "accuracy", "balanced_accuracy", "utility" or a `Cost`.
+        budgets: levels by the names of `core.measures.BUDGETS`; empty for the best rule.
+        blind: without the group; the scores are then P(y, z | x), (n, labels × groups).
+        margin: None: budgets are kept in expectation; 0: on the rows of the fit only.
+        confidence: with which the budgets are kept instead.
+    """
+
+    maximize: str | Cost = "accuracy"
+    budgets: Budgets = field(default_factory=dict)
+    blind: bool = False
+    margin: float | None = None
+    confidence: float | None = None
+    is_score = False
+
+    @property
+    def promises(self) -> bool:
+        return bool(self.budgets) and self.margin is None
+
+    def solver(self, scores: Array, rows: Rows) -> Solver:
+        """The rule of any budgets of the same kinds; curves and resamples are computed once."""
+        codes = tuple(range(len(rows.groups)))
+        kind: Any = BlindPromises if self.blind else Promises
+        shaped = scores.reshape(len(scores), -1, len(codes)) if self.blind else scores
+        best = kind(
+            shaped, rows.y, rows.z, rows.weights, codes,
+            maximize=_coded(self.maximize, rows.groups),
+            budget=min(self.budgets, default="eo_gap"),
+        )  # fmt: skip
+
+        def rule(budgets: Budgets, whole: PromisedRule | None = None) -> PromisedRule:
+            if whole is not None and self.promises:
+                # the margin was taken off the level once, on all rows
+                return whole._replace(rule=best.at_level(whole.level), expected=np.nan)
+            if not budgets:
+                return best.rule(None)
+            (_, asked), *others = sorted(budgets.items())
+            found = best.rule(asked, margin=self.margin, confidence=self.confidence)
+            for other, most in others:
+                found = _stricter(
+                    best, found, partial(self._used, other, scores, rows), other, most
+                )
+            return found
+
+        return rule
+
+    def law(self, rule: PromisedRule, scores: Array, z: Codes) -> Array:
+        """P(label | row)."""
+        if isinstance(rule.rule, BlindRule):
+            joint = scores.reshape(len(scores), *rule.rule.columns.shape[2:])
+            return np.asarray(rule.rule.predict_proba(joint))
+        coded = Coded(z, rule.rule.groups)
+        return np.asarray(rule.rule.predict_proba(scores, sensitive_features=coded))
+
+    def _used(self, name: str, scores: Array, rows: Rows, rule: PromisedRule) -> float:
+        """What a rule is expected to use of another budget on unseen rows."""
+        law = self.law(rule, scores, rows.z)
+        table, moments = soft_sums(law, rows.y, rows.z, (law.shape[1], len(rows.groups)))
+        assert moments is not None
+        square = np.diagonal(moments, axis1=-2, axis2=-1)
+        return unseen(table[None], square[None], {name: METRICS[name]})[name].value
+
+
+def _stricter(
+    best: Promises | BlindPromises,
+    found: PromisedRule,
+    used: Callable[[PromisedRule], float],
+    name: str,
+    most: float,
+) -> PromisedRule:
+    """The rule of the largest smaller level that is also expected to keep another budget."""
+    if used(found) <= most:
+        return found
+
+    def at(level: float) -> PromisedRule:
+        return found._replace(rule=best.at_level(level), level=level, expected=np.nan)
+
+    low, high, kept = 0.0, found.level, at(0.0)
+    if used(kept) > most:
+        raise too_few({name: most}, {name: used(kept)}, float("nan"))
+    for _ in range(10):
+        middle = 0.5 * (low + high)
+        rule = at(middle)
+        if used(rule) <= most:
+            low, kept = middle, rule
+        else:
+            high = middle
+    return kept
+
+
+def too_few(asked: Budgets, smallest: Budgets, value: float) -> InfeasibleError:
+    """The refusal of budgets that these rows cannot promise, with the smallest that they can."""
+    wanted = " and ".join(f"{METRICS[name].label} ≤ {most:g}" for name, most in asked.items())
+    least = " and ".join(f"{METRICS[name].label} ≤ {most:.4g}" for name, most in smallest.items())
+    return InfeasibleError(
+        f"With these rows nothing can promise {wanted} on unseen rows: even exact equality on the "
+        f"rows is expected to show {least}. Ask for that or more, or bring more rows.",
+        dict(smallest),
+        value,
+    )
+
+
+def _coded(maximize: str | Cost, groups: Levels) -> str | Cost:
+    """A cost by group, with codes instead of names."""
+    if not isinstance(maximize, Cost):
+        return maximize
+    by_code: list[Any] = [
+        dict(enumerate(column)) for column in maximize.per_group(groups).T.tolist()
+    ]
+    return Cost(*by_code)
