@@ -15,14 +15,11 @@ import separatrix as sx
 from people import applicants
 from separatrix import datasets
 from separatrix.errors import DataError, InputError
-from separatrix.frontier import trace as training
 from separatrix.frontier.checksums import check_sums
 from separatrix.frontier.rows import as_data
-from separatrix.frontier.sweep.jobs import Job
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Store
 from separatrix.frontier.tidy import select
-from separatrix.frontier.trace import trace_data
 
 pytestmark = pytest.mark.slow
 
@@ -147,27 +144,6 @@ def test_the_same_trace_again_resumes(tmp_path):
     pd.testing.assert_frame_equal(again.points, before)  # training times too: nothing ran again
     with pytest.raises(InputError, match="other rows"):
         sx.trace(frame[["job"]], frame["hired"], sensitive_features=frame["sex"], **asked)
-
-
-@pytest.mark.nightly
-def test_a_trace_prepares_the_rows_of_each_fold_once(monkeypatch):
-    """Four methods and inputs, five folds and the model of all rows: six matrices."""
-    calls, real = [], datasets.Preprocessing.transform
-
-    def counted(self, data):
-        calls.append(len(data["age"]))
-        return real(self, data)
-
-    monkeypatch.setattr(datasets.Preprocessing, "transform", counted)
-    frame = people(200)
-    data = as_data(frame[["age", "job"]], frame["hired"], frame["sex"])
-    quick = (("epochs", 1), ("min_steps", 5), ("hidden", (4,)))
-    jobs = [Job("cmi", (0.0, 1.0), changes=quick, keep=True)]
-    jobs += [Job(m, (0.0,), changes=quick, keep=True) for m in ("raw_cmi", "erm")]
-    jobs.append(Job("erm", inputs="x", changes=quick, keep=True))
-    monkeypatch.setattr(training, "_jobs", lambda *_: jobs)
-    trace_data(data, name="people", method="cmi", estimator="logistic")
-    assert calls == [200] * 6
 
 
 def test_every_kind_of_table_means_the_same_rows():

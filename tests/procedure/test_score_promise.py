@@ -70,17 +70,17 @@ SETTINGS = [
 
 
 @pytest.mark.nightly
-def test_what_a_score_shows_is_within_two_errors_of_its_promise():
+def test_what_a_score_shows_is_within_the_range_of_its_promise():
     """Asked for: 93 % of the promises of v, EO gap and AUROC; v is neither 0 nor lost in error."""
     rng = np.random.default_rng(0)
     held = {"violation": [], "eo_gap": [], "auroc": []}
     wide = []
     for setting in SETTINGS:
         true, told = [], []
-        for _ in range(8):
+        for _ in range(16):
             found, truth = _told_and_true(rng, *setting)
             for name, kept in held.items():
-                kept.append(abs(found[name].value - truth[name]) <= 2 * found[name].error)
+                kept.append(found[name].low <= truth[name] <= found[name].high)
             true.append(truth["violation"])
             told.append(found["violation"].value)
             wide.append(found["violation"].error / (truth["violation"] + 0.004))

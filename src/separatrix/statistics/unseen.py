@@ -18,8 +18,8 @@ The folds tell which: the groups' rates vary between folds by their sampling err
 and by (F / (F − 1))² of that in the second. t between 0 and 1 says where the procedure stands. It
 is pulled towards ½, since few folds tell little, and the estimate is m(N) + (2t − 1) β. In both
 cases the spread of m(N*) is the standard error, and its quantiles, read forwards or backwards, are
-the range. A score is not pooled, since its levels differ between folds: its estimate is the mean of
-m(N_k) − β_k, whose noise of the test rows is independent of that of the fit.
+the range. A score is not pooled, since its levels differ between folds: of the mean of m(N_k) the
+noise of the test rows is taken off, which is independent of that of the fit.
 
 A linear metric has the sampling error of its mean, and what the procedure of one fold differs from
 another's beyond that, τ, since one such procedure ships: error² = Var(m̄*) + τ² (1 + 1/F).
@@ -123,7 +123,6 @@ def unseen(
     rng = np.random.default_rng(random_state)
     is_score = squares.ndim > tables.ndim
     folds = _Noise(tables, squares, rng)
-    # the levels of one fold's score are not those of another's: scores are not pooled
     noise = folds if is_score else _Noise(tables.sum(0)[None], squares.sum(0)[None], rng)
     fitted = 0.0 if is_score or fixed else _fitted(tables, squares)
     drawn, of_folds = noise.drawn(1.0), folds.drawn(1.0)
@@ -131,7 +130,10 @@ def unseen(
     for name, measure in measures.items():
         with np.errstate(invalid="ignore"):  # a draw without a label has no AUROC
             if not _grows(name):
-                found[name] = _linear(measure(tables), measure(of_folds))
+                found[name] = _linear(measure(tables), measure(of_folds), cautious=is_score)
+                continue
+            if is_score:
+                found[name] = _of_score(folds, measure, name)
                 continue
             seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
         growth = noise.violation(measure) if name == "violation" else float(again.mean()) - seen
@@ -272,14 +274,41 @@ def _noisy(seen: float, growth: float, deviations: Array, fitted: float) -> Prom
     return Promise(value, error, float(max(min(low, value), 0.0)), float(max(high, value)))
 
 
-def _linear(seen: Array, again: Array) -> Promise:
-    """A metric whose mean over folds is what unseen rows show."""
+def _of_score(noise: _Noise, measure: Measure, name: str) -> Promise:
+    """The mean over folds of a metric that grows with noise, without the noise of the test rows.
+
+    The noise is taken off a gap by the curve of what ρ times the groups' differences would show.
+    """
+    seen, again = measure(noise.tables), measure(noise.drawn(1.0))
+    found = _linear(seen, again, cautious=True)
+    if METRICS[name].nats:
+        value, error = max(found.value - noise.violation(measure), 0.0), found.error
+    else:
+        scale = np.linspace(0.0, 1.0, 9)
+        shown = np.maximum.accumulate([float(measure(noise.drawn(s)).mean()) for s in scale])
+
+        def without(gap: float) -> float:
+            return float(np.interp(gap, shown, scale * found.value)) + max(gap - shown[-1], 0.0)
+
+        value = without(found.value)
+        # the curve is flat at ρ = 0: a gap below all of it speaks for none as much as its foot
+        above = without(max(found.value, float(shown[0])) + found.error) - value
+        error = max(above, value - without(found.value - found.error), found.error)
+    return Promise(value, error, max(value - _RANGE * error, 0.0), value + _RANGE * error)
+
+
+def _linear(seen: Array, again: Array, *, cautious: bool) -> Promise:
+    """A metric whose mean over folds is what unseen rows show.
+
+    Few folds show a spread by chance: what one standard error of it explains is no difference.
+    A cautious reading takes the spread as it is, and wider by Student's law.
+    """
     folds = len(seen)
     again = again[np.isfinite(again).all(1)]
     sampling = float(again.mean(1).var())
     between = float(seen.var(ddof=1)) if folds > 1 else 0.0
-    # few folds show a spread by chance: what one standard error of it explains is no difference
-    chance = 1.0 + np.sqrt(2.0 / max(folds - 1.0, 1.0))
-    excess = max(between - chance * float(again.var(0).mean()), 0.0)
+    chance = 1.0 if cautious else 1.0 + np.sqrt(2.0 / max(folds - 1.0, 1.0))
+    wider = (folds - 1.0) / max(folds - 3.0, 1.0) if cautious else 1.0
+    excess = max(between - chance * float(again.var(0).mean()), 0.0) * wider
     value, error = float(seen.mean()), float(np.sqrt(sampling + excess * (1.0 + 1.0 / folds)))
     return Promise(value, error, value - _RANGE * error, value + _RANGE * error)
