@@ -150,6 +150,18 @@ def test_a_budget_that_binds_brings_a_rule_and_is_kept_or_refused():
         model.with_budget(cv=3)
 
 
+def test_a_confidence_never_makes_a_budget_easier():
+    """What can be promised with it is at least what can be promised on average."""
+    X, y, z = people(600)
+    smallest = []
+    for confidence in (None, 0.95):
+        model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.0, confidence=confidence)
+        with pytest.raises(InfeasibleError) as refused:
+            model.set_params(random_state=0).fit(X, y, sensitive_features=z)
+        smallest.append(refused.value.smallest["eo_gap"])
+    assert smallest[0] < smallest[1]
+
+
 def test_the_whole_budget_is_used_on_request():
     X, y, z = people(4_000)
     z = np.where(np.random.default_rng(1).random(4_000) < 0.7, 1 - z, z)

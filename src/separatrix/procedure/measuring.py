@@ -103,7 +103,15 @@ class Run:
         asked = self.procedure.budgets if budgets is None else budgets
         if not self.procedure.promises:
             return self._on_all(asked)
-        return tightened(self._on_all, lambda one: {n: one.promise[n].value for n in asked}, asked)
+        return tightened(self._on_all, self._used, asked)
+
+    def _used(self, found: Measured) -> dict[str, float]:
+        """What is promised of each budget; with a confidence, at least the margin's quantile."""
+        used = {name: found.promise[name].value for name in self.procedure.budgets}
+        if getattr(self.procedure, "confidence", None) is not None:
+            first = min(used)  # whose level the margin found
+            used[first] = max(used[first], found.rule.expected)
+        return used
 
     def measured_fold(self, k: int) -> Measured:
         """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
