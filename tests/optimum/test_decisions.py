@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from separatrix.core.measures import BUDGETS, OBJECTIVES
-from separatrix.core.rates import rates_violation
+from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
-from separatrix.optimum.roc.certified import best_separated
 from separatrix.optimum.roc.decisions import least_level, solve
-from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
+from separatrix.optimum.roc.lower_envelope import lower_curve
+from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 LINEAR = ("accuracy", "balanced_accuracy", Cost(1, 5), "per group")
 GAPS = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")
@@ -191,7 +191,8 @@ def test_more_budget_is_never_worse_and_all_of_it_is_the_free_optimum(maximize, 
 
 def test_exact_separation_is_the_best_separated_rule():
     curves, mass = curves_of(random_law(6, 3))
-    expected = best_separated(Regions([c.rates[c.hull] for c in curves], mass))
+    same = lower_curve([curve.rates[curve.hull] for curve in curves])  # rates that all groups reach
+    expected = same[rates_utility(same, mass.sum(0)).argmax()]
     for budget in ("violation", "eo_gap", "eo_max"):
         found = solve(curves, mass, maximize="utility", budget=budget, levels=np.zeros(1))
         np.testing.assert_allclose(found.rates[0], np.broadcast_to(expected, (3, 2)), atol=1e-12)

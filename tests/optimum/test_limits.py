@@ -16,7 +16,6 @@ from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
-from separatrix.optimum.roc.certified import certified_curve
 from separatrix.optimum.roc.regions import Regions, roc_curve
 from separatrix.optimum.rules import ThresholdChannel
 
@@ -247,9 +246,9 @@ def test_wrong_input_is_refused(call) -> None:
 
 def test_levels_beyond_the_most_useful_rule_cost_nothing() -> None:
     best = limit_of(*rows(0), points=4)
-    curve = certified_curve(best.solver.regions, np.array([0.0, 10.0]))
-    assert curve.utility[1] == pytest.approx(best.utility[-1])
-    assert curve.upper[1] == pytest.approx(curve.utility[1])
+    beyond = best.solution(10.0)
+    assert beyond.value == pytest.approx(best.utility[-1])
+    assert beyond.upper == pytest.approx(beyond.value)
 
 
 def test_a_column_stands_for_one_thing():

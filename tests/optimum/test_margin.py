@@ -152,7 +152,7 @@ def test_the_level_found_is_the_largest_that_keeps_it(errors):
         ({"asked": 0.05, "margin": 0.06}, "between 0 and that, got 0.06"),
         (
             {"asked": 0.05, "margin": 0.0, "confidence": 0.9},
-            "needs a budget and the computed margin",
+            "says how surely a budget is kept",
         ),
         ({"asked": 0.05, "confidence": 1.5}, "between 0 and 1, got 1.5"),
         ({"asked": 0.05, "budget": "parity"}, "`budget` must be one of"),

@@ -80,9 +80,9 @@ def test_private_curve_beats_every_deterministic_predictor_and_is_certified(seed
     f = exact_frontier(random_law(rng, 3, 2, 2, 0.2 * (seed % 2)), points=8)
     private = f.private
     assert (private.upper - private.utility).max() <= 1e-4
-    inside = f.violation <= private.level[-1]
+    inside = f.violation <= private.levels[-1]
     level = np.searchsorted(
-        private.level, f.violation[inside] - 1e-12
+        private.levels, f.violation[inside] - 1e-12
     )  # the next laxer level bounds them
     assert (f.utility[inside] <= private.upper[level] + 1e-9).all()
     assert f.u_xz == pytest.approx(private.utility[-1], abs=1e-9)

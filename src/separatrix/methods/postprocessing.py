@@ -26,7 +26,7 @@ here does that. `FrontierClassifier` (`estimators`) goes around any classifier.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,11 +37,8 @@ from separatrix.methods._ruled import Channel, RuledNetworks, normalised
 from separatrix.nn.lanes import alike
 from separatrix.optimum.limit import limit
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
-from separatrix.optimum.roc.certified import certified_curve
-from separatrix.optimum.roc.decisions import rule_of
 from separatrix.optimum.roc.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
-from separatrix.optimum.solvers import RocSolver
 
 __all__ = ["METHOD", "fit"]
 
@@ -135,14 +132,9 @@ def _of_two_labels(
     seen: Levels,
 ) -> list[Channel]:
     best = limit(y, scores, sensitive_features=z, sample_weight=weight, points=2, tolerance=1e-4)
-    solver = best.solver
-    assert isinstance(solver, RocSolver)
     level = float(best.violation[-1]) * (1.0 - np.minimum(wanted, 1.0)) ** 2
     levels, at = np.unique(level, return_inverse=True)
-    curve = certified_curve(solver.regions, levels, tolerance=1e-4)
-    exact: list[Channel] = [
-        rule_of(r, solver.curves, solver.regions, best.groups) for r in curve.rates
-    ]
+    exact = [cast("Channel", solution.rule()) for solution in best.solver.solve(levels)]
     found = [exact[i] for i in at]
     beyond = np.flatnonzero(wanted > 1.0)
     shares = np.maximum(2.0 - wanted[beyond], 0.0).tolist()

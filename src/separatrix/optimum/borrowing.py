@@ -35,6 +35,8 @@ __all__ = ["GroupCurves", "group_curves_borrowing"]
 Array = NDArray[np.float64]
 _ATOMS = 200  # of the pooled curve
 _CAUTION = 2.0  # standard errors by which groups are taken to differ more than they seem to
+_MANY_ROWS = 200_000  # from here on neighbouring scores of a group are joined
+_BLOCKS = 4096  # of each group, at most: rates to a few parts in ten thousand
 _CLIP = 1e-9  # scores closer to 0 or 1 than this have no log odds of their own
 
 
@@ -61,7 +63,7 @@ def group_curves_borrowing(
     weight: Array,
     *,
     borrow: bool = True,
-    repeats: Array | None = None,
+    squares: Array | None = None,
     borrowed: Array | None = None,
 ) -> GroupCurves:
     """The ROC curve of every group, pulled towards the pooled one.
@@ -71,7 +73,7 @@ def group_curves_borrowing(
         y, z: codes of labels (0, 1) and groups (0, 1, …).
         weight: weight of each row.
         borrow: False for the curves of the rows as they are.
-        repeats: how often each row occurs, in a resample; None for once.
+        squares: the sum of squared weights of the rows that a row stands for; None for itself.
         borrowed: the pseudo-rows of each cell (groups, 2); None to estimate them from these rows.
 
     >>> rng = np.random.default_rng(0)
@@ -82,12 +84,13 @@ def group_curves_borrowing(
     True
     """
     groups = int(z.max()) + 1
+    squares = weight**2 if squares is None else squares
+    if len(y) > _MANY_ROWS:
+        scores, y, z, weight, squares = _joined(scores, y, z, weight, squares)
     cell = 2 * z + y
-    each_square = weight**2 if repeats is None else repeats * weight**2
-    weight = weight if repeats is None else repeats * weight
     total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)
-    squares = np.bincount(cell, each_square, 2 * groups).reshape(groups, 2)
-    rows = np.divide(total**2, squares, out=np.zeros_like(total), where=squares > 0)
+    square = np.bincount(cell, squares, 2 * groups).reshape(groups, 2)
+    rows = np.divide(total**2, square, out=np.zeros_like(total), where=square > 0)
     mass = total / total.sum()
     log_odds = logit(np.clip(scores, _CLIP, 1.0 - _CLIP))
     per_row = total.sum(1) / np.maximum(rows.sum(1), 1.0)  # weight of an effective row
@@ -119,6 +122,28 @@ def group_curves_borrowing(
             parts[1] = np.r_[parts[1], np.zeros(_ATOMS), np.full(_ATOMS, each[1])]
         curves.append(roc_curve(s, parts[1], parts[0]))
     return GroupCurves(tuple(curves), mass, rows, borrowed)
+
+
+def _joined(
+    scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array, squares: Array
+) -> tuple[Array, NDArray[np.intp], NDArray[np.intp], Array, Array]:
+    """Two rows for each block of neighbouring scores of a group: one for each label."""
+    found = []
+    for g in range(int(z.max()) + 1):
+        own = np.flatnonzero(z == g)
+        if not len(own):
+            continue
+        own = own[np.argsort(scores[own], kind="stable")]
+        s = scores[own]
+        # blocks of equal size; rows of one score stay in one block
+        ends = np.arange(0, len(own), -(-len(own) // _BLOCKS))[1:]
+        starts = np.unique(np.r_[0, np.searchsorted(s, s[ends])])
+        for label in range(2):
+            here = y[own] == label
+            sums = (np.add.reduceat(w[own] * here, starts) for w in (weight, squares))
+            found.append((s[starts], np.full(len(starts), label), np.full(len(starts), g), *sums))
+    joined = [np.concatenate(column) for column in zip(*found, strict=True)]
+    return joined[0], joined[1], joined[2], joined[3], joined[4]
 
 
 def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) -> Array:

@@ -33,7 +33,6 @@ from separatrix.columns.values import as_levels, check_lengths, listed
 from separatrix.core.measures import BUDGETS, Metric, budget_for
 from separatrix.core.numbers import as_floats, one_number, whole_number
 from separatrix.errors import InputError
-from separatrix.optimum.experimental.free_alphabet import MOST_LABELS, FreeAlphabet
 from separatrix.optimum.law import LabelLaw, gains_of
 from separatrix.optimum.multiclass.dual import LabelDual
 from separatrix.optimum.objectives import Cost, objective_of
@@ -61,7 +60,6 @@ def limit(
     levels: ArrayLike | None = None,
     points: int = 41,
     tolerance: float | None = None,
-    alphabet: str = "labels",
     bins: int = 4096,
     span: tuple[float, float] | None = (0.0, 1.0),
 ) -> Limit:
@@ -86,8 +84,6 @@ def limit(
         levels: budgets to solve for. By default `points` of them, from zero to what the best
             decision without any budget uses, closer together where the budget is small.
         tolerance: where the search for an upper bound may stop; 5e-5 nats for u under v, else 1e-6.
-        alphabet: "labels": decisions, one of the labels. "free": predictions with any values, for
-            "utility" under "violation", posteriors and at most three labels; certified.
         bins, span: lazy frames and large files are counted by their engine, by bins of one score:
             the limit is that of the score rounded down. `span=None` for scores outside 0 to 1.
 
@@ -109,12 +105,6 @@ def limit(
     wanted = None if levels is None else _levels(levels, kind.name)
     if tolerance is not None and not (tolerance := one_number(tolerance, "tolerance")) > 0.0:
         raise InputError(f"`tolerance` must be above 0, got {tolerance}; None for the default.")
-    if alphabet not in ("labels", "free"):
-        raise InputError(f"`alphabet` must be 'labels' or 'free', got {alphabet!r}.")
-    free = alphabet == "free"
-    informative = isinstance(maximize, str) and maximize == "utility" and kind.name == "violation"
-    if free and not informative:
-        raise InputError("`alphabet='free'` is for maximize='utility' and budget='violation'.")
     if target is not None or score is not None:
         if scores is not None or target is None or score is None:
             raise InputError(
@@ -124,7 +114,7 @@ def limit(
         names += [names_of(score, "score")]
         names += [[] if sample_weight is None else names_of(sample_weight, "sample_weight")]
         check_roles(names[0][0], names[1], names[2], names[3][0] if names[3] else None, "score")
-        counted = None if free else _counted(y_true, names[2])
+        counted = _counted(y_true, names[2])
         if counted is not None:
             histogram = score_histogram(
                 counted, y=names[0][0], z=names[1], score=names[2][0], bins=bins, span=span,
@@ -151,16 +141,11 @@ def limit(
     if len(labels) < 2:
         found = f"a single label, {labels[0]!r}" if labels else "no rows"
         raise InputError(f"`y_true` holds {found}: nothing to predict.")
-    if free and len(labels) > MOST_LABELS:
-        raise InputError(
-            f"There is no bound on u for {len(labels)} labels: `alphabet='free'` takes at most "
-            f"{MOST_LABELS}."
-        )
-    binary_decision = len(labels) == 2 and not free
-    s = binary_score(scores) if binary_decision else check_posteriors(scores, "scores")
+    two = len(labels) == 2
+    s = binary_score(scores) if two else check_posteriors(scores, "scores")
     n = check_lengths({"scores": s, "y_true": y_codes, "sensitive_features": z_codes})
     weight = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
-    if binary_decision:
+    if two:
         curves, mass = group_curves(s, y_codes, z_codes, weight, len(groups))
         solver: Solver = RocSolver(curves, mass, _named(maximize), kind.name, groups, tolerance)
         return Limit.of(solver, wanted, points, labels)
@@ -169,7 +154,7 @@ def limit(
             f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
             "pass one per label."
         )
-    solver = _of_many_labels(s, z_codes, weight, groups, maximize, kind, free)
+    solver = _of_many_labels(s, z_codes, weight, groups, maximize, kind)
     return Limit.of(solver, wanted, min(points, _POINTS_OF_MANY), labels)
 
 
@@ -180,7 +165,6 @@ def _of_many_labels(
     groups: Any,
     maximize: Any,
     budget: Metric,
-    free: bool,
 ) -> Solver:
     k = p.shape[1]
     if not budget.many_labels:
@@ -189,7 +173,7 @@ def _of_many_labels(
     gains = gains_of(maximize, weight @ p / weight.sum())
     if budget.name == "violation":
         law = LabelLaw(p, z, weight, len(groups))
-        return DualSolver(FreeAlphabet(law) if free else LabelDual(law, gains), groups, maximize)
+        return DualSolver(LabelDual(law, gains), groups, maximize)
     if gains is None:
         raise InputError(
             f"For {k} labels 'utility' goes with 'violation'; under {budget.name!r} maximise "

@@ -120,6 +120,8 @@ class Margin:
         self.y, self.z = y[order], z[order]
         self.groups, self.maximize, self.known = groups, maximize, known
         self.kind = budget_named(budget)
+        self._rising = -self.scores  # within each group
+        self._label = np.stack([self.y == 0, self.y == 1])
         self._ends = np.searchsorted(self.z, np.arange(len(groups) + 1))
         self._measured: dict[float, _Judged] = {}
         self._least: dict[int, float] = {}  # by resample; _ALL for all rows
@@ -183,8 +185,8 @@ class Margin:
                 self.scores,
                 self.y,
                 self.z,
-                self.weight,
-                repeats=repeats,
+                repeats * self.weight,
+                squares=repeats * self.weight**2,
                 borrowed=self.known.borrowed,
             )
             chosen, others = (
@@ -200,11 +202,11 @@ class Margin:
                         for r, r0 in zip(rules, whole_rules, strict=True)
                     ]
                 )
-            judges.append([_totals(counts) for counts in (chosen, others)])
+            judges.append([self._totals(counts) for counts in (chosen, others)])
         total = np.maximum(np.array(judges).sum(0), 1e-300)  # (in or out, groups, 2)
-        rates = np.array(all_rows) / np.maximum(_totals(everything), 1e-300)
+        rates = np.array(all_rows) / np.maximum(self._totals(everything), 1e-300)
         own = np.array([self._passed(r, everything) for r in whole_rules])
-        own /= np.maximum(_totals(everything), 1e-300)
+        own /= np.maximum(self._totals(everything), 1e-300)
         optimism = np.array(outside).sum(0) / total[1] - np.array(within).sum(0) / total[0]
         # of o − i, what r − i shows already: r judges by all rows
         seen = (rates - own).mean(0) - np.array(within).sum(0) / total[0]
@@ -254,26 +256,25 @@ class Margin:
         regions = Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
         return [rule_of(x, known.curves, regions, self.groups) for x in found.rates]
 
-    def _counts(self, weight: Array) -> list[Array]:
-        """Of each group, the weight of the rows before each place, by label: (rows + 1, 2)."""
-        both = np.stack([weight * (self.y == 0), weight * (self.y == 1)], 1)
-        return [
-            np.concatenate([np.zeros((1, 2)), np.cumsum(both[a:b], axis=0)])
-            for a, b in zip(self._ends[:-1], self._ends[1:], strict=True)
-        ]
+    def _counts(self, weight: Array) -> Array:
+        """The weight of the rows before each place, by label: (2, rows + 1)."""
+        counts = np.zeros((2, len(weight) + 1))
+        np.cumsum(self._label * weight, axis=1, out=counts[:, 1:])
+        return counts
 
-    def _passed(self, rule: ThresholdChannel, counts: list[Array]) -> Array:
+    def _passed(self, rule: ThresholdChannel, counts: Array) -> Array:
         """The weight (groups, 2) that a rule decides with 1."""
-        passed = np.empty((len(counts), 2))
+        passed = np.empty((len(self.groups), 2))
         for g, (cuts, q) in enumerate(zip(rule.thresholds, rule.levels, strict=True)):
-            own = self.scores[self._ends[g] : self._ends[g + 1]]
-            place = np.searchsorted(-own, -cuts, side="right")
-            passed[g] = -np.diff(np.r_[q, 0.0]) @ counts[g][place]
+            start, end = self._ends[g : g + 2]
+            place = start + np.searchsorted(self._rising[start:end], -cuts, side="right")
+            above = counts[:, place] - counts[:, start, None]
+            passed[g] = above @ -np.diff(np.r_[q, 0.0])
         return passed
 
-
-def _totals(counts: list[Array]) -> Array:
-    return np.array([each[-1] for each in counts])
+    def _totals(self, counts: Array) -> Array:
+        """The weight of each cell (groups, 2)."""
+        return np.asarray(np.diff(counts[:, self._ends], axis=1).T)
 
 
 def refusal(

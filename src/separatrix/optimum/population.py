@@ -18,14 +18,12 @@ from separatrix.core.envelope import Envelope, concave_envelope, pareto, stairca
 from separatrix.core.information import conditional_mutual_information, entropy, mutual_information
 from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
-from separatrix.core.rates import rates_violation
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.result import Limit
-from separatrix.optimum.roc.certified import CertifiedCurve, certified_curve, most_useful
-from separatrix.optimum.roc.regions import Regions, roc_curve
-from separatrix.optimum.solvers import BlindSolver
+from separatrix.optimum.roc.regions import roc_curve
+from separatrix.optimum.solvers import BlindSolver, RocSolver
 
 __all__ = [
     "Budgets",
@@ -46,6 +44,7 @@ Array = NDArray[np.float64]
 Map = NDArray[np.intp]
 MAX_PREDICTORS = 1 << 22
 _ZERO = 1e-12  # nats: below this a quantity that is zero in theory counts as zero
+_PRIVATE = 2e-5  # nats between the private curve and its upper bound
 
 
 class Budgets(NamedTuple):
@@ -81,7 +80,7 @@ class ExactFrontier:
     n_outputs: int = 2
 
     @cached_property
-    def private(self) -> CertifiedCurve | None:
+    def private(self) -> Limit | None:
         """The certified best with a coin that nobody sees; None for more than two labels.
 
         It may be above U*_rand: at v = 0 a coin can equalise the groups where no mixture of
@@ -126,7 +125,7 @@ def exact_frontier(
                 "more than two. Merge values of x, or use `separatrix.limit` on drawn rows."
             )
         curve = _private(p, points)
-        v, u = curve.level, curve.utility
+        v, u = curve.levels, curve.values
         return ExactFrontier(v, u, None, u_x(p, k), float(u[-1]), False, p, points, k)
     v, u = _all_points(p.transpose(1, 2, 0).reshape(p.shape[1], z, x), k)
     v = np.where(v < _ZERO, 0.0, v)
@@ -319,22 +318,20 @@ def _u_xz(p: Array, n_outputs: int | None) -> float:
     return u_x(p.transpose(0, 2, 1).reshape(x * z, y)[:, :, None], n_outputs)
 
 
-def _private(p: Array, points: int) -> CertifiedCurve:
+def _private(p: Array, points: int) -> Limit:
     """The certified frontier of all randomised predictors of (X, Z), from P(Y=1|x,z)."""
     mass = p.sum(0).T
     used = np.flatnonzero(mass.sum(1) > 0)
     if mass.sum(0).min() <= 0:
         raise InputError("One of the two labels has probability zero: there is nothing to predict.")
-    chains = []
+    curves = []
     for z in used:
         total = p[:, :, z].sum(1)
         score = np.divide(p[:, 1, z], total, out=np.zeros(len(total)), where=total > 0)
-        curve = roc_curve(score, p[:, 1, z], p[:, 0, z])
-        chains.append(curve.rates[curve.hull])
-    regions = Regions(chains, mass[used])
-    top = float(rates_violation(most_useful(regions), regions.mass))
-    levels = top * np.linspace(0.0, 1.0, points) ** 2 if top > _ZERO else np.zeros(1)
-    return certified_curve(regions, levels)
+        curves.append(roc_curve(score, p[:, 1, z], p[:, 0, z]))
+    groups = tuple(used.tolist())
+    solver = RocSolver(tuple(curves), mass[used], "utility", "violation", groups, _PRIVATE)
+    return Limit.of(solver, None, points, (0, 1))
 
 
 def _threshold_utility(p_xy: Array) -> float:

@@ -126,8 +126,8 @@ class Promises:
             rule = self._rule(self._plain, self._rates(self._plain, level))
             return PromisedRule(rule, level, np.nan, np.nan, self._plain.borrowed)
         kept = self._margin.keep(asked, confidence)
-        known = self._margin.known
-        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest, known.borrowed)
+        borrowed = self._known.borrowed
+        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest, borrowed)
 
     def at_level(self, level: float) -> Rule:
         """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
@@ -136,7 +136,7 @@ class Promises:
                 return self.rule(level, margin=0.0).rule
             except InfeasibleError as error:  # the strictest there is
                 return self.rule(error.smallest[self.budget], margin=0.0).rule
-        known = self._margin.known
+        known = self._known
         least = least_level(known.curves, known.mass, self.budget)
         return self._rule(known, self._rates(known, max(level, least)))
 
@@ -145,9 +145,13 @@ class Promises:
         return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight, borrow=False)
 
     @cached_property
+    def _known(self) -> GroupCurves:
+        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight)
+
+    @cached_property
     def _margin(self) -> Margin:
         rows = self.scores[:, 1], self.y, self.z, self.weight
-        return Margin(*rows, self.groups, self.maximize, self.budget, group_curves_borrowing(*rows))
+        return Margin(*rows, self.groups, self.maximize, self.budget, self._known)
 
     def _rates(self, known: GroupCurves, level: float) -> Array:
         """The best rates (groups, 2) within a level on the curves."""

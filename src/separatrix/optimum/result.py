@@ -64,11 +64,7 @@ class Limit:
         values = np.array([one.value for one in found])
         order, upper = rising(values, np.array([one.upper for one in found]))
         best = tuple(found[j]._replace(upper=float(e)) for j, e in zip(order, upper, strict=True))
-        # predictions of any values have as many as each level needs
-        outputs = max(one.rates.shape[-1] for one in best)
-        rates = np.zeros((len(best), *solver.mass.shape, outputs))
-        for own, one in zip(rates, best, strict=True):
-            own[..., : one.rates.shape[-1]] = one.rates
+        rates = np.stack([one.rates for one in best])
         return cls(levels, values[order], upper, labels, solver.groups, rates, solver, best)
 
     @property
@@ -217,9 +213,8 @@ class Limit:
                 f"{budget_named(self.budget).label}; {len(self.groups)} groups ({named}), "
                 f"U = {self.labels[1]!r}, certified within {self.gap:.1g}"
             )
-        what = "decisions" if self.rates.shape[-1] == len(self.labels) else "predictions"
         return (
-            f"Best {self._objective()} of {what} for {len(self.labels)} labels, "
+            f"Best {self._objective()} of decisions for {len(self.labels)} labels, "
             f"{len(self.groups)} groups ({named}), on the law of the posteriors"
         )
 

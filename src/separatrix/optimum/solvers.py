@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, eo_gap, gaps_by_label
 from separatrix.core.measures import budget_named
-from separatrix.optimum.experimental.free_alphabet import FreeAlphabet
 from separatrix.optimum.law import BlindLaw, LabelLaw, gains_of
 from separatrix.optimum.multiclass.column_generation import Columns, best_blind
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
@@ -140,7 +139,7 @@ class RocSolver:
 
 
 class DualSolver:
-    """More labels under a violation, or a free alphabet: a convex dual (`multiclass.dual`).
+    """More labels under a violation: a convex dual (`multiclass.dual`).
 
     Args:
         dual: of a law and an objective.
@@ -150,7 +149,7 @@ class DualSolver:
 
     budget, strictest = "violation", _STRICTEST
 
-    def __init__(self, dual: LabelDual | FreeAlphabet, groups: Levels, maximize: Any) -> None:
+    def __init__(self, dual: LabelDual, groups: Levels, maximize: Any) -> None:
         self.dual, self.groups, self.maximize = dual, groups, maximize
         self.mass = dual.law.mass
 

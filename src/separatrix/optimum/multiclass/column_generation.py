@@ -27,7 +27,7 @@ from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
 from separatrix.optimum.multiclass.master import DifferenceBudget, budget_of
 from separatrix.optimum.objectives import Cost, Value, objective_of
-from separatrix.optimum.roc.polygon import most_useful_vertex
+from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.rules import BlindRule, HardMixture
 
 __all__ = ["ColumnPoint", "Columns", "best_blind"]

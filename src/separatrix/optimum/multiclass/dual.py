@@ -13,7 +13,7 @@ rare and common cells is alike, and L-BFGS needs tens of steps instead of thousa
 
 The utility is convex in N, so that its tangent g = log P(u|y)/P(u) at a rule is below it: the best
 rule for the tangent's gains has at least the same u. Repeated, u rises to a local optimum
-without a bound (`free_alphabet` has one for few labels).
+without a bound.
 
 The law is that of the posteriors: P(y|x,z) = p. Posteriors that are not calibrated give a bound for
 a law that is not the data's.
@@ -65,7 +65,6 @@ class DualPoint(NamedTuple):
         value, violation, utility: of the rule.
         upper: bound of every rule within the level; NaN where nothing is proven.
         start: where a search for a near level, or price, may start.
-        tightest: the state behind the bound.
     """
 
     weight: Array
@@ -77,7 +76,6 @@ class DualPoint(NamedTuple):
     utility: float
     upper: float
     start: DualState
-    tightest: DualState
 
     def rule(self, groups: Levels) -> SoftmaxChannel:
         """It as a channel."""
@@ -134,10 +132,9 @@ class LabelDual:
     def _cooled(self, state: DualState, level: float) -> tuple[DualPoint, float]:
         """The best rule of a search at falling temperatures, and the best bound on its way."""
         best, upper = self._free(level), np.inf
-        start = tightest = state
+        start = state
         if not self.utility:
             upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
-        bound = np.inf
         for tau in _TEMPERATURES:
             if upper - best.value <= _CLOSE:
                 break
@@ -146,13 +143,10 @@ class LabelDual:
             if tau == _TEMPERATURES[0]:
                 start = state
             if not self.utility:
-                reached = self._bound(state, level)
-                if reached < bound:
-                    bound, tightest = reached, state
-                upper = min(upper, reached)
+                upper = min(upper, self._bound(state, level))
             point = self._within(weight, state, level)
             best = point if point.value > best.value else best
-        return best._replace(start=start, tightest=tightest), upper
+        return best._replace(start=start), upper
 
     def _measured(self, point: DualPoint, upper: float) -> DualPoint:
         """The point in the units of the gains; nothing is proven for the utility."""
@@ -160,12 +154,6 @@ class LabelDual:
         return point._replace(
             value=self.offset + self.scale * point.value, upper=self.offset + self.scale * upper
         )
-
-    def bound_prices(self, point: DualPoint) -> tuple[Array, Array, float]:
-        """W, ν/β and β behind a point's bound, in units of the gains."""
-        prices, _, _, beta = self._prices(point.tightest)
-        ratio = point.tightest.x[:-1].reshape(self._shape) / self._metric / beta
-        return self.offset + self.scale * prices, ratio, self.scale * beta
 
     def priced(self, price: float, tau: Array, start: DualState | None = None) -> DualPoint:
         r"""The rule that maximises gain − β v − Σ_z τ_z P(z) KL(q ‖ π), π(u) = P(u).
@@ -285,7 +273,6 @@ class LabelDual:
             float(conditional_mutual_information(mixed)),
             u,
             np.nan,
-            state,
             state,
         )
 

@@ -5,7 +5,7 @@ The rates of a randomised threshold rule fill the product of the groups' ROC reg
 - Accuracy, balanced accuracy, cost under a violation: a root in its price (`lagrangian`);
   under I(U;Z) the same root with other regions (`parity`).
 - The same under an EO gap, EO max, TPR, FPR or parity gap: a linear programme (`linear_programme`).
-- The utility under a violation: `certified`; under the others: vertices of a `polygon`.
+- The utility: vertices of a polygon of overall rates (`certified`).
 - Any objective under a predictive gap: branch and bound over two numbers (`sufficiency`).
 
 Each gives rates within the budget and an upper bound that holds for every binary decision of the
@@ -26,11 +26,11 @@ from separatrix.core.envelope import rising
 from separatrix.core.measures import Metric, budget_named
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
-from separatrix.optimum.roc.certified import certified_curve, separated_corners
+from separatrix.optimum.roc.certified import certified_curve, most_useful_vertex
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
+from separatrix.optimum.roc.lower_envelope import lower_curve
 from separatrix.optimum.roc.parity import ParityRegions
-from separatrix.optimum.roc.polygon import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
@@ -110,8 +110,7 @@ def _under_violation(
     regions: Regions, value: Value, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     if value.price is None:
-        curve = certified_curve(regions, levels, _FINE if tolerance is None else tolerance)
-        return curve.rates, curve.upper
+        return certified_curve(regions, levels, tolerance or _FINE)
     separated = _best_equal(regions, value)
     rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
     upper = np.asarray(value(rates))
@@ -189,7 +188,7 @@ def _best_equal(regions: Regions, value: Value) -> Array:
     if isinstance(regions, ParityRegions):
         each = regions.equal()
     else:
-        corners = separated_corners(regions)
+        corners = lower_curve(regions.chains)
         each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
     return np.array(each[int(value(each).argmax())])
 

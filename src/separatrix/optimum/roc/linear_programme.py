@@ -15,7 +15,7 @@ within the budget has
 
 It is evaluated afresh from the solver's multipliers: it holds to rounding whatever the solver did.
 The utility is convex in the overall rates (s, t), so its maximum is at a vertex of the polygon that
-the rates within the budget project to (`polygon`).
+the rates within the budget project to (`certified`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from scipy.sparse import csr_array
 from separatrix.core.measures import Metric
 from separatrix.core.rates import selection_rates
 from separatrix.errors import SeparatrixError
-from separatrix.optimum.roc.polygon import most_useful_vertex
+from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["Programme"]

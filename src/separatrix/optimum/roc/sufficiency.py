@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from separatrix.core.rates import rates_utility
 from separatrix.errors import InfeasibleError
+from separatrix.optimum.roc.certified import corners
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["PredictiveSearch"]
@@ -169,15 +170,9 @@ class PredictiveSearch:
         lines = np.stack([self._touch(angle, boxes)[1] for angle in _ANGLES])
         full = np.isfinite(lines[0])
         # between s ≥ 0 and t ≤ 1: the corners of neighbouring support lines contain the polygon
-        angles = np.r_[0.0, _ANGLES, np.pi / 2]
-        height = np.vstack([np.zeros(lines.shape[1]), lines, np.ones(lines.shape[1])])
-        height = np.where(full, height, 0.0)
-        sine = np.sin(np.diff(angles))[:, None]
-        cosines, sines = np.cos(angles)[:, None], np.sin(angles)[:, None]
-        s = (height[1:] * sines[:-1] - height[:-1] * sines[1:]) / sine
-        t = (height[1:] * cosines[:-1] - height[:-1] * cosines[1:]) / sine
-        u = rates_utility(np.clip(np.stack([s, t], -1), 0.0, 1.0), self.regions.prior)
-        return np.where(full, np.where(t > s, u, 0.0).max(0), -np.inf)
+        value = np.vstack([np.zeros(lines.shape[1]), lines, np.ones(lines.shape[1])])
+        corner = corners(np.r_[0.0, _ANGLES, np.pi / 2], np.where(full, value, 0.0))
+        return np.where(full, rates_utility(corner, self.regions.prior).max(0), -np.inf)
 
     def _touch(self, angle: float, boxes: Boxes) -> tuple[Array, Array]:
         """The support line −cos(angle) s + sin(angle) t of the overall rates."""

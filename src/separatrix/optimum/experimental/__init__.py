@@ -1,1 +1,0 @@
-"""Not yet proven useful: predictions whose values need not be labels."""
