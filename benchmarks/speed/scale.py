@@ -155,13 +155,12 @@ def audit_on_dask(folder: str, workers: int, what: str) -> dict[str, float]:
 
 
 def _table_of(path: str, what: str) -> Any:
-    from separatrix.auditing.files import count_files
-    from separatrix.auditing.score_frames import count_score_frame
+    from separatrix.auditing.tables import count_rows, count_score_rows
     from separatrix.columns.engines import scan
 
     if what == "labels":
-        return count_files(path, y="y", z="z", pred="u")
-    return count_score_frame(scan([Path(path)]), y="y", z="z", score="s")
+        return count_rows(path, y="y", z="z", pred="u")
+    return count_score_rows(scan([Path(path)]), y="y", z="z", score="s")
 
 
 def audit_on_spark(folder: str, cores: int, what: str) -> dict[str, float]:

@@ -5,7 +5,7 @@
 0.34657359027997264
 """
 
-from separatrix.auditing.arrays import utility_score, violation_score
+from separatrix.auditing.door import utility_score, violation_score
 
 __all__ = ["utility_score", "violation_score"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from separatrix.auditing.files import count_files
+from separatrix.auditing.tables import count_rows
 from separatrix.columns.engines import scan
 from separatrix.core.counts import CountTable
 
@@ -19,8 +19,8 @@ def test_no_progress_bar_is_drawn_into_the_output(tmp_path):
 def test_the_tables_of_parts_add_to_the_table_of_all_files(tmp_path):
     for part, rows in enumerate(("0,a,0\n1,b,1\n", "1,c,0\n1,b,1\n0,a,1\n")):
         (tmp_path / f"part-{part}.csv").write_text(f"y,z,u\n{rows}")
-    tables = [count_files(path, y="y", z="z", pred="u") for path in sorted(tmp_path.iterdir())]
-    whole = count_files(tmp_path / "*.csv", y="y", z="z", pred="u")
+    tables = [count_rows(path, y="y", z="z", pred="u") for path in sorted(tmp_path.iterdir())]
+    whole = count_rows(tmp_path / "*.csv", y="y", z="z", pred="u")
     merged = CountTable.merge(tables)
     assert (merged.labels, merged.groups, merged.rows) == (whole.labels, whole.groups, whole.rows)
     assert (merged.counts == whole.counts).all()

@@ -16,9 +16,9 @@ import pytest
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from separatrix import audit, audit_score
-from separatrix.auditing import score_frames
-from separatrix.auditing.score_frames import count_score_frame
+from separatrix.auditing import tables
 from separatrix.auditing.scores import ScoreAudit
+from separatrix.auditing.tables import count_score_rows
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import ScoreTable
@@ -99,13 +99,13 @@ def test_every_engine_counts_what_the_arrays_count(frame, engine, weight):
     """Told apart, and in bins: then it is the score rounded down to the bins."""
     table = ENGINES[engine](frame)
     w = None if weight is None else frame[weight]
-    both = count_score_frame(table, y="y", z=["sex", "race"], score="p", weight=weight)
+    both = count_score_rows(table, y="y", z=["sex", "race"], score="p", weight=weight)
     groups = frame[["sex", "race"]]
     arrays = count_scores(frame["y"], frame["p"], sensitive_features=groups, sample_weight=w)
     same(both, arrays)
     np.testing.assert_array_equal(both.values, arrays.values)
-    binned = count_score_frame(table, y="y", z="sex", score="p", weight=weight, in_memory=0)
-    rounded = np.floor(frame["p"] * score_frames._BINS)
+    binned = count_score_rows(table, y="y", z="sex", score="p", weight=weight, in_memory=0)
+    rounded = np.floor(frame["p"] * tables._BINS)
     arrays = count_scores(frame["y"], rounded, sensitive_features=frame["sex"], sample_weight=w)
     same(binned, arrays._merged())
     assert not binned.exact
@@ -132,7 +132,7 @@ def test_a_frame_gives_the_audit_of_its_arrays(frame, weight):
 
 
 def test_the_audit_of_a_histogram_is_near_that_of_the_scores(frame, of_arrays):
-    b = ScoreAudit.of(count_score_frame(frame, y="y", z="sex", score="p", in_memory=0))
+    b = ScoreAudit.of(count_score_rows(frame, y="y", z="sex", score="p", in_memory=0))
     for name in ("gap", "gap_upper", "violation", "violation_floor", "auroc"):
         assert getattr(of_arrays, name) == pytest.approx(getattr(b, name), abs=2e-3), name
     assert b.gap_upper >= of_arrays.gap_upper - 1e-12
@@ -141,14 +141,14 @@ def test_the_audit_of_a_histogram_is_near_that_of_the_scores(frame, of_arrays):
 @pytest.mark.slow
 def test_scores_that_are_no_probabilities_are_counted_between_their_ends(frame):
     logit = np.log(frame["p"] / (1 - frame["p"]))
-    table = count_score_frame(frame.assign(p=logit), y="y", z="sex", score="p", in_memory=0)
+    table = count_score_rows(frame.assign(p=logit), y="y", z="sex", score="p", in_memory=0)
     a = audit_score(frame["y"], frame["p"], sensitive_features=frame["sex"])
     assert ScoreAudit.of(table).auroc == pytest.approx(a.auroc, abs=1e-4)
     assert ScoreAudit.of(table).gap == pytest.approx(a.gap, abs=0.003)
 
 
 def test_parts_of_a_frame_add_up_to_its_audit(frame, of_arrays):
-    tables = [count_score_frame(frame[i::3], y="y", z="sex", score="p") for i in range(3)]
+    tables = [count_score_rows(frame[i::3], y="y", z="sex", score="p") for i in range(3)]
     added = ScoreAudit.of(tables[0] + tables[1] + tables[2])
     assert added.to_dict() == of_arrays.to_dict()
 
@@ -267,4 +267,4 @@ def test_a_missing_score_in_a_frame_is_named(frame, rows):
     holes = frame.assign(p=frame["p"].where(frame.index > 1))
     for table in (pl.from_pandas(holes), holes):
         with pytest.raises(InputError, match=r"p.* 2 missing"):
-            count_score_frame(table, y="y", z="sex", score="p", in_memory=rows)
+            count_score_rows(table, y="y", z="sex", score="p", in_memory=rows)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import separatrix as sx
 from separatrix import datasets
-from separatrix.auditing.files import count_files
+from separatrix.auditing.tables import count_rows
 from separatrix.cli import app
 from separatrix.columns import engines, readers
 from separatrix.columns.engines import scan
@@ -90,7 +90,7 @@ def rows(tmp_path, n=300, name="rows.csv"):
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_audits_of_files_equal_the_audit_of_their_arrays(reader, tmp_path, pred, weight):
     frame = rows(tmp_path)
-    table = count_files(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred=pred, weight=weight)
+    table = count_rows(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred=pred, weight=weight)
     w = None if weight is None else frame["w"].to_numpy()
     a = sx.audit(frame["y"], frame[pred], sensitive_features=frame[["sex", "old"]], sample_weight=w)
     assert table.labels == ("no", "yes")  # as they stand in the file
@@ -105,7 +105,7 @@ def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
     data = datasets.from_file(
         tmp_path / "rows.csv", target="y", sensitive=["sex", "old"], drop=["u", "q"]
     )
-    table = count_files(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred="u")
+    table = count_rows(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred="u")
     assert (data.labels, data.groups) == (table.labels, table.groups)
     np.testing.assert_array_equal(data.cells, table.counts.sum(2))
 
@@ -131,17 +131,17 @@ def test_types_that_only_late_rows_show_count(reader, tmp_path):
     body = "".join(f"{i % 2},a{i % 2},{i % 2}\n" for i in range(3_000))
     late.write_text("y,z,p\n" + body + "0,a0,0.25\n1,a1,0.75\n")
     with pytest.raises(InputError, match=r"`p` holds 0.25, which is no label"):
-        count_files(late, y="y", z="z", pred="p")
+        count_rows(late, y="y", z="z", pred="p")
     late.write_text("z,y,p\n" + body.replace("a", "") + "007,1,1\n")
-    assert count_files(late, y="y", z="z", pred="p").groups == ("0", "007", "1")
+    assert count_rows(late, y="y", z="z", pred="p").groups == ("0", "007", "1")
 
 
 def test_internal_looking_blank_and_case_twin_names(reader, tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("__rows,__w,y,Y,k0,k0 \n0,0,1,5,1,0\n1,1,0,5,0,1\n0,0,1,5,1,1\n")
-    table = count_files(path, y="__rows", z="k0 ", pred="__w")
+    table = count_rows(path, y="__rows", z="k0 ", pred="__w")
     assert (table.rows, table.groups, table.labels) == (3, (0, 1), (0, 1))
-    assert count_files(path, y="y", z="__w", pred="k0").counts.sum() == 3
+    assert count_rows(path, y="y", z="__w", pred="k0").counts.sum() == 3
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_bad_file_is_one_sentence(reader, tmp_path, text, message):
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises((InputError, DataError), match=message) as caught:
-        count_files(path, y="y", z="z", pred="u")
+        count_rows(path, y="y", z="z", pred="u")
     assert "\n" not in str(caught.value)
 
 
@@ -169,7 +169,7 @@ def test_trailing_commas_in_every_line_are_an_empty_column(reader, tmp_path):
     path = tmp_path / "rows.csv"
     for header in ("y,z,u,", "y,z,u"):
         path.write_text(f"{header}\n0,a,0,\n1,b,1,\n")
-        assert count_files(path, y="y", z="z", pred="u").rows == 2
+        assert count_rows(path, y="y", z="z", pred="u").rows == 2
 
 
 def test_parquet_keeps_its_types(tmp_path):
@@ -177,7 +177,7 @@ def test_parquet_keeps_its_types(tmp_path):
         {"y": [True, False, True], "z": ["a", "b", "NA"], "u": [True, False, False]}
     )
     frame.write_parquet(tmp_path / "rows.parquet")
-    table = count_files(tmp_path / "rows.parquet", y="y", z="z", pred="u")
+    table = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")
     assert (table.labels, table.groups) == ((False, True), ("NA", "a", "b"))
     again = readers.read_table(tmp_path / "*.parquet", ["z"])
     assert list(again) == ["z"]

@@ -7,24 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from separatrix.auditing.arrays import count_table
 from separatrix.auditing.continuous import ContinuousAudit
-from separatrix.auditing.files import count_files
-from separatrix.auditing.forms import Roles, roles_of, whole_columns
-from separatrix.auditing.frames import count_frame
 from separatrix.auditing.result import Audit
-from separatrix.auditing.score_frames import count_score_files, count_score_frame
 from separatrix.auditing.scores import ScoreAudit
+from separatrix.auditing.tables import count_rows, count_score_rows, count_table
 from separatrix.columns.counting import count_scores
-from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import as_frame
 from separatrix.columns.quantities import quantities
-from separatrix.columns.values import listed
-from separatrix.core.counts import CountTable
-from separatrix.core.score_tables import ScoreTable
+from separatrix.columns.readers import Roles, whole_columns
+from separatrix.columns.values import as_array, listed
+from separatrix.core import information
 from separatrix.errors import InputError
 
-__all__ = ["audit", "audit_regression", "audit_score"]
+__all__ = ["audit", "audit_regression", "audit_score", "utility_score", "violation_score"]
 
 
 def audit(
@@ -77,7 +74,7 @@ def audit(
     >>> b.eo_gap == a.eo_gap
     True
     """
-    roles = roles_of(
+    roles = _roles(
         y_true,
         y_pred,
         target=target,
@@ -88,7 +85,8 @@ def audit(
     if roles is None:
         table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
     else:
-        table = _count(y_true, roles, labels)
+        y, z, pred, weight = roles
+        table = count_rows(y_true, y=y, z=z, pred=pred, weight=weight, labels=labels)
     return Audit.of(table, confidence, random_state, guarantee=guarantee, composition=composition)
 
 
@@ -134,7 +132,7 @@ def audit_score(
     >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
     (0.14, True)
     """
-    roles = roles_of(
+    roles = _roles(
         y_true,
         score,
         target=target,
@@ -148,7 +146,8 @@ def audit_score(
             y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
         )
     else:
-        table = _count_scores(y_true, roles)
+        y, z, _, weight = roles
+        table = count_score_rows(y_true, y=y, z=z, score=_one(roles), weight=weight)
     return ScoreAudit.of(
         table, bins, confidence, random_state, guarantee=guarantee, composition=composition
     )
@@ -197,7 +196,7 @@ def audit_regression(
             raise InputError(f"`{name}` must be True or False, got {value!r}.")
     if not (numeric_target or numeric_sensitive):
         raise InputError("Labels and groups have `audit`; here one of them must be a number.")
-    roles = roles_of(
+    roles = _roles(
         y_true,
         y_pred,
         target=target,
@@ -207,11 +206,9 @@ def audit_regression(
     )
     names = "y_true", "sensitive_features", "y_pred"
     if roles is not None:
-        u = _one(roles)
-        names = roles.target, " & ".join(roles.groups), u
-        columns = whole_columns(y_true, roles)
-        y_true, y_pred, sensitive_features = columns["y"], columns["u"][0], columns["z"]
-        sample_weight = columns["w"]
+        _one(roles)
+        names = roles.words
+        y_true, y_pred, sensitive_features, sample_weight = whole_columns(y_true, roles)
     rows = quantities(
         y_true,
         y_pred,
@@ -224,39 +221,96 @@ def audit_regression(
     return ContinuousAudit.of(rows, confidence, random_state)
 
 
-def _count(data: Any, roles: Roles, labels: Sequence[Hashable] | None) -> CountTable:
-    y, z, pred, weight = roles
-    how: dict[str, Any] = {"y": y, "z": z, "pred": pred, "weight": weight, "labels": labels}
-    if isinstance(data, str | Path):
-        return count_files(data, **how)
-    if not isinstance(data, Mapping):
-        return count_frame(data, **how)
-    columns = whole_columns(data, roles)
-    u = columns["u"][0]
-    if len(pred) > 1:
-        u = np.column_stack(
-            [as_numbers(x, name) for x, name in zip(columns["u"], pred, strict=True)]
+def violation_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Plug-in v = I(U; Z | Y) as a metric function of scikit-learn scorers and MetricFrame.
+
+    Lower is better. Zero if there is one group only.
+
+    >>> violation_score([0, 0, 1, 1], [0, 1, 1, 1], sensitive_features=["f", "m", "f", "m"])
+    0.34657359027997264
+    """
+    table = count_table(y_true, y_pred, sensitive_features, sample_weight)
+    return float(information.conditional_mutual_information(table.counts))
+
+
+def utility_score(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    sensitive_features: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Plug-in u = I(U; Y) as a metric function; the groups do not matter and may be left out.
+
+    >>> round(utility_score([0, 0, 1, 1], [0, 0, 1, 1]), 4)
+    0.6931
+    """
+    alike = np.zeros(len(as_array(y_true, "y_true")), dtype=np.int8)
+    groups = alike if sensitive_features is None else sensitive_features
+    table = count_table(y_true, y_pred, groups, sample_weight)
+    return float(information.mutual_information(table.counts))
+
+
+def _roles(
+    data: Any,
+    predicted: Any,
+    *,
+    target: Any,
+    prediction: Any,
+    sensitive_features: Any,
+    sample_weight: Any,
+    words: tuple[str, str] = ("y_pred", "prediction"),
+) -> Roles | None:
+    """The columns that were named of a frame or of files; None for arrays. Mixtures are refused.
+
+    Args:
+        data: true outcomes, or the table.
+        predicted: predictions as an array.
+        target, prediction: names of columns.
+        sensitive_features, sample_weight: arrays, or names of columns.
+        words: what the caller calls `predicted` and `prediction`.
+    """
+    array, column = words
+    named = target is not None or prediction is not None
+    table = isinstance(data, str | Path | Mapping) or as_frame(data, "data") is not None
+    if predicted is not None and not named:
+        if isinstance(data, str | Path):
+            raise InputError(
+                f"{str(data)!r} is a file: name its columns with `target=` and `{column}=` instead "
+                f"of `{array}`."
+            )
+        return None
+    if predicted is not None:
+        raise InputError(
+            f"`{array}` belongs to arrays, `target=` and `{column}=` to a frame or a file. Pass "
+            "one or the other."
         )
-    names = y, " & ".join(z), ", ".join(pred)
-    return count_table(columns["y"], u, columns["z"], columns["w"], labels, names=names)
+    if not table:
+        said = "`target=` is for a frame or a file" if named else f"`{array}` is missing"
+        raise InputError(
+            f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a "
+            f"file with `target=` and `{column}=`."
+        )
+    for name, value in (("target", target), (column, prediction)):
+        if value is None:
+            raise InputError(f"`{name}` is missing: name that column of the table.")
+    [outcome] = _single(target, "target")
+    weight = None if sample_weight is None else _single(sample_weight, "sample_weight")[0]
+    return Roles.named(outcome, sensitive_features, prediction, weight, column)
 
 
-def _count_scores(data: Any, roles: Roles) -> ScoreTable:
-    y, z, _, weight = roles
-    score = _one(roles)
-    how: dict[str, Any] = {"y": y, "z": z, "score": score, "weight": weight}
-    if isinstance(data, str | Path):
-        return count_score_files(data, **how)
-    if not isinstance(data, Mapping):
-        return count_score_frame(data, **how)
-    columns = whole_columns(data, roles)
-    return count_scores(
-        columns["y"],
-        as_numbers(columns["u"][0], score),
-        sensitive_features=columns["z"],
-        sample_weight=columns["w"],
-        names=(y, " & ".join(z), score),
-    )
+def _single(name: Any, role: str) -> list[str]:
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        raise InputError(
+            f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}."
+        )
+    return [str(name)]
 
 
 def _one(roles: Roles) -> str:

@@ -10,14 +10,20 @@ import glob
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
-from separatrix.columns.frames import check_present, named_columns
+from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import check_present, check_roles, given, named_columns
+from separatrix.columns.sources import Source
 from separatrix.columns.text import read_files, text_blocks
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = ["find_files", "is_large", "read_blocks", "read_table"]
+__all__ = [
+    "Roles", "find_files", "in_engine", "is_large", "read_blocks", "read_table", "whole_columns",
+]  # fmt: skip
 
 _KINDS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
 LARGE = 4 << 20  # bytes of CSV from which DuckDB is worth its start
@@ -58,6 +64,68 @@ def read_table(path: str | Path, only: Sequence[str] | None = None) -> dict[str,
     if is_parquet(files[0]):
         return _parquet(files, only)
     return scan(files).columns(only) if is_large(files) else read_files(files, only)
+
+
+class Roles(NamedTuple):
+    """Names of columns: target, groups, predictions (or scores), and weight if any."""
+
+    target: str
+    groups: list[str]
+    predictions: list[str]
+    weight: str | None
+
+    @classmethod
+    def named(
+        cls, target: Any, groups: Any, predictions: Any, weight: Any, word: str = "prediction"
+    ) -> Roles:
+        """As a caller named them; no column stands for two things."""
+        target, weight = str(target), None if weight is None else str(weight)
+        return cls(target, *check_roles(target, groups, predictions, weight, word), weight)
+
+    @property
+    def columns(self) -> list[str]:
+        """All of them."""
+        return given(self.target, *self.groups, *self.predictions, self.weight)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """What target, groups and predictions are called in an error."""
+        return self.target, " & ".join(self.groups), ", ".join(self.predictions)
+
+
+def in_engine(data: Any) -> Source | None:
+    """A table that an engine counts: a frame, Parquet, large CSV files; None for what is small."""
+    if isinstance(data, Mapping):
+        return None
+    if not isinstance(data, str | Path):
+        return Source.of_frame(data)
+    files = find_files(data)
+    return Source.of_frame(scan(files)) if is_parquet(files[0]) or is_large(files) else None
+
+
+def whole_columns(data: Any, roles: Roles) -> tuple[Any, Any, dict[str, Any], Any]:
+    """Labels, predictions, groups by name and weights of all rows, in memory.
+
+    Several columns of predictions are one matrix of numbers.
+    """
+    if isinstance(data, str | Path):
+        columns: Mapping[str, Any] = read_table(data, roles.columns)
+    elif isinstance(data, Source) and data.scan is not None:
+        columns = data.scan.columns(roles.columns)
+    else:
+        table = data.lazy.to_native() if isinstance(data, Source) else data
+        columns = named_columns(table, roles.columns, "frame")
+    u = [columns[name] for name in roles.predictions]
+    if len(u) > 1:
+        numbers = zip(u, roles.predictions, strict=True)
+        u = [np.column_stack([as_numbers(x, name) for x, name in numbers])]
+    weight = roles.weight
+    return (
+        columns[roles.target],
+        u[0],
+        {name: columns[name] for name in roles.groups},
+        None if weight is None else as_numbers(columns[weight], weight),
+    )
 
 
 def read_blocks(

@@ -43,7 +43,7 @@ class Source:
         if isinstance(frame, Source):
             return frame
         if isinstance(frame, Scan):
-            return Source.of_scan(frame)
+            return Source(nw.from_native(frame.relation).lazy(), frame)
         known = as_frame(frame, "frame")
         if known is None:
             raise InputError(
@@ -52,11 +52,6 @@ class Source:
                 "own."
             )
         return Source(known.lazy())
-
-    @staticmethod
-    def of_scan(scan: Scan) -> Source:
-        """The source of files."""
-        return Source(nw.from_native(scan.relation).lazy(), scan)
 
     @property
     def text(self) -> bool:

@@ -24,10 +24,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import as_frame, check_roles, named_columns, names_of
+from separatrix.columns.frames import as_frame, names_of
 from separatrix.columns.groups import as_groups
 from separatrix.columns.histograms import score_histogram
-from separatrix.columns.readers import find_files, is_large, read_table
+from separatrix.columns.readers import Roles, find_files, is_large, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import as_levels, check_lengths, listed
 from separatrix.core.measures import BUDGETS, Metric, budget_for
@@ -110,15 +110,14 @@ def limit(
             raise InputError(
                 "Pass arrays (`y_true`, `scores`), or a table with both `target=` and `score=`."
             )
-        names = [names_of(target, "target"), names_of(sensitive_features, "sensitive_features")]
-        names += [names_of(score, "score")]
-        names += [[] if sample_weight is None else names_of(sample_weight, "sample_weight")]
-        check_roles(names[0][0], names[1], names[2], names[3][0] if names[3] else None, "score")
-        counted = _counted(y_true, names[2])
+        (outcome,) = names_of(target, "target")
+        weights = None if sample_weight is None else names_of(sample_weight, "sample_weight")[0]
+        roles = Roles.named(outcome, sensitive_features, score, weights, "score")
+        counted = _counted(y_true, roles.predictions)
         if counted is not None:
             histogram = score_histogram(
-                counted, y=names[0][0], z=names[1], score=names[2][0], bins=bins, span=span,
-                weight=names[3][0] if names[3] else None,
+                counted, y=outcome, z=roles.groups, score=roles.predictions[0], bins=bins,
+                span=span, weight=weights,
             )  # fmt: skip
             if len(histogram.labels) != 2:
                 raise InputError(
@@ -131,7 +130,9 @@ def limit(
                 curves, mass, _named(maximize), kind.name, histogram.groups, tolerance
             )
             return Limit.of(binary, wanted, points, histogram.labels)
-        y_true, scores, sensitive_features, sample_weight = _columns(y_true, *names)
+        y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
+        if len(roles.predictions) == 1:
+            scores = as_numbers(scores, roles.predictions[0])
     elif scores is None:
         raise InputError(
             "`scores` is missing: pass one score per row, or a table with `target=` and `score=`."
@@ -193,24 +194,6 @@ def _counted(data: Any, score: list[str]) -> Any:
         return scan(files) if here else None
     lazy = not isinstance(data, Mapping) and isinstance(as_frame(data, "data"), nw.LazyFrame)
     return data if lazy else None
-
-
-def _columns(
-    data: Any, target: list[str], groups: list[str], score: list[str], weight: list[str]
-) -> tuple[Any, Any, Any, Any]:
-    """Labels, scores, groups and weights of a table in memory, or of small files."""
-    names = [*target, *groups, *score, *weight]
-    if isinstance(data, str | Path):
-        columns: Mapping[str, Any] = read_table(data, names)
-    else:
-        columns = named_columns(data, names, "data")
-    found = [as_numbers(columns[name], name) for name in score]
-    return (
-        columns[target[0]],
-        found[0] if len(found) == 1 else np.column_stack(found),
-        {name: columns[name] for name in groups},
-        as_numbers(columns[weight[0]], weight[0]) if weight else None,
-    )
 
 
 def _named(maximize: Any) -> str | Cost:

@@ -1,4 +1,8 @@
-"""Tables of any engine: the engine groups the rows, only the small table comes back."""
+"""Any table to the counts of an audit: arrays and small files here, all else in its own engine.
+
+Only the small table of counts leaves an engine, and tables of parts add up to that of the whole:
+what a worker sends where rows are on many machines.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +13,65 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import ArrayLike
 
-from separatrix.columns.counting import count_labels, refuse_scores, refuse_unlisted
-from separatrix.columns.frames import check_roles, given
+from separatrix.columns.counting import (
+    count_labels,
+    count_posteriors,
+    count_scores,
+    refuse_scores,
+    refuse_unlisted,
+)
+from separatrix.columns.features import as_numbers
+from separatrix.columns.frames import given
 from separatrix.columns.groups import as_groups
+from separatrix.columns.histograms import score_histogram
+from separatrix.columns.readers import Roles, in_engine, whole_columns
 from separatrix.columns.sources import Source, check_numbers, grouped_columns
-from separatrix.columns.values import MAX_LEVELS, listed
+from separatrix.columns.values import MAX_LEVELS, Coded, as_array, listed
 from separatrix.core.counts import CountTable
+from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["Labels", "Names", "count_frame", "count_source"]
+__all__ = ["count_rows", "count_score_rows", "count_table"]
 
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]
+_IN_MEMORY = 1_000_000  # rows up to which every score is told apart
+_BINS = 1 << 14
 
 
-def count_frame(
-    frame: Any, *, y: str, z: Names, pred: Names, weight: str | None = None, labels: Labels = None
+def count_table(
+    y_true: Any,
+    y_pred: Any,
+    sensitive_features: Any,
+    sample_weight: ArrayLike | None = None,
+    labels: Sequence[Hashable] | None = None,
+    *,
+    names: tuple[str, str, str] = ("y_true", "sensitive_features", "y_pred"),
 ) -> CountTable:
-    """The table behind `audit` of a frame: what a worker sends where rows are on many machines.
+    """The table of hard labels, or of posteriors."""
+    u = y_pred.codes if isinstance(y_pred, Coded) else as_array(y_pred, names[2])
+    single = u.ndim == 1 or (u.ndim == 2 and u.shape[1] == 1)
+    count = count_labels if single else count_posteriors
+    return count(
+        y_true,
+        y_pred if single else u,
+        sensitive_features=sensitive_features,
+        labels=labels,
+        sample_weight=sample_weight,
+        names=names,
+    )
 
-    Tables of parts add up to that of the whole.
+
+def count_rows(
+    data: Any, *, y: str, z: Names, pred: Names, weight: str | None = None, labels: Labels = None
+) -> CountTable:
+    """The table behind `audit` of a frame or of files.
 
     Args:
-        frame: anything narwhals takes; lazy and distributed frames stay where they are.
+        data: a frame that narwhals takes, a mapping of columns, a file or a pattern of files; lazy
+            and distributed frames stay where they are.
         y: column of true labels.
         z: column of groups; several make their intersection.
         pred: column of labels; several columns: posteriors in sorted-label order (`labels`
@@ -42,24 +81,61 @@ def count_frame(
 
     >>> import polars as pl
     >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "u": [0, k]}) for k in (0, 1)]
-    >>> CountTable.merge([count_frame(part, y="y", z="sex", pred="u") for part in parts]).rows
+    >>> CountTable.merge([count_rows(part, y="y", z="sex", pred="u") for part in parts]).rows
     4
     """
-    y, weight = str(y), None if weight is None else str(weight)
-    groups, predictions = check_roles(y, z, pred, weight)
-    return count_source(Source.of_frame(frame), y, groups, predictions, weight, labels)
+    roles = Roles.named(y, z, pred, weight)
+    source = in_engine(data)
+    if source is None:
+        y_true, u, groups, w = whole_columns(data, roles)
+        return count_table(y_true, u, groups, w, labels, names=roles.words)
+    several = len(roles.predictions) > 1
+    numbers = given(*(roles.predictions if several else []), roles.weight)
+    check_numbers(source, roles.columns, numbers)
+    if several:
+        return _soft(source, *roles, labels)
+    (decision,) = roles.predictions
+    _refuse_scores(source, decision)
+    return _hard(source, roles.target, roles.groups, decision, roles.weight, labels)
 
 
-def count_source(
-    source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
-) -> CountTable:
-    """Count a table in its engine."""
-    numbers = given(*(pred if len(pred) > 1 else []), weight)
-    check_numbers(source, given(y, *z, *pred, weight), numbers)
-    if len(pred) > 1:
-        return _soft(source, y, z, pred, weight, labels)
-    _refuse_scores(source, pred[0])
-    return _hard(source, y, z, pred[0], weight, labels)
+def count_score_rows(
+    data: Any,
+    *,
+    y: str,
+    z: Names,
+    score: Names,
+    weight: str | None = None,
+    in_memory: int = _IN_MEMORY,
+) -> ScoreTable:
+    """The table behind `audit_score` of a frame or of files.
+
+    Args:
+        data, y, z, weight: as in `count_rows`; two labels.
+        score: column of numbers; larger speaks for the second label.
+        in_memory: rows of an engine up to which every score is told apart.
+
+    >>> import polars as pl
+    >>> parts = [pl.DataFrame({"y": [0, 1], "sex": ["f", "m"], "p": [0.1, p]}) for p in (0.4, 0.8)]
+    >>> a, b = (count_score_rows(part, y="y", z="sex", score="p") for part in parts)
+    >>> (a + b).rows
+    4
+    """
+    roles = Roles.named(y, z, score, weight)
+    (name,) = roles.predictions
+    source = in_engine(data)
+    if source is not None:
+        check_numbers(source, roles.columns, given(name, roles.weight))
+        with source.reading():
+            rows = int(source.lazy.select(nw.len().alias("n")).collect()["n"].to_list()[0])
+        if rows == 0:
+            raise InputError("The table has no rows.")
+        if rows > in_memory:
+            return _in_engine(source, roles.target, roles.groups, name, roles.weight)
+    y_true, s, groups, w = whole_columns(data if source is None else source, roles)
+    return count_scores(
+        y_true, as_numbers(s, name), sensitive_features=groups, sample_weight=w, names=roles.words
+    )
 
 
 def _refuse_scores(source: Source, pred: str) -> None:
@@ -203,3 +279,31 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
         raise InputError(
             f"Columns {listed(pred)} must sum to one in every row (within 1e-6), got {bad:.7g}."
         )
+
+
+def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | None) -> ScoreTable:
+    s = source.numbers(score)
+    asked = {"low": s.min(), "high": s.max()}
+    if weight:
+        w = source.numbers(weight)
+        asked |= {"most": w.max(), "rows": (w > 0).cast(nw.Int64).sum()}
+    with source.reading():
+        ends = source.lazy.select(**asked).collect()
+    found = {name: ends[name].to_list()[0] for name in asked}
+    low, high = found["low"], found["high"]
+    if low is None or not np.isfinite([low, high]).all():
+        raise InputError(
+            f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows."
+        )
+    span = (0.0, 1.0) if low >= 0 and high <= 1 else (float(low), float(high))
+    histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
+    most, rows = (float(found["most"]), int(found["rows"])) if weight is not None else (1.0, None)
+    return ScoreTable.from_histogram(
+        histogram.counts / most,
+        histogram.edges,
+        histogram.labels,
+        histogram.groups,
+        squares=None if histogram.squares is None else histogram.squares / most**2,
+        rows=rows,
+        scale=most,
+    )
