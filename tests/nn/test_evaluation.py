@@ -43,9 +43,7 @@ def test_auroc_leaves_out_absent_labels_and_marks_diverged_lanes():
         auroc(q, np.zeros_like(y))
 
 
-@pytest.mark.parametrize("chunk", [7, 1 << 16])
-def test_tables_equal_the_count_tables(chunk, monkeypatch):
-    monkeypatch.setattr("separatrix.nn.evaluation._CHUNK", chunk)
+def test_tables_equal_the_count_tables():
     q, y, z = stack()
     for lane, table in zip(q, tables(q, y, z, 3, 2), strict=True):
         np.testing.assert_allclose(

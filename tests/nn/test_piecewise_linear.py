@@ -10,8 +10,7 @@ import pytest
 from separatrix import methods
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.networks import Networks
-from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
+from separatrix.nn.networks import NO_PIECES, Networks, PiecewiseLinear
 
 RECIPE = Recipe(
     hidden=(8,), epochs=3, min_steps=60, batch=128, learning_rate=1e-2, piecewise_linear=6

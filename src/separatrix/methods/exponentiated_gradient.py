@@ -57,7 +57,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
         # fairlearn 0.15 changes a Series in ways that pandas 3 deprecates
         warnings.filterwarnings("ignore", message="Setting a", category=DeprecationWarning)
         mixtures = [_play(renamed, lane, options) for lane in lanes]
-    networks = _join([network for mixture in mixtures for network, _ in mixture])
+    networks = Networks.joined([network for mixture in mixtures for network, _ in mixture])
     if networks.n_groups:  # rows of the first weights, back at the sample's own group codes
         networks.weights[0][:, : networks.n_groups] = networks.weights[0][:, place]
     owner = np.repeat(np.arange(len(lanes)), [len(mixture) for mixture in mixtures])
@@ -106,17 +106,6 @@ def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, 
         network = _constant(int(player.constant), sample, options) if constant else player.network
         found.append((network, float(weight) / chosen.sum()))
     return found
-
-
-def _join(parts: list[Networks]) -> Networks:
-    """All networks as one stack."""
-    return Networks(
-        tuple(np.concatenate(layer) for layer in zip(*(p.weights for p in parts), strict=True)),
-        tuple(np.concatenate(layer) for layer in zip(*(p.biases for p in parts), strict=True)),
-        parts[0].n_groups,
-        tuple(status for part in parts for status in part.status),
-        np.zeros((len(parts), 0)),
-    )
 
 
 def _constant(label: int, sample: Sample, options: Options) -> Networks:

@@ -10,7 +10,6 @@ from separatrix.errors import InputError
 __all__ = ["auroc", "hard", "tables"]
 
 Array = NDArray[np.float64]
-_CHUNK = 1 << 16  # rows at a time
 
 
 def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int) -> Array:
@@ -31,16 +30,9 @@ def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: in
         raise InputError(
             f"`y` and `z` must be {n} codes below {n_labels} and {n_groups}, one per row of `q`."
         )
-    counts = np.zeros((n_labels * n_groups, m, k))
-    for start in range(0, n, _CHUNK):
-        rows = slice(start, start + _CHUNK)
-        order = np.argsort(cell[rows], kind="stable")
-        block = posterior[:, rows][:, order]
-        ends = np.cumsum(np.bincount(cell[rows], minlength=len(counts)))
-        for index, (a, b) in enumerate(zip(np.r_[0, ends[:-1]], ends, strict=True)):
-            if b > a:
-                counts[index] += block[:, a:b].sum(1, dtype=np.float64)
-    return np.moveaxis(counts, 0, 1).reshape(m, n_labels, n_groups, k)
+    counts = [[np.bincount(cell, own, n_labels * n_groups) for own in lane.T] for lane in posterior]
+    table = np.array(counts).reshape(m, k, n_labels, n_groups)
+    return np.moveaxis(table, 1, 3)
 
 
 def hard(q: ArrayLike) -> NDArray[np.float32]:

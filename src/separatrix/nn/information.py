@@ -17,6 +17,7 @@ axis, (M, B, K); lanes never mix.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +27,8 @@ from separatrix.errors import InputError
 from separatrix.nn.many_labels import MANY, Cells, violation
 
 __all__ = [
+    "Number",
+    "Step",
     "Term",
     "attach",
     "attach_rows",
@@ -52,6 +55,25 @@ class Term(NamedTuple):
 
     value: Tensor
     rows: Tensor
+
+
+Number = Tensor | float
+
+
+class Step(NamedTuple):
+    """The two terms of a loss on one batch.
+
+    Args:
+        task, cmi: their values.
+        norms: E_i ‖∂_{h_i}‖ of each at the features h, or None if nobody asked.
+        gradient: gradient(a, b) is the derivative of a · task + b · cmi at the logits, (B, K).
+            It may overwrite what it is made of, so it is called once.
+    """
+
+    task: Number
+    cmi: Number
+    norms: tuple[Number, Number] | None
+    gradient: Callable[[Any, Any], Tensor]
 
 
 def soft_cmi(
@@ -224,19 +246,15 @@ def _out_rows(
     code = (cell + lane * (shape[0] * shape[1])).flatten()  # a lane's labels are its own
     share = torch.full_like(cell, 1.0 / max(cell.shape[1], 1), dtype=torch.float64)
     share = (share if weight is None else weight).flatten()
-    x = lanes.detach().flatten(0, 1)
-    cells = Cells.from_codes(code, shape[1], x.shape[1], share)
-    p = torch.softmax(x.index_select(0, cells.rows), 1)
-    own = share[cells.rows]
-    # only the rows that count have a posterior
-    numbered = cells._replace(rows=torch.arange(len(p), device=p.device))
-    term = violation(p, numbered, own)
-    value = share.new_zeros(len(lanes)).index_add_(
-        0, torch.div(cells.rows, cell.shape[1], rounding_mode="floor"), term.s * own
+    p = torch.softmax(lanes.detach().flatten(0, 1), 1)
+    cells = Cells.from_codes(code, shape[1], p.shape[1], share)
+    term, own = violation(p, cells, share), share[cells.rows]
+    value = share.new_zeros(len(lanes)).index_add_(0, cells.rows // cell.shape[1], term.s * own)
+    rows = term.q.addcmul_(p[cells.rows], term.s[:, None], value=-1.0).mul_(
+        own[:, None].to(p.dtype)
     )
-    rows = p.mul_(-term.s[:, None]).add_(term.q).mul_(own[:, None].to(p.dtype))
-    gradient = torch.zeros_like(x).index_copy_(0, cells.rows, rows).view_as(lanes)
-    result = attach(lanes, value, gradient.transpose(1, 2))
+    gradient = p.zero_().index_copy_(0, cells.rows, rows).view_as(lanes)
+    result = attach_rows(lanes, value, gradient)
     return result if logits.ndim == 3 else result.squeeze(0)
 
 

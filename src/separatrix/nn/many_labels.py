@@ -43,29 +43,14 @@ class Posterior(NamedTuple):
 
 
 def posterior(logits: Tensor, y: Tensor, head: Tensor | None = None) -> Posterior:
-    """One pass over constant logits (B, K), some rows at a time, while they are in the cache.
-
-    Args:
-        y: codes (B,).
-        head: W (K, H).
-    """
-    p, log_p = torch.empty_like(logits), logits.new_empty(len(logits), 1)
-    h = None if head is None else logits.new_empty(len(logits), head.shape[1])
-    # the product reads all of the head for each block of rows: 64 of them make that cheap
-    size = max(_BLOCK // logits.shape[1], 64)
-    for start in range(0, len(logits), size):
-        rows = slice(start, start + size)
-        block = logits[rows]
-        torch.softmax(block, 1, out=p[rows])
-        torch.gather(p[rows], 1, y[rows, None], out=log_p[rows])
-        if h is not None and head is not None:
-            torch.mm(p[rows], head, out=h[rows])
-    log_p = log_p.squeeze(1)
+    """Of constant logits (B, K), codes y (B,) and a head W (K, H)."""
+    p = torch.softmax(logits, 1)
+    log_p = p.gather(1, y[:, None]).squeeze(1)
     lost = (log_p < 1e-30).nonzero().squeeze(1)  # p(y) is rounded or zero there, its log is not
     log_p.log_()
     if len(lost):
         log_p[lost] = torch.log_softmax(logits[lost], 1).gather(1, y[lost, None]).squeeze(1)
-    return Posterior(p, log_p, h)
+    return Posterior(p, log_p, None if head is None else p @ head)
 
 
 class Counts(NamedTuple):
@@ -208,16 +193,14 @@ def violation(
     head: Tensor | None = None,
     through_head: Tensor | None = None,
     counts: Counts | None = None,
-    scratch: Tensor | None = None,
 ) -> Violation:
     """The violation of posteriors p (B, K) with weights (B,), read off their soft counts.
 
     Args:
         head, through_head: W (K, H) and p W (B, H), for the derivative at the features.
         counts: what to read it off instead: running counts, or those of all ranks.
-        scratch: where q goes, at least (R, K).
     """
-    q = p.new_empty(len(cells.rows), p.shape[1]) if scratch is None else scratch[: len(cells.rows)]
+    q = p.new_empty(len(cells.rows), p.shape[1])
     s = p.new_empty(len(cells.rows))
     at_features = None if head is None else p.new_empty(len(q), head.shape[1])
     # A cell of few rows is rounded no more than its posteriors were; one of many rows would be.

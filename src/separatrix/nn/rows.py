@@ -19,7 +19,7 @@ from torch import Tensor
 
 from separatrix.core.binned_cmi import bins_for
 from separatrix.nn.lanes import Lane, Options, Recipe, Sample
-from separatrix.nn.piecewise_linear import NO_PIECES, PiecewiseLinear
+from separatrix.nn.networks import NO_PIECES, PiecewiseLinear
 
 __all__ = ["Feed", "Rows", "distinct_rows"]
 

@@ -25,10 +25,11 @@ from separatrix.nn import two_labels
 from separatrix.nn.balance import EPSILON, head_norm
 from separatrix.nn.binned import Ranks, check_bins, running_term
 from separatrix.nn.information import (
+    Number,
+    Step,
     Term,
     _lanes,
     _size,
-    attach,
     attach_rows,
     check_tensor,
     cmi_term,
@@ -52,7 +53,6 @@ __all__ = ["Last", "SeparationLoss"]
 
 _TINY = torch.finfo(torch.float64).tiny
 _MOST = 1 << 28  # numbers of a full table: 2 GB
-_SCRATCH = 1 << 23  # numbers that are kept between steps: 32 MB in float32
 
 
 class Last(NamedTuple):
@@ -158,9 +158,8 @@ class SeparationLoss(nn.Module):
         self.trade_off, self.n_labels, self.n_groups = trade_off, n_labels, n_groups
         self.utility, self.normalise, self.running = utility, normalise, running
         self.distributed, self.eps = distributed, eps
-        self._last: tuple[Tensor | float, ...] | None = None
+        self._last: tuple[Number, ...] | None = None
         self.level, self.bins = level, 0
-        self._scratch: Tensor | None = None
         self.criterion, self.given = criterion, n_labels if criterion == "separation" else 1
         coarse = None if label_groups is None else _label_groups(label_groups, n_labels)
         self.register_buffer("label_groups", coarse, persistent=False)
@@ -222,32 +221,25 @@ class SeparationLoss(nn.Module):
                 "Pass `head=` (the linear layer that made the logits) or `features=` (the tensor h "
                 "before it), one of them; or build the loss with normalise=False."
             )
-        if self.plain and sample_weight is None and not torch.compiler.is_compiling():
-            loss = self._two(logits, y, z, head)
-            if loss is not None:
-                return loss
-        _size(y, self.n_labels, "y", "n_labels")
-        z, known = _known(z) if self.utility == "ce" else (z, None)
-        _size(z, self.n_groups, "z", "n_groups")
+        if logits.dtype != torch.float64:
+            logits = logits.float()
+        w = None
+        if self.normalise and head is not None:
+            w = self._head_weight(head, logits.dtype)
         with _full_precision(logits.device.type):
-            lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
-            ranks = self._ranks()
-            if self.many:
-                codes = labels[0], groups[0]
-                return self._many(logits, lanes, codes, weight, known, features, head)
-            with torch.no_grad():
-                (task, cmi), n = self._terms(lanes, labels, groups, weight, known, ranks)
-            norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
-            values = _number(task.value), _number(cmi.value)
+            step = None
+            if self.plain and sample_weight is None and not torch.compiler.is_compiling():
+                step = self._two(logits, y, z, w)
+            if step is None:
+                step = self._step(logits, y, z, sample_weight, features, w)
+            norms: tuple[Number, Number] = 1.0, 1.0
+            if step.norms is not None:
+                norms = step.norms[0] + self.eps, step.norms[1] + self.eps
             a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
-            self._last = (*values, *norms)
-            # DistributedDataParallel's average over the ranks divides by their number
-            gradient = torch.mul(task.rows, a * ranks / n).add_(cmi.rows.mul_(b * ranks / n))
-            if weight is not None:
-                gradient = gradient * weight[:, None].to(gradient.dtype)
-            value = a * values[0] + b * values[1]
-            total = value if isinstance(value, Tensor) else task.value.new_full((1,), value)
-            return attach(lanes, total, gradient).squeeze(0)
+            self._last = (step.task, step.cmi, *norms)
+            value = torch.as_tensor(a * step.task + b * step.cmi, device=logits.device)
+            shared = self.many and head is not None  # a linear head only reads what it is handed
+            return attach_rows(logits, value, step.gradient(a, b), shared)
 
     @property
     def last(self) -> Last | None:
@@ -265,25 +257,45 @@ class SeparationLoss(nn.Module):
         on = wanted and distributed.is_available() and distributed.is_initialized()
         return distributed.get_world_size() if on else 1
 
-    def _two(self, logits: Tensor, y: Tensor, z: Tensor, head: nn.Linear | None) -> Tensor | None:
-        """The loss of a plain batch of two labels on the CPU; None for every other batch."""
-        numbers = logits.dtype in (torch.float32, torch.float64) and logits.device.type == "cpu"
-        if not numbers or (self.normalise and head is None) or self._ranks() > 1:
+    def _two(self, logits: Tensor, y: Tensor, z: Tensor, head: Tensor | None) -> Step | None:
+        """The terms of a plain batch of two labels on the CPU; None for every other batch."""
+        if logits.device.type != "cpu" or (self.normalise and head is None) or self._ranks() > 1:
             return None
         codes = two_labels.codes(y, z, self.n_groups)
         if codes is None or len(codes[0]) != len(logits):
             return None
-        w = None
-        if self.normalise and head is not None:
-            w = self._head_weight(head, logits.dtype)
-        step = two_labels.step(logits.detach(), *codes, self.n_groups, w)
-        norms = (
-            (step.norms[0] + self.eps, step.norms[1] + self.eps) if self.normalise else (1.0, 1.0)
-        )
-        a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
-        self._last = (step.task, step.cmi, *norms)
-        value = torch.tensor(a * step.task + b * step.cmi, dtype=logits.dtype)
-        return attach_rows(logits, value, step.gradient(a, b))
+        return two_labels.step(logits.detach(), *codes, self.n_groups, head)
+
+    def _step(
+        self,
+        logits: Tensor,
+        y: Tensor,
+        z: Tensor,
+        sample_weight: Tensor | None,
+        features: Tensor | None,
+        head: Tensor | None,
+    ) -> Step:
+        """The terms of any batch."""
+        _size(y, self.n_labels, "y", "n_labels")
+        z, known = _known(z) if self.utility == "ce" else (z, None)
+        _size(z, self.n_groups, "z", "n_groups")
+        lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
+        if self.many:
+            codes = labels[0], groups[0]
+            return self._many(logits, codes, weight, known, features, head)
+        ranks = self._ranks()
+        with torch.no_grad():
+            (task, cmi), n = self._terms(lanes, labels, groups, weight, known, ranks)
+        norms = None
+        if self.normalise:
+            norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
+
+        def gradient(a: Number, b: Number) -> Tensor:
+            # DistributedDataParallel's average over the ranks divides by their number
+            rows = torch.mul(task.rows, a * ranks / n).add_(cmi.rows.mul_(b * ranks / n))
+            return (rows if weight is None else rows * weight[:, None].to(rows.dtype))[0].T
+
+        return Step(_number(task.value[0]), _number(cmi.value[0]), norms, gradient)
 
     def _terms(
         self,
@@ -293,11 +305,11 @@ class SeparationLoss(nn.Module):
         weight: Tensor | None,
         known: Tensor | None,
         ranks: int,
-    ) -> tuple[tuple[Term, Term], Tensor | float]:
+    ) -> tuple[tuple[Term, Term], Number]:
         """Both terms, and the number of rows of all ranks."""
         log_p = torch.log_softmax(rows_last(logits), 1)
         p = log_p.exp()
-        n: Tensor | float = float(max(p.shape[2], 1))
+        n: Number = float(max(p.shape[2], 1))
         if ranks > 1 or weight is not None:
             total = p.new_tensor([n], dtype=torch.float64) if weight is None else weight.sum(1)
             if ranks > 1:
@@ -333,66 +345,50 @@ class SeparationLoss(nn.Module):
     def _many(
         self,
         logits: Tensor,
-        lanes: Tensor,
         codes: tuple[Tensor, Tensor],
         weight: Tensor | None,
         known: Tensor | None,
         features: Tensor | None,
-        head: nn.Linear | None,
-    ) -> Tensor:
-        """The loss of many labels, by the cells that occur; `lanes` are the logits, (1, B, K)."""
-        y, ranks, w = codes[0], self._ranks(), None
-        if self.normalise and head is not None:
-            w = self._head_weight(head, lanes.dtype)
+        head: Tensor | None,
+    ) -> Step:
+        """The terms of many labels, by the cells that occur."""
+        y, ranks = codes[0], self._ranks()
         every = torch.ones(len(y), dtype=torch.float64, device=y.device)
         if weight is not None:
             every = weight[0]
         seen = every if known is None else every * known
         some = None if weight is None and known is None else seen
-        ce = posterior(lanes.detach()[0], y, w)
+        ce = posterior(logits.detach(), y, head)
         code = self._cell(*codes)
         counts = self._counts(ce.p, code, some, ranks)
         occurring = None if counts is None else counts.codes
         cells = Cells.from_codes(code, self.n_groups, self.n_labels, some, occurring)
-        cmi = violation(ce.p, cells, some, w, ce.through_head, counts, self._room(ce.p))
+        cmi = violation(ce.p, cells, some, head, ce.through_head, counts)
 
         sums = torch.stack([every.sum(), seen.sum(), -(ce.log_p * every).sum()])
         if ranks > 1:
             distributed.all_reduce(sums)
         n, rows = (_number(total.clamp_min(_TINY)) for total in sums[:2])
         total = rows if counts is None else _number(counts.table.sum().clamp_min_(_TINY))
-        values = _number(sums[2]) / n, _number(cmi.value) / total
-        norms: tuple[Tensor | float, Tensor | float] = 1.0, 1.0
+        norms = None
         if self.normalise:
-            by_row = self._many_norms(logits, y, ce, cells, cmi, features, w)
+            by_row = self._many_norms(logits, y, ce, cells, cmi, features, head)
             norm = torch.stack([by_row[0] @ every, by_row[1] @ seen[cells.rows]])
             if ranks > 1:
                 distributed.all_reduce(norm)
-            norms = _number(norm[0]) / n / n + self.eps, _number(norm[1]) / n / rows + self.eps
-        a, b = (1.0 - self.trade_off) / norms[0], self.trade_off / norms[1]
-        self._last = (*values, *norms)
+            norms = _number(norm[0]) / n / n, _number(norm[1]) / n / rows
 
-        # a w (p − 1[y]) / n + b w (q − s p) / rows, in the place of p
-        of_task, of_cmi = every * (a * ranks / n), seen[cells.rows] * (b * ranks / rows)
-        of_p = of_task.index_add(0, cells.rows, cmi.s * of_cmi, alpha=-1)
-        gradient = ce.p.mul_(of_p[:, None].to(ce.p.dtype))
-        gradient.scatter_add_(1, y[:, None], -of_task[:, None].to(gradient.dtype))
-        each = b * ranks / rows
-        if some is None and isinstance(each, float):
-            gradient.index_add_(0, cells.rows, cmi.q, alpha=each)
-        else:
-            gradient.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(gradient.dtype)))
-        value = torch.as_tensor(a * values[0] + b * values[1], dtype=torch.float64).reshape(1)
-        return attach(lanes, value, gradient.T[None], shared=head is not None).squeeze(0)
+        def gradient(a: Number, b: Number) -> Tensor:
+            """a w (p − 1[y]) / n + b w (q − s p) / rows, in the place of p."""
+            of_task, of_cmi = every * (a * ranks / n), seen[cells.rows] * (b * ranks / rows)
+            of_p = of_task.index_add(0, cells.rows, cmi.s * of_cmi, alpha=-1)
+            found = ce.p.mul_(of_p[:, None].to(ce.p.dtype))
+            found.scatter_add_(1, y[:, None], -of_task[:, None].to(found.dtype))
+            if some is None and isinstance(each := b * ranks / rows, float):
+                return found.index_add_(0, cells.rows, cmi.q, alpha=each)  # a pass less
+            return found.index_add_(0, cells.rows, cmi.q.mul_(of_cmi[:, None].to(found.dtype)))
 
-    def _room(self, p: Tensor) -> Tensor | None:
-        """Scratch like p, kept between steps: fresh pages cost more than what is put on them."""
-        if p.numel() > _SCRATCH:
-            return None
-        old = self._scratch
-        if old is None or old.dtype != p.dtype or old.device != p.device or len(old) < len(p):
-            self._scratch = torch.empty_like(p)
-        return self._scratch
+        return Step(_number(sums[2]) / n, _number(cmi.value) / total, norms, gradient)
 
     def _counts(self, p: Tensor, code: Tensor, weight: Tensor | None, ranks: int) -> Counts | None:
         """Counts of all ranks and of steps before; None if this batch is all there is."""
@@ -471,23 +467,20 @@ class SeparationLoss(nn.Module):
         logits: Tensor,
         terms: tuple[Term, Term],
         weight: Tensor | None,
-        n: Tensor | float,
+        n: Number,
         ranks: int,
         features: Tensor | None,
-        head: nn.Linear | None,
-    ) -> tuple[Tensor | float, Tensor | float]:
-        """E_i ‖∂_{h_i}‖ + ε of both terms over the rows of all ranks, weighted."""
-        if not self.normalise:
-            return 1.0, 1.0
+        head: Tensor | None,
+    ) -> tuple[Number, Number]:
+        """E_i ‖∂_{h_i}‖ of both terms over the rows of all ranks, weighted."""
         if head is not None:
-            w = self._head_weight(head, terms[0].rows.dtype)
-            rows = head_norm(torch.cat([term.rows for term in terms]), w)
+            rows = head_norm(torch.cat([term.rows for term in terms]), head)
         else:
             rows = torch.stack([_features_norm(logits, term.rows[0].T, features) for term in terms])
         sums = (rows if weight is None else rows * weight).sum(1, dtype=torch.float64)
         if ranks > 1:
             distributed.all_reduce(sums)
-        return _number(sums[0]) / n / n + self.eps, _number(sums[1]) / n / n + self.eps
+        return _number(sums[0]) / n / n, _number(sums[1]) / n / n
 
     def _head_weight(self, head: nn.Linear, dtype: torch.dtype) -> Tensor:
         """W (n_labels, H), as a constant."""
@@ -511,7 +504,7 @@ def _label_groups(given: ArrayLike | Tensor, n_labels: int) -> Tensor:
     return coarse.long()
 
 
-def _number(tensor: Tensor) -> Tensor | float:
+def _number(tensor: Tensor) -> Number:
     """A float on the CPU, where reading it is free; a tensor on other devices."""
     return tensor if tensor.device.type != "cpu" or torch.compiler.is_compiling() else tensor.item()
 

@@ -25,8 +25,7 @@ from separatrix.errors import InputError
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
 from separatrix.nn.layers import Adam, Layers
-from separatrix.nn.networks import Networks
-from separatrix.nn.piecewise_linear import PiecewiseLinear
+from separatrix.nn.networks import Networks, PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
 from separatrix.processes import in_processes
 
@@ -67,7 +66,7 @@ def train(
         sample.X, _rows(lanes, len(sample)), options.recipe.piecewise_linear
     )
     calls = [
-        delayed(_one_thread)(
+        delayed(_train_chunk)(
             sample, [lanes[i] for i in part], options, loss, adversary, per_row, piecewise_linear
         )
         for part in parts
@@ -80,14 +79,7 @@ def train(
             trained.append(result)
             advance()
     order = np.argsort(np.concatenate(parts))
-    return Networks(
-        tuple(np.concatenate(w)[order] for w in zip(*(t.weights for t in trained), strict=True)),
-        tuple(np.concatenate(b)[order] for b in zip(*(t.biases for t in trained), strict=True)),
-        trained[0].n_groups,
-        tuple(np.concatenate([t.status for t in trained])[order].tolist()),
-        _pad([t.losses for t in trained])[order],
-        piecewise_linear,
-    )
+    return replace(Networks.joined(trained)[order], piecewise_linear=piecewise_linear)
 
 
 def _rows(lanes: Sequence[Lane], n: int) -> NDArray[np.intp]:
@@ -129,6 +121,18 @@ def _evenly(group: list[int]) -> list[list[int]]:
     return [part.tolist() for part in np.array_split(group, ceil(len(group) / _LANES))]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """More threads inside small products are up to 50 times slower."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
 def _train_chunk(
     sample: Sample,
     lanes: list[Lane],
@@ -155,7 +159,7 @@ def _train_chunk(
     trade_off = trade_off.to(options.device)
     cells = feed.cells().expand(m, -1, -1)
     memory: dict[str, Tensor] = {}
-    epochs = _epochs(options, feed.steps)
+    epochs = max(recipe.epochs, ceil(recipe.min_steps / feed.steps))
     losses = np.full((m, epochs), np.nan)
     for epoch in range(epochs):
         total = torch.zeros(m, dtype=torch.float64, device=options.device)
@@ -313,29 +317,6 @@ def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networ
     return Networks(tuple(weights), tuple(biases), blind, status, losses)
 
 
-def _epochs(options: Options, steps: int) -> int:
-    return max(options.recipe.epochs, ceil(options.recipe.min_steps / steps))
-
-
-def _one_thread(
-    sample: Sample,
-    lanes: list[Lane],
-    options: Options,
-    loss: Loss,
-    adversary: Adversary | None,
-    per_row: bool,
-    piecewise_linear: PiecewiseLinear,
-) -> Networks:
-    """Train with one thread: more of them inside small products are up to 50 times slower."""
-    before = torch.get_num_threads()
-    try:
-        if options.device == "cpu":
-            torch.set_num_threads(1)
-        return _train_chunk(sample, lanes, options, loss, adversary, per_row, piecewise_linear)
-    finally:
-        torch.set_num_threads(before)
-
-
 @contextmanager
 def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
     """A progress bar on stderr: call what it gives once per chunk. Silent unless asked for."""
@@ -343,12 +324,3 @@ def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
     with Progress(console=console, disable=not options.progress, transient=True) as progress:
         task = progress.add_task("training", total=total)
         yield lambda: progress.advance(task)
-
-
-def _pad(losses: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    width = max(part.shape[1] for part in losses)
-    padded = [
-        np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=np.nan)
-        for part in losses
-    ]
-    return np.concatenate(padded)

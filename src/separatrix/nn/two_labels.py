@@ -13,46 +13,17 @@ computed there, on the same memory. Values are those of `information`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import expit
 from torch import Tensor
 
-__all__ = ["Step", "codes", "step"]
+from separatrix.nn.information import Step
+
+__all__ = ["codes", "step"]
 
 _TINY = np.finfo(np.float64).tiny
-
-
-class Step(NamedTuple):
-    """Both terms, their norms at the features, and the parts of their derivatives, (B,) each.
-
-    Args:
-        task, cmi: the terms.
-        norms: of the two.
-        sign: 1 for the second label, −1 for the first.
-        wrong: 1 − p, which is −n times the derivative of `task` at t.
-        of_cmi: n times that of `cmi`.
-    """
-
-    task: float
-    cmi: float
-    norms: tuple[float, float]
-    sign: NDArray[np.floating]
-    wrong: NDArray[np.floating]
-    of_cmi: NDArray[np.floating]
-
-    def gradient(self, a: float, b: float) -> Tensor:
-        """The derivative of a · task + b · cmi at the logits, (B, 2)."""
-        n = len(self.sign)
-        at_t = self.of_cmi * (b / n)
-        at_t -= self.wrong * (a / n)
-        both = np.empty((n, 2), at_t.dtype)
-        np.multiply(at_t, self.sign, out=both[:, 1])
-        np.negative(both[:, 1], out=both[:, 0])
-        return torch.from_numpy(both)
 
 
 def codes(
@@ -77,7 +48,7 @@ def step(
     Args:
         logits: constants (B, 2).
         y, z: codes (B,).
-        head: W (2, H); without it the norms are those at d.
+        head: W (2, H), for the norms.
     """
     x, n, cells = logits.numpy(), len(y), 2 * n_groups
     t = x[:, 1] - x[:, 0]
@@ -94,12 +65,22 @@ def step(
     g = np.log(np.maximum(ratio, _TINY))
     of_cmi = right * wrong
     of_cmi *= (g[0] - g[1]).astype(t.dtype).ravel()[cell]
-    scale = 1.0 / n / n
+    norms = None
     if head is not None:
         w = head.numpy()
         between = w[1] - w[0]
-        scale *= float(between @ between) ** 0.5
-    norms = float(wrong.sum()) * scale, float(np.abs(of_cmi).sum()) * scale
+        scale = float(between @ between) ** 0.5 / n / n
+        norms = float(wrong.sum()) * scale, float(np.abs(of_cmi).sum()) * scale
+
+    def gradient(a: float, b: float) -> Tensor:
+        at_t = of_cmi * (b / n)
+        at_t -= wrong * (a / n)
+        both = np.empty((n, 2), at_t.dtype)
+        np.multiply(at_t, sign, out=both[:, 1])
+        np.negative(both[:, 1], out=both[:, 0])
+        return torch.from_numpy(both)
+
     # −log σ(t), whatever t
     task = float((np.log1p(np.exp(-np.abs(t))) - np.minimum(t, 0.0)).sum()) / n
-    return Step(task, float(np.vdot(counts, g)) / n, norms, sign, wrong, of_cmi)
+    cmi = float(np.vdot(counts, g)) / n
+    return Step(task, cmi, norms, gradient)
