@@ -28,13 +28,14 @@ def fitted(data):
 
 @pytest.fixture(scope="session")
 def single(data, fitted):
-    from separatrix.predictor.component import Component
+    from separatrix.optimum.plain import DrawnLabel
+    from separatrix.predictor.branch import Base, Branch
     from separatrix.predictor.predictor import Predictor
 
     return Predictor(
         data.labels,
         data.groups,
-        (Component.of("cmi", 0.0, "randomized", fitted, 0),),
+        (Branch(Base.from_lane("cmi", 0.0, fitted, 0), DrawnLabel()),),
         preprocessing=data.preprocessing,
         grouping=data.grouping,
         about={
@@ -47,10 +48,10 @@ def single(data, fitted):
 
 @pytest.fixture(scope="session")
 def mixture(single, fitted):
-    from separatrix.predictor.component import Component
+    from separatrix.predictor.branch import Base
 
-    components = (*single.components, Component.of("cmi", 0.9, "randomized", fitted, 1))
-    return replace(single, components=components, weights=(0.3, 0.7))
+    second = replace(single.branches[0], base=Base.from_lane("cmi", 0.9, fitted, 1))
+    return replace(single, branches=(*single.branches, second), weights=(0.3, 0.7))
 
 
 @pytest.fixture

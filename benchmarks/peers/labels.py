@@ -44,7 +44,7 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
     train, test = np.flatnonzero(of_row != fold), np.flatnonzero(of_row == fold)
     y, z = data.y[train], data.z[train]
     fitted = cross_fit(BoostedTrees(), X[train], y, z, cv=5)
-    q = fitted.posteriors(X[test])[None].astype(np.float32)
+    q = fitted.model.predict_proba(X[test])[None].astype(np.float32)
     found = {"p": fitted.scores.astype(np.float32), "y": y, "z": z}
     found |= {"q": q, "yt": data.y[test], "zt": data.z[test]}
     if file is not None:

@@ -138,7 +138,7 @@ def measured(name: str, rounds: int) -> tuple[list[list[str]], dict[str, Array]]
         train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         fitted = cross_fit(trees(), X[train], y[train], z[train], random_state=SEED)
         score = fitted.scores[:, 1]
-        members = fitted.posteriors(X[test])[None, :, 1]
+        members = fitted.model.predict_proba(X[test])[None, :, 1]
         kept["score"][test] = members.mean(0)
         kept[f"train {k}"] = score
         whole = trees().fit(X[train], y[train])

@@ -141,10 +141,11 @@ class Unseen:
 
     def law(self, predictor: Any) -> Array:
         """P(U = u | row) of what ships."""
+        (branch,) = predictor.branches
         if self.scores is None:
-            self.scores = predictor.matrix(self.X, self.z)
-        (component,) = predictor.components
-        return np.asarray(component.proba(self.scores, self.z))
+            shape = len(predictor.labels), len(predictor.groups)
+            self.scores = branch.base.scores(predictor.rows(self.X), self.z, shape)
+        return np.asarray(branch.law(self.scores, self.z))
 
 
 def _asked(frontier: Any, asked: dict[str, Any], fresh: Unseen) -> dict[str, Any]:

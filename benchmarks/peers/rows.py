@@ -63,12 +63,12 @@ def rows_of(name: str, seed: int, folder: Path, joint: bool) -> Path:
         _keep(found, "held out", k, train[held], own, [model.predict_proba(X[test])[:, 1]], start)
         start = time.process_time()
         crossed = cross_fit(booster(), X[train], y, z, random_state=seed)
-        members = [crossed.posteriors(X[test])[:, 1]]
+        members = [crossed.model.predict_proba(X[test])[:, 1]]
         _keep(found, "cross-fitted", k, train, crossed.scores[:, 1], members, start)
         if joint:
             start = time.process_time()
             of_both = cross_fit_joint(booster(), rows.X[train][:, blind], y, z, random_state=seed)
-            members = [of_both.posteriors(rows.X[test][:, blind])]
+            members = [of_both.model.joint_proba(rows.X[test][:, blind])]
             _keep(found, "joint", k, train, of_both.scores, members, start)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part.npz")

@@ -82,6 +82,6 @@ def test_each_recipe_of_a_method_ships_what_it_promises(tmp_path):
     for name, recipe in (("cmi:default", "default"), ("cmi:score", "score")):
         point = frontier.select(max_eo_gap=1.0, method=name, allow_constant=True)
         assert {part.key.recipe for part in point.mixture.points} == {recipe}
-        (component,) = point.predictor.components
-        kept, _ = frontier.saved_run(name, component.trade_off)
+        (branch,) = point.predictor.branches
+        kept, _ = frontier.saved_run(name, branch.base.trade_off)
         assert kept.first.recipe == recipe

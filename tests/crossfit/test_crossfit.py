@@ -50,7 +50,7 @@ def test_no_row_is_scored_by_a_model_that_saw_it_and_one_model_ships():
     X, y, z = people()
     found = cross_fit(Memory(), X, y, z, cv=4)
     np.testing.assert_allclose(found.scores[:, 1], 0.1)
-    np.testing.assert_allclose(found.posteriors(X)[:, 1], 0.9)  # the refit saw all rows
+    np.testing.assert_allclose(found.model.predict_proba(X)[:, 1], 0.9)  # the refit saw all rows
 
 
 def test_cv_plus_one_fits():
@@ -59,7 +59,7 @@ def test_cv_plus_one_fits():
     found = cross_fit(Counting(), X[:, 1:], y, z, cv=3, random_state=5)
     assert Counting.fits == 4
     whole = LogisticRegression().fit(X[:, 1:], y)
-    np.testing.assert_allclose(found.posteriors(X[:9, 1:]), whole.predict_proba(X[:9, 1:]))
+    np.testing.assert_allclose(found.model.predict_proba(X[:9, 1:]), whole.predict_proba(X[:9, 1:]))
     fold = datasets.folds(y, z, 3, 5)
     own = LogisticRegression().fit(X[fold != 1, 1:], y[fold != 1])
     np.testing.assert_allclose(
@@ -95,7 +95,7 @@ def test_a_fitted_classifier_scores_as_it_is():
         cross_fit(FrozenEstimator(model), X[100:], y[100:], z[100:]),
     ):
         np.testing.assert_allclose(one.scores, model.predict_proba(X[100:]))
-        assert one.posteriors(X[:5]).shape == (5, 2)
+        assert one.model.predict_proba(X[:5]).shape == (5, 2)
 
 
 def test_probabilities_may_be_one_column_or_two():
@@ -104,7 +104,7 @@ def test_probabilities_may_be_one_column_or_two():
     a = cross_fit("precomputed", p, y, z)
     b = cross_fit("precomputed", np.stack([1 - p, p], 1), y, z)
     np.testing.assert_allclose(a.scores, b.scores)
-    np.testing.assert_allclose(a.posteriors(p[:3])[:, 1], p[:3])
+    assert a.model is b.model is None
 
 
 def test_weights_reach_the_last_step_of_a_pipeline():
@@ -121,7 +121,7 @@ def test_frames_with_text_need_no_pipeline():
     found = cross_fit(None, frame, y, z, cv=2)
     assert found.preprocessing is not None
     assert found.scores[y == 1, 1].min() > 0.9
-    assert found.posteriors(frame[:4]).shape == (4, 2)
+    assert found.model.predict_proba(found.preprocessing.transform(frame[:4])).shape == (4, 2)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_the_joint_law_survives_missing_cells_and_a_group_of_one_row():
     found = cross_fit_joint(LogisticRegression(), X, y, code, cv=3)
     assert found.scores.shape == (600, 2, 3)
     np.testing.assert_allclose(found.scores.sum((1, 2)), 1.0)
-    assert found.posteriors(X).shape == (600, 2, 3)
+    assert found.model.joint_proba(X).shape == (600, 2, 3)
 
 
 def test_the_joint_model_learns_the_law_of_known_cells():

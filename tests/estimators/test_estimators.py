@@ -197,12 +197,10 @@ def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(
 def replace_policy(predictor):
     from dataclasses import replace
 
-    return replace(
-        predictor,
-        components=tuple(
-            replace(component, policy="randomized") for component in predictor.components
-        ),
-    )
+    from separatrix.optimum.plain import DrawnLabel
+
+    (branch,) = predictor.branches
+    return replace(predictor, branches=(replace(branch, rule=DrawnLabel()),))
 
 
 @pytest.mark.parametrize(

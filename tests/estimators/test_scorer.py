@@ -34,7 +34,7 @@ def test_unseen_rows_are_separated_and_the_raw_score_is_not():
     model = SeparatedScorer(LogisticRegression(), penalty=None).fit(X, y, sensitive_features=z)
     q = model.level_proba(new, group)
     np.testing.assert_allclose(q.sum(1), 1.0)
-    raw = model.crossfit_.posteriors(new)[:, 1]
+    raw = model.crossfit_.model.predict_proba(new)[:, 1]
     bins = np.searchsorted(np.quantile(raw, np.linspace(0, 1, 21)[1:-1]), raw)
     assert violation(q, label, group) < 0.2 * violation(np.eye(20)[bins], label, group)
     drawn = model.decision_function(new, group, random_state=3)

@@ -138,10 +138,10 @@ def test_what_hardly_decides_says_so(frontier):
 
 def test_a_certified_choice_ships_what_did_not_see_the_rows_that_certify_it(frontier):
     point = frontier.select(max_eo_gap=0.3, confidence=0.9)
-    assert len(point.predictor.bases) == 1  # M(0), which did not see fold 0
+    assert len(point.predictor.branches) == 1  # M(0), which did not see fold 0
     assert any("EO gap at most" in note for note in point.notes)
     loose = frontier.select(max_eo_gap=0.3, confidence=0.9, guarantee="large-sample")
-    assert len(loose.predictor.bases) == 1  # M(), of all rows
+    assert len(loose.predictor.branches) == 1  # M(), of all rows
     assert any("as separated as on its folds" in note for note in loose.notes)
 
 
@@ -210,7 +210,7 @@ def test_any_classifier_object_sees_the_rows_as_they_are():
     y = (y == "yes").astype(int)
     f = sx.trace(X, y, sensitive_features=z, estimator=GaussianNB(), method=[], cv=3)
     point = f.select(max_eo_gap=0.3)
-    assert type(point.predictor.bases[0]).__name__ == "GaussianNB"
+    assert type(point.predictor.branches[0].base.model).__name__ == "GaussianNB"
     assert point.predictor.predict_proba(X[:7], sensitive_features=z[:7]).shape == (7, 2)
     assert set(point.predictor.predict(X, z, random_state=0)) == {0, 1}
 

@@ -35,12 +35,12 @@ def test_a_trained_point_reads_raw_rows_and_is_the_same_after_loading(traced, tm
     without = {k: rows[k] for k in ("age", "job")}
     np.testing.assert_allclose(point.predictor.predict_proba(without, rows["sex"]), q)
     model = traced.model("cmi", chosen.key.trade_off)
-    expected = model.components[0].fitted.posteriors(
+    expected = model.branches[0].base.model.posteriors(
         model.preprocessing.transform(rows), np.array(["f", "m"]).searchsorted(rows["sex"])
     )[0]
-    (component,) = point.predictor.components
-    if component.policy == "deterministic":
-        expected = np.eye(2)[(expected[:, 1] > component.threshold).astype(int)]
+    (branch,) = point.predictor.branches
+    if not point.predictor.randomized:
+        expected = np.eye(2)[(expected[:, 1] > branch.rule.threshold).astype(int)]
     np.testing.assert_allclose(q, expected, atol=1e-6)
     point.predictor.save(tmp_path / "model")
     again = sx.load(tmp_path / "model")
@@ -59,9 +59,9 @@ def test_a_trained_point_reads_raw_rows_and_is_the_same_after_loading(traced, tm
 def test_a_decided_point_has_the_threshold_of_the_model_that_ships(traced):
     """Not one taken from the folds."""
     point = traced.select(max_eo_gap=1.0, method="cmi")
-    component = point.predictor.components[0]
-    final = traced.results.final["cmi", "xz", "default", component.trade_off]
-    assert component.threshold == final
+    (branch,) = point.predictor.branches
+    final = traced.results.final["cmi", "xz", "default", branch.base.trade_off]
+    assert branch.rule.threshold == final
     assert not point.predictor.randomized
 
 

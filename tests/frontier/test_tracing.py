@@ -67,8 +67,8 @@ def test_models_work_on_raw_rows_of_any_order_of_columns(frontier):
         model = frontier.model("cmi", 0.5, fold=fold)
         rows = frontier.rows["fold"] == fold
         X = model.preprocessing.transform(frame[["job", "sex", "age"]])
-        (component,) = model.components
-        q = component.fitted.posteriors(X[rows], frontier.grouping.codes(frame)[rows])[0]
+        (branch,) = model.branches
+        q = branch.base.model.posteriors(X[rows], frontier.grouping.codes(frame)[rows])[0]
         np.testing.assert_array_equal(q, frontier.held_out("cmi", 0.5)[rows])
     final = frontier.model("cmi", 0.5)
     assert final.about["run"]["fold"] == ALL_ROWS

@@ -15,7 +15,8 @@ from fuzzing import SEEDS, cases, finite, seldom, told
 from people import people
 from separatrix import datasets
 from separatrix.nn.networks import Networks
-from separatrix.predictor.component import Component
+from separatrix.optimum.plain import DrawnLabel, OneThreshold
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 
 pytestmark = pytest.mark.slow
@@ -35,11 +36,11 @@ def single():
         ("ok",),
         np.zeros((1, 1)),
     )
-    component = Component.of("cmi", 0.0, "randomized", networks)
+    branch = Branch(Base.from_lane("cmi", 0.0, networks), DrawnLabel())
     return Predictor(
         data.labels,
         data.groups,
-        (component,),
+        (branch,),
         preprocessing=data.preprocessing,
         grouping=data.grouping,
     )
@@ -48,8 +49,8 @@ def single():
 @pytest.fixture(scope="module")
 def mixture(single):
     """Two branches of it."""
-    hard = replace(single.components[0], policy="deterministic")
-    return replace(single, components=(*single.components, hard), weights=(0.3, 0.7))
+    hard = replace(single.branches[0], rule=OneThreshold(0.5))
+    return replace(single, branches=(*single.branches, hard), weights=(0.3, 0.7))
 
 
 @pytest.fixture(scope="module")

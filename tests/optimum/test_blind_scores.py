@@ -51,7 +51,7 @@ def test_it_is_calibrated_to_the_label(path):
 @pytest.mark.slow
 def test_arrays_and_back(path):
     q = draw(200, 3)[0]
-    again = BlindScore.from_arrays(path[1].arrays())
+    again = BlindScore.from_arrays((), path[1].arrays())
     np.testing.assert_array_equal(again.transform(q), path[1].transform(q))
 
 

@@ -256,7 +256,7 @@ def test_arrays_restore_the_score():
     score = separate(y, s, sensitive_features=z)
     arrays = score.arrays()
     assert all(a.dtype == np.float64 for a in arrays.values())
-    again = SeparatedScore.from_arrays(score.labels, score.groups, arrays)
+    again = SeparatedScore.from_arrays(score.groups, arrays)
     np.testing.assert_array_equal(
         again.level_proba(s, sensitive_features=z), score.level_proba(s, sensitive_features=z)
     )

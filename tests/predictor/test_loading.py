@@ -16,8 +16,10 @@ from sklearn.linear_model import LogisticRegression
 import separatrix as sx
 from people import people
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.optimum.plain import OneThreshold, PlainRule
 from separatrix.predictor import saving
-from separatrix.predictor.content import CORE, model_hash
+from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.content import CORE, Content
 
 
 class Bomb:
@@ -28,7 +30,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize(
-    "name", ["arrays.safetensors", "manifest.json", "MODEL_CARD.md", "frontier.svg"]
+    "name", ["base1.safetensors", "manifest.json", "MODEL_CARD.md", "frontier.svg"]
 )
 def test_every_changed_or_cut_byte_is_found(folder, name):
     path, whole = folder / name, (folder / name).read_bytes()
@@ -60,68 +62,88 @@ def resign(folder, change):
     )
 
 
-def rewrite(folder, change):
-    """Change the arrays, and compute everything anew."""
-    from safetensors.numpy import load, save
+def rewrite(folder, name, change):
+    """Change the arrays of a file, and compute everything anew."""
+    from safetensors import safe_open
+    from safetensors.numpy import load, load_file, save
 
-    path = folder / "arrays.safetensors"
-    arrays = {name: array.copy() for name, array in load(path.read_bytes()).items()}
+    path = folder / name
+    with safe_open(path, "numpy") as opened:
+        about = opened.metadata()
+    arrays = {key: array.copy() for key, array in load(path.read_bytes()).items()}
     change(arrays)
-    path.write_bytes(save(arrays))
+    path.write_bytes(save(arrays, about))
 
     def hashed(manifest):
-        core = {name: manifest[name] for name in CORE}
-        manifest["model"] = model_hash(core, arrays, [])
+        core = {field: manifest[field] for field in CORE}
+        rules = load_file(folder / "arrays.safetensors")
+        models = {one["base"]: (folder / one["base"]).read_bytes() for one in manifest["branches"]}
+        manifest["model"] = Content(core, rules, models).hash
 
     resign(folder, hashed)
-
-
-WEIGHT = "component0.weight_0"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (
-            lambda a: a[WEIGHT].__setitem__((0, 0, 0), np.nan),
+            lambda a: a["weight_0"].__setitem__((0, 0, 0), np.nan),
             "'weight_0' holds a value that is not",
         ),
         (
-            lambda a: a[WEIGHT].__setitem__((0, 0, 0), np.inf),
+            lambda a: a["weight_0"].__setitem__((0, 0, 0), np.inf),
             "'weight_0' holds a value that is not",
         ),
-        (lambda a: a.update({WEIGHT: a[WEIGHT].astype(np.complex64)}), "type complex64"),
-        (lambda a: a.update({WEIGHT: a[WEIGHT].astype(np.float16)}), "type float16"),
-        (lambda a: a.update({WEIGHT: a[WEIGHT][:, :-1]}), "`X` must have"),
-        (lambda a: a.update({WEIGHT: a[WEIGHT][0]}), "layer 0 has"),
-        (lambda a: a.update({"component0.bias_1": a["component0.bias_1"][:, :1]}), "layer 1 has"),
-        (lambda a: a.update({"component0.n_groups": np.array(5)}), "does not describe|must have"),
-        (lambda a: a.update({"component0.status": np.array([7])}), "does not describe"),
-        (lambda a: a.update({"component0.status": np.array([1])}), "cannot predict"),
-        (lambda a: a.update({"component9.x": np.array([1])}), "belongs to no component"),
-        (lambda a: a.pop("component0.bias_0"), "does not describe"),
+        (lambda a: a.update(weight_0=a["weight_0"].astype(np.complex64)), "type complex64"),
+        (lambda a: a.update(weight_0=a["weight_0"].astype(np.float16)), "type float16"),
+        (lambda a: a.update(weight_0=a["weight_0"][:, :-1]), "`X` must have"),
+        (lambda a: a.update(weight_0=a["weight_0"][0]), "layer 0 has"),
+        (lambda a: a.update(bias_1=a["bias_1"][:, :1]), "layer 1 has"),
+        (lambda a: a.update(n_groups=np.array(5)), "does not describe|must have"),
+        (lambda a: a.update(status=np.array([7])), "not a whole base model"),
+        (lambda a: a.update(status=np.array([1])), "cannot predict"),
+        (lambda a: a.pop("bias_0"), "not a whole base model"),
     ],
 )
 def test_arrays_that_make_no_sense_are_refused_at_load(single, tmp_path, change, message):
     """Even where a forger computed every checksum anew."""
     folder = single.save(tmp_path / "model")
-    rewrite(folder, lambda arrays: None)
+    rewrite(folder, "base0.safetensors", lambda arrays: None)
     sx.load(folder)
-    rewrite(folder, change)
+    rewrite(folder, "base0.safetensors", change)
     with pytest.raises(DataError, match=message) as error:
         sx.load(folder)
     assert len(str(error.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.update({"branch0.threshold": np.array(np.nan)}), "not finite"),
+        (lambda a: a.update({"branch0.threshold": np.array(1j, np.complex64)}), "type complex64"),
+        (lambda a: a.pop("branch0.threshold"), "does not describe"),
+        (lambda a: a.update({"branch9.x": np.array([1])}), "belongs to no branch"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_at_load(single, tmp_path, change, message):
+    hard = replace(single, branches=(replace(single.branches[0], rule=OneThreshold(0.4)),))
+    folder = hard.save(tmp_path / "model")
+    rewrite(folder, "arrays.safetensors", lambda arrays: None)
+    assert sx.load(folder).branches[0].rule.threshold == 0.4
+    rewrite(folder, "arrays.safetensors", change)
+    with pytest.raises(DataError, match=message):
+        sx.load(folder)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         b'{"format": NaN}',
-        b'{"format": 2, "labels": [Infinity]}',
+        b'{"format": 3, "labels": [Infinity]}',
         b"[" * 100_000,
         b'{"a":' * 100_000,
-        b'{"format": 2, "format": 2}',
-        b'{"format": 2' + b"0" * 10_000 + b"}",
+        b'{"format": 3, "format": 3}',
+        b'{"format": 3' + b"0" * 10_000 + b"}",
         b'"text"',
         b"\xff\xfe",
         b"",
@@ -162,12 +184,12 @@ def test_numbers_about_the_choice_may_be_undefined_and_the_rest_may_not(single, 
         with pytest.raises(InputError, match="sum to one"):
             replace(single, weights=weights)
     with pytest.raises(InputError, match="must be finite"):
-        replace(single.components[0], threshold=float("nan"))
+        replace(single.branches[0].base, trade_off=float("nan"))
 
 
 def test_a_newer_format_is_refused(folder):
-    resign(folder, lambda manifest: manifest.update(format=3))
-    with pytest.raises(DataError, match="format 3 by a newer separatrix; this one reads 2"):
+    resign(folder, lambda manifest: manifest.update(format=4))
+    with pytest.raises(DataError, match="format 4 by a newer separatrix; this one reads 3"):
         sx.load(folder)
 
 
@@ -186,41 +208,40 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
         sx.load(folder)
     (folder / "extra.pkl").unlink()
     resign(folder, lambda manifest: manifest["files"].pop("extra.pkl"))
-    for name in ("arrays.safetensors", "base0.skops"):
-        shutil.copy(folder / "arrays.safetensors", tmp_path / "spare")
+    for name in ("arrays.safetensors", "base0.safetensors"):
+        shutil.copy(folder / name, tmp_path / "spare")
         (folder / name).write_bytes(bomb)
-
-        def listed(manifest, name=name):
-            manifest["files"][name] = saving.file_entry(bomb)
-            manifest["bases"] = [{"kind": "skops", "file": name}] if "base" in name else []
-
-        resign(folder, listed)
-        with pytest.raises(DataError, match="is not a whole"):
+        resign(folder, lambda manifest: None)
+        with pytest.raises(DataError, match=r"is not a whole|model hash"):
             sx.load(folder)
-        shutil.copy(tmp_path / "spare", folder / "arrays.safetensors")
+        shutil.copy(tmp_path / "spare", folder / name)
     assert not (tmp_path / "exploded").exists()
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda m: m.pop("components"),
-        lambda m: m["components"][0].pop("method"),
-        lambda m: m["components"][0].update(kind="method", method="os"),
-        lambda m: m["components"][0].update(policy="x"),
-        lambda m: m["components"][0].update(weight="much"),
-        lambda m: m["components"].append(m["components"][0]),
+        lambda m: m.pop("branches"),
+        lambda m: m["branches"][0].pop("method"),
+        lambda m: m["branches"][0].update(method="os"),
+        lambda m: m["branches"][0].update(method=""),
+        lambda m: m["branches"][0].update(rule="x"),
+        lambda m: m["branches"][0].update(rule=["plain"]),
+        lambda m: m["branches"][0].update(rule="plain"),
+        lambda m: m["branches"][0].update(reads="x"),
+        lambda m: m["branches"][0].update(reads="everything"),
+        lambda m: m["branches"][0].update(left_out=[-1]),
+        lambda m: m["branches"][0].update(weight="much"),
+        lambda m: m["branches"].append(m["branches"][0]),
         lambda m: m["preprocessing"].update(version=9),
         lambda m: m["preprocessing"]["features"][0].update(kind="pickle"),
         lambda m: m["preprocessing"]["features"].pop(),
-        lambda m: m["components"][0].update(weight=True),
-        lambda m: m["components"][0].update(weight=-0.3),
-        lambda m: m["components"][0].update(weight=0.5),
-        lambda m: m["components"][0].update(lane=5),
-        lambda m: m["components"][0].update(lane=-1),
-        lambda m: m["components"][0].update(threshold="0.5"),
-        lambda m: m["components"][0].update(kind=["networks"]),
-        lambda m: m["components"][0].update(uses_groups=1),
+        lambda m: m["branches"][0].update(weight=True),
+        lambda m: m["branches"][0].update(weight=-0.3),
+        lambda m: m["branches"][0].update(weight=0.5),
+        lambda m: m["branches"][0].update(lane=5),
+        lambda m: m["branches"][0].update(lane=-1),
+        lambda m: m["branches"][0].update(trade_off="0.5"),
         lambda m: m.update(labels=["high"]),
         lambda m: m.update(labels=["high", "high"]),
         lambda m: m.update(labels=["high", "low", "middle"]),
@@ -228,9 +249,10 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
         lambda m: m.update(labels=["high", {"a": 1}]),
         lambda m: m.update(labels=["low", "high"]),
         lambda m: m.update(groups=["f", "m", "x"]),
-        lambda m: m.update(components=[]),
-        lambda m: m.update(bases=[{"kind": "skops", "file": "../x"}]),
-        lambda m: m.update(bases=[{"kind": "pickle", "file": "base0.pickle"}]),
+        lambda m: m.update(branches=[]),
+        lambda m: m["branches"][0].update(base="../x"),
+        lambda m: m["branches"][0].update(base="base0.pickle"),
+        lambda m: m["branches"][0].update(base="base1.safetensors"),
         lambda m: m.update(model="0" * 64),
         lambda m: m.update(key_id="secret"),
         lambda m: m.update(extra=1),
@@ -293,33 +315,19 @@ def test_without_the_library_a_signature_names_the_extra(mixture, tmp_path, monk
 
 
 @pytest.mark.slow
-def test_a_scikit_learn_base_goes_through_skops(mixture, tmp_path, monkeypatch):
+def test_a_scikit_learn_base_goes_through_skops(single, tmp_path, monkeypatch):
     rows = people(500, seed=21)
-    matrix = mixture.matrix(rows)
-    base = LogisticRegression().fit(matrix, rows["pay"])
-    from separatrix import methods
-    from separatrix.methods import Lane, Recipe, Sample
-    from separatrix.predictor.component import Component
-
-    sample = Sample(base.predict_proba(matrix), rows["pay"] == "low", rows["sex"] == "m", 2, 2)
-    on_top = methods.fit(
-        "cmi", sample, [Lane(0.5)], recipe=Recipe(hidden=(4,), epochs=1, min_steps=0)
-    )
-    stacked = replace(
-        mixture,
-        components=(Component.of("cmi", 0.5, "randomized", on_top),),
-        weights=(1.0,),
-        bases=(base,),
-    )
-    stacked.save(tmp_path / "model")
+    model = LogisticRegression().fit(single.rows(rows), rows["pay"])
+    plain = replace(single, branches=(Branch(Base(model), PlainRule(np.ones(2))),))
+    plain.save(tmp_path / "model")
     np.testing.assert_allclose(
-        sx.load(tmp_path / "model").predict_proba(rows), stacked.predict_proba(rows)
+        sx.load(tmp_path / "model").predict_proba(rows), plain.predict_proba(rows)
     )
     assert (tmp_path / "model" / "base0.skops").is_file()
 
-    base.hook = Bomb()
+    model.hook = Bomb()
     monkeypatch.chdir(tmp_path)
-    stacked.save(tmp_path / "odd")
+    plain.save(tmp_path / "odd")
     with pytest.raises(DataError, match="types that are not trusted"):
         sx.load(tmp_path / "odd")
     assert not (tmp_path / "exploded").exists()

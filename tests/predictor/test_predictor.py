@@ -13,7 +13,8 @@ from scipy.stats import chi2_contingency, kstest
 from people import people
 from separatrix.columns.draws import uniforms
 from separatrix.errors import InputError
-from separatrix.predictor.component import Component
+from separatrix.optimum.plain import DrawnLabel, OneThreshold
+from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 from separatrix.theory import conditional_mutual_information, mutual_information
 
@@ -30,19 +31,19 @@ def test_proba_is_the_weighted_mean_of_the_branches(mixture):
 
 def test_the_mixture_lies_on_the_segment_between_its_parts(mixture):
     """Proposition of the revealed mixture: (v, u) of (N, U) is the weighted mean of the
-    components', on data, exactly.
+    branches', on data, exactly.
     """
     rows = people(3_000, seed=2)
-    components = [
-        replace(mixture, components=(component,), weights=(1.0,)).counts(rows, rows["pay"])
-        for component in mixture.components
+    branches = [
+        replace(mixture, branches=(branch,), weights=(1.0,)).counts(rows, rows["pay"])
+        for branch in mixture.branches
     ]
     whole = mixture.counts(rows, rows["pay"])
     for measure in (conditional_mutual_information, mutual_information):
-        expected = 0.3 * measure(components[0].counts) + 0.7 * measure(components[1].counts)
+        expected = 0.3 * measure(branches[0].counts) + 0.7 * measure(branches[1].counts)
         assert measure(whole.counts) == pytest.approx(float(expected), abs=1e-12)
     assert whole.rows == 3_000
-    hidden = 0.3 * components[0].counts + 0.7 * components[1].counts
+    hidden = 0.3 * branches[0].counts + 0.7 * branches[1].counts
     assert conditional_mutual_information(hidden) <= conditional_mutual_information(
         whole.counts
     )  # less if not revealed
@@ -160,14 +161,15 @@ def test_an_unseen_group_is_an_error_unless_the_model_does_not_look(single, data
         Recipe(hidden=(4,), epochs=1, min_steps=0),
     )
     blind = methods.fit("erm", sample, [Lane(0.0)], recipe=recipe, use_sensitive=False)
-    x_only = replace(single, components=(Component.of("erm", 0.0, "randomized", blind),))
+    branch = Branch(Base.from_lane("erm", 0.0, blind), DrawnLabel())
+    x_only = replace(single, branches=(branch,))
     assert not x_only.uses_groups
     assert x_only.predict_proba(rows).shape == (3, 2)
 
 
 def test_a_deterministic_part_throws_no_coin(single, fitted):
-    component = Component.of("cmi", 0.0, "deterministic", fitted, 0, threshold=0.4)
-    hard = replace(single, components=(component,))
+    branch = Branch(Base.from_lane("cmi", 0.0, fitted, 0), OneThreshold(0.4))
+    hard = replace(single, branches=(branch,))
     rows = people(300, seed=9)
     q = single.predict_proba(rows)[:, 1]
     assert not hard.randomized
@@ -185,8 +187,8 @@ def test_several_sensitive_columns_join_as_in_training(single):
 
 
 def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
-    components = (Component.of("cmi", 0.0, "randomized", fitted, 0),)
-    plain = Predictor((0, 1), (0, 1), components, features=data.features)
+    branches = (Branch(Base.from_lane("cmi", 0.0, fitted, 0), DrawnLabel()),)
+    plain = Predictor((0, 1), (0, 1), branches, features=data.features)
     expected = plain.predict_proba(data.X[:20], sensitive_features=data.z[:20])
     frame = pd.DataFrame(data.X[:20], columns=data.features)[list(reversed(data.features))]
     np.testing.assert_array_equal(
@@ -206,12 +208,12 @@ def test_a_matrix_predictor_takes_arrays_and_named_columns(data, fitted):
         (lambda p, r: p.predict(r, ids=[1, None, 2, 3, 4], salt=SALT), "`ids` is missing in row 1"),
         (lambda p, r: p.predict(r, salt=SALT), "`salt` is for `ids`"),
         (lambda p, r: p.predict_proba(r, sensitive_features=["f"]), "one group per row, 5, got 1"),
-        (lambda p, r: replace(p, weights=(0.5, 0.6), components=p.components * 2), "sum to one"),
+        (lambda p, r: replace(p, weights=(0.5, 0.6), branches=p.branches * 2), "sum to one"),
         (
             lambda p, r: replace(p, grouping=None).predict_proba(r),
-            "uses the group: pass `sensitive_features`",
+            "needs the group of every row: pass `sensitive_features`",
         ),
-        (lambda p, r: replace(p.components[0], policy="fair"), "got 'fair'"),
+        (lambda p, r: policy_rule("fair", 2), "got 'fair'"),
         (lambda p, r: p.counts(r, ["high"] * 4), "`X` 5, `y` 4"),
         (lambda p, r: p.counts(r, ["rich"] * 5), "`y` holds 'rich'"),
     ],

@@ -33,6 +33,8 @@ def test_the_same_predictor_comes_back(mixture, folder):
     assert sorted(p.name for p in folder.iterdir()) == [
         "MODEL_CARD.md",
         "arrays.safetensors",
+        "base0.safetensors",
+        "base1.safetensors",
         "frontier.svg",
         "manifest.json",
     ]
@@ -45,7 +47,7 @@ def test_the_manifest_names_what_a_reader_needs(folder):
     assert manifest["grouping"] == {"columns": ["sex"], "groups": ["f", "m"]}
     assert [f["column"] for f in manifest["preprocessing"]["features"]] == ["age", "job"]
     assert {"separatrix", "numpy", "python"} <= set(manifest["packages"])
-    assert [p["weight"] for p in manifest["components"]] == [0.3, 0.7]
+    assert [p["weight"] for p in manifest["branches"]] == [0.3, 0.7]
 
 
 @pytest.mark.slow
@@ -102,7 +104,7 @@ def test_a_reader_beside_a_writer_never_errs(single, mixture, folder):
     code = (
         "import separatrix as sx, dataclasses, sys;"
         f"p = sx.load({str(folder)!r});"
-        "one = dataclasses.replace(p, components=p.components[:1], weights=(1.0,), about={});"
+        "one = dataclasses.replace(p, branches=p.branches[:1], weights=(1.0,), about={});"
         "print('ready', flush=True)\n"
         "while True:\n"
         f"    one.save({str(folder)!r}); p.save({str(folder)!r})"
@@ -119,17 +121,18 @@ def test_a_reader_beside_a_writer_never_errs(single, mixture, folder):
 @pytest.mark.parametrize("after", [MANIFEST, "arrays.safetensors"])
 @pytest.mark.parametrize("how", ["saved over", "moved", "copied over"])
 def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(
-    single, mixture, folder, tmp_path, monkeypatch, how, after
+    mixture, folder, tmp_path, monkeypatch, how, after
 ):
     """The other model arrives just after one of the files was read: one of the two, or an error."""
-    single.save(tmp_path / "other")
+    second = replace(mixture, weights=(0.4, 0.6))
+    second.save(tmp_path / "other")
     read, todo = OpenFolder.read, [how]
 
     def reading(self, name, most):
         content = read(self, name, most)
         if name == after and todo:
             if todo.pop() == "saved over":
-                single.save(folder)
+                second.save(folder)
             elif how == "moved":
                 folder.rename(tmp_path / "old")
                 (tmp_path / "other").rename(folder)
@@ -139,19 +142,19 @@ def test_a_folder_changed_in_the_middle_of_a_load_is_never_mixed(
 
     monkeypatch.setattr(OpenFolder, "read", reading)
     try:
-        assert sx.load(folder).model_hash in (single.model_hash, mixture.model_hash)
+        assert sx.load(folder).model_hash in (second.model_hash, mixture.model_hash)
     except DataError as error:
         assert how == "copied over"
         assert "was cut or changed" in str(error)
     assert not todo
-    assert sx.load(folder).model_hash == single.model_hash
+    assert sx.load(folder).model_hash == second.model_hash
 
 
 def test_saving_over_an_old_model_replaces_it_and_over_anything_else_is_refused(
     single, mixture, folder, tmp_path
 ):
     single.save(folder)
-    assert len(sx.load(folder).components) == 1
+    assert len(sx.load(folder).branches) == 1
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
     (tmp_path / "photos").mkdir()
     with pytest.raises(InputError, match="is not a saved predictor"):

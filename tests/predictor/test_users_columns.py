@@ -13,7 +13,8 @@ import separatrix as sx
 from separatrix import datasets, methods
 from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.predictor.component import Component
+from separatrix.optimum.plain import DrawnLabel
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.production.streaming import predict_file
 
@@ -41,9 +42,9 @@ def predictor(data):
     sample = Sample(data.X, data.y, data.z, 2, len(data.groups))
     recipe = Recipe(hidden=(8,), epochs=3, min_steps=0, batch=64)
     fitted = methods.fit("erm", sample, [Lane(0.0)], recipe=recipe)
-    component = Component.of("erm", 0.0, "randomized", fitted, 0)
+    branch = Branch(Base.from_lane("erm", 0.0, fitted), DrawnLabel())
     return Predictor(
-        data.labels, data.groups, (component,), preprocessing=data.preprocessing,
+        data.labels, data.groups, (branch,), preprocessing=data.preprocessing,
         grouping=data.grouping,
     )  # fmt: skip
 
@@ -51,7 +52,7 @@ def predictor(data):
 def test_a_saved_model_reads_them_from_rows_groups_and_files(predictor, data, tmp_path):
     rows = table()
     q = predictor.predict_proba(rows)
-    matrix = predictor.components[0].fitted.posteriors(data.X, data.z)[0]
+    matrix = predictor.branches[0].base.model.posteriors(data.X, data.z)[0]
     np.testing.assert_allclose(q, matrix, atol=1e-6)
     predictor.save(tmp_path / "model")
     loaded = sx.load(tmp_path / "model")

@@ -70,7 +70,7 @@ def test_only_a_fitted_rule_around_a_classifier_can_be_wrapped():
     bare = FrontierClassifier("precomputed").fit(
         rng.random(300), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
     )
-    with pytest.raises(InputError, match="around bare probabilities"):
+    with pytest.raises(InputError, match="FrontierClassifier was fitted around bare scores"):
         sx.Predictor.from_estimator(bare)
 
 

@@ -8,7 +8,6 @@ answer and does worse.
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +28,7 @@ from separatrix.crossfit.out_of_fold import (
     some_posteriors_of,
     splits_of,
 )
-from separatrix.crossfit.sensitive_columns import LeftOut
+from separatrix.crossfit.sensitive_columns import without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.optimum.rules import check_joint
@@ -126,32 +125,14 @@ class JointFit:
         scores: q(y, z | x) of every row of `fit`, array (n, labels, groups).
         classes: the labels, sorted.
         preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
-        left_out: drops the columns that the model does not see; None where it sees all.
+        left_out: places of the columns that the model does not see.
     """
 
     model: JointModel | None
     scores: Array = field(repr=False)
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
-    left_out: LeftOut | None = None
-
-    def posteriors(self, X: Any, z: Any = None) -> Array:
-        """q of new rows, array (n, labels, groups); the group is not looked at."""
-        if self.model is None:
-            return check_joint(X, self.scores.shape[1:])
-        rows = X if self.left_out is None else self.left_out.others(X)
-        rows = rows if self.preprocessing is None else self.preprocessing.transform(rows)
-        return _of_all_groups(self.model, rows, self.scores.shape[2])
-
-    def shipped(self) -> Any:
-        """The model for rows with all their columns."""
-        if self.model is None or self.left_out is None or self.preprocessing is not None:
-            return self.model  # a preparation finds its columns by name
-        whole = copy(self.model)
-        whole.group_model_ = self.left_out.before(self.model.group_model_)
-        wide = self.model._with_group(self.left_out.first, np.zeros(1, dtype=np.intp))
-        whole.label_model_ = LeftOut(self.left_out.places, wide).before(self.model.label_model_)
-        return whole
+    left_out: tuple[int, ...] = ()
 
 
 def cross_fit_joint(
@@ -166,7 +147,7 @@ def cross_fit_joint(
     random_state: Any = 0,
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
-    left_out: LeftOut | None = None,
+    left_out: tuple[int, ...] = (),
 ) -> JointFit:
     """q(y, z | x) of every row by joint models that did not see it; the scheme of `cross_fit`.
 
@@ -176,7 +157,7 @@ def cross_fit_joint(
         X, y, z, cv, groups, random_state, sample_weight, n_jobs: as in `cross_fit`. With
             ``cv="prefit"`` the estimator is a fitted `JointModel` that did not see these rows.
         group_estimator: the classifier for P(z | x); None for the kind of `estimator`.
-        left_out: columns that both classifiers do not see.
+        left_out: places of columns that both classifiers do not see.
     """
     classes, count = np.unique(y), len(np.unique(z))
     if isinstance(estimator, str):
@@ -193,7 +174,7 @@ def cross_fit_joint(
             )
         return JointFit(estimator, estimator.joint_proba(X), classes)
     splits = splits_of(cv, X, y, z, groups, random_state)
-    X = X if left_out is None else left_out.others(X)
+    X = without_columns(X, left_out) if left_out else X
     model, preprocessing = base_model(estimator, X)
     y, classes = known_labels(model, y)
     rows = X if preprocessing is None else preprocessing.transform(X)

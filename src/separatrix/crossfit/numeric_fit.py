@@ -47,13 +47,6 @@ class NumericFit:
     scores: Array = field(repr=False)
     preprocessing: Preprocessing | None = None
 
-    def predict(self, X: Any) -> Array:
-        """The prediction for new rows, (n,)."""
-        if self.model is None:
-            return quantity_column(X, "X")
-        rows = X if self.preprocessing is None else self.preprocessing.transform(X)
-        return predictions(self.model, rows)
-
 
 def cross_fit_numbers(
     estimator: Any,

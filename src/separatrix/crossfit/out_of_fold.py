@@ -35,7 +35,7 @@ from separatrix.columns.frames import as_frame
 from separatrix.columns.scores import check_posteriors
 from separatrix.columns.values import listed, refuse_missing, row_numbers
 from separatrix.crossfit.boosted import BoostedTrees
-from separatrix.crossfit.sensitive_columns import LeftOut, as_rows
+from separatrix.crossfit.sensitive_columns import as_rows, without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
@@ -83,7 +83,7 @@ class CrossFit:
         classes: the K labels, sorted.
         preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
         groups: how many groups the model sees as 0/1 columns in front of the others; 0 for none.
-        left_out: drops the columns that the model does not see; None where it sees all.
+        left_out: places of the columns that the model does not see.
     """
 
     model: Any
@@ -91,24 +91,7 @@ class CrossFit:
     classes: NDArray[Any]
     preprocessing: Preprocessing | None = None
     groups: int = 0
-    left_out: LeftOut | None = None
-
-    def posteriors(self, X: Any, z: Rows | None = None) -> Array:
-        """P(Y | x) of new rows, array (n, K); `z` are codes of their groups where it sees them."""
-        if self.model is None:
-            return as_posteriors(X, len(self.classes))
-        rows = X if self.left_out is None else self.left_out.others(X)
-        rows = rows if self.preprocessing is None else self.preprocessing.transform(rows)
-        if self.groups:
-            assert z is not None
-            rows = with_group(rows, z, self.groups)
-        return posteriors_of(self.model, rows, self.classes)
-
-    def shipped(self) -> Any:
-        """The model for rows with all their columns."""
-        if self.left_out is None or self.preprocessing is not None:
-            return self.model  # a preparation finds its columns by name
-        return self.left_out.before(self.model)
+    left_out: tuple[int, ...] = ()
 
 
 def cross_fit(
@@ -123,7 +106,7 @@ def cross_fit(
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
     see_group: bool = False,
-    left_out: LeftOut | None = None,
+    left_out: tuple[int, ...] = (),
 ) -> CrossFit:
     """Scores of every row by classifiers that did not see it, and the classifier of all rows.
 
@@ -139,14 +122,14 @@ def cross_fit(
         sample_weight: weight of each row, passed on to the classifier.
         n_jobs: how many fits at a time, see joblib.
         see_group: give the classifier one 0/1 column per group in front of a matrix.
-        left_out: columns that the classifier does not see.
+        left_out: places of columns that the classifier does not see.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 200), rng.integers(0, 2, 200)
     >>> X = rng.normal(size=(200, 1)) + y[:, None]
     >>> fitted = cross_fit(LogisticRegression(), X, y, z, cv=4)
-    >>> fitted.scores.shape, fitted.posteriors(X[:3]).shape
+    >>> fitted.scores.shape, fitted.model.predict_proba(X[:3]).shape
     ((200, 2), (3, 2))
     """
     classes = np.unique(y)
@@ -159,7 +142,7 @@ def cross_fit(
     if is_prefit(estimator, cv):
         return CrossFit(estimator, posteriors_of(estimator, X, classes), classes)
     splits = splits_of(cv, X, y, z, groups, random_state)
-    X = X if left_out is None else left_out.others(X)
+    X = without_columns(X, left_out) if left_out else X
     model, preprocessing = base_model(estimator, X)
     y, classes = known_labels(model, y)
     rows = X if preprocessing is None else preprocessing.transform(X)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline
 
 from separatrix.columns.bins import bin_labels, edges_of
 from separatrix.columns.frames import as_frame, column_names, named_columns
@@ -25,7 +23,7 @@ from separatrix.columns.groups import as_groups, group_codes, group_columns, int
 from separatrix.columns.values import Levels, row_numbers
 from separatrix.errors import InputError
 
-__all__ = ["LeftOut", "SensitiveColumns", "as_rows", "holding_columns"]
+__all__ = ["SensitiveColumns", "as_rows", "holding_columns", "without_columns"]
 
 _FIRST = 500  # rows that a column is compared on before all of them are
 
@@ -166,49 +164,19 @@ def holding_columns(
     return tuple(found)
 
 
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Columns that a model does not see.
-
-    Args:
-        places: of the columns.
-        first: the first of the rows with all their columns.
-    """
-
-    places: tuple[int, ...]
-    first: Any = field(repr=False)
-
-    @classmethod
-    def from_rows(cls, X: Any, places: Sequence[int]) -> LeftOut:
-        """From the rows of `fit`."""
-        frame = as_frame(X, "X")
-        if frame is None:
-            return cls(tuple(places), {} if isinstance(X, Mapping) else X[:1])
-        return cls(tuple(places), frame.head(1).to_native())
-
-    def others(self, X: Any) -> Any:
-        """The rows without these columns, as the same kind of table."""
-        if isinstance(X, Mapping) and not issparse(X):
-            return {k: column for i, (k, column) in enumerate(X.items()) if i not in self.places}
-        frame = as_frame(X, "X")
-        if frame is not None:
-            names = frame.collect_schema().names()
-            if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
-                return X.iloc[:, [i for i in range(len(names)) if i not in self.places]]
-            kept = [name for i, name in enumerate(names) if i not in self.places]
-            return frame.select(kept).to_native()
-        rows = as_rows(X)
-        return rows[:, [i for i in range(rows.shape[1]) if i not in self.places]]
-
-    def before(self, model: Any) -> Pipeline:
-        """A fitted model behind a step that passes on the columns that it sees."""
-        kept = [i for i in range(self.first.shape[1]) if i not in self.places]
-        picker = ColumnTransformer([("kept", "passthrough", kept)], verbose_feature_names_out=False)
-        if nw.dependencies.is_pandas_dataframe(self.first):
-            picker.set_output(transform="pandas")
-        elif nw.dependencies.is_polars_dataframe(self.first):
-            picker.set_output(transform="polars")
-        return Pipeline([("columns", picker.fit(self.first)), ("model", model)])
+def without_columns(X: Any, places: Sequence[int]) -> Any:
+    """The rows without the columns at these places, as the same kind of table."""
+    if isinstance(X, Mapping) and not issparse(X):
+        return {k: column for i, (k, column) in enumerate(X.items()) if i not in places}
+    frame = as_frame(X, "X")
+    if frame is not None:
+        names = frame.collect_schema().names()
+        if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
+            return X.iloc[:, [i for i in range(len(names)) if i not in places]]
+        kept = [name for i, name in enumerate(names) if i not in places]
+        return frame.select(kept).to_native()
+    rows = as_rows(X)
+    return rows[:, [i for i in range(rows.shape[1]) if i not in places]]
 
 
 def as_rows(X: Any) -> Any:

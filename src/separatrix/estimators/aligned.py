@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _check_y, check_consistent_length
 
 from separatrix.columns.groups import as_groups, group_columns
 from separatrix.columns.scores import check_weight, quantity_column
-from separatrix.columns.values import Coded, listed
+from separatrix.columns.values import Coded
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.crossfit.numeric_fit import cross_fit_numbers
 from separatrix.crossfit.out_of_fold import (
@@ -24,11 +24,11 @@ from separatrix.crossfit.out_of_fold import (
     splits_of_seen,
     tagged_as,
 )
-from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
-from separatrix.estimators.wrapping import regressor_predictor
+from separatrix.estimators.base import Shipping, grouping_of
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 
 __all__ = ["EVERYONE", "AlignedRegressor"]
@@ -37,7 +37,7 @@ Array = NDArray[np.float64]
 EVERYONE = "everyone"  # the one group of a regressor that was fitted without groups
 
 
-class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
+class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     """Predictions of a number that are, given the outcome, distributed alike in all groups.
 
     The regressor is cross-fitted, one rising map per group (`align`) is fitted to the out-of-fold
@@ -136,8 +136,9 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
         weight = None if sample_weight is None else check_weight(sample_weight, len(target))
         given = sensitive_features is not None
         z: Any = as_groups([EVERYONE] * len(target))
+        self.grouping_ = None
         if given and self.sensitive == "continuous":
-            z, self.grouping_ = _number(sensitive_features), None
+            z = _number(sensitive_features)
             check_consistent_length(target, z)
         elif given:
             z = Coded(self._learn_groups(sensitive_features, len(target), weight), self.groups_)
@@ -170,27 +171,31 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
             random_state=seed,
         )
         self.groups_ = self.score_.groups
+        self.predictor_ = self._shipped()
         return self
+
+    def _shipped(self) -> Predictor:
+        asked = {"max_violation": self.max_violation, "penalty": self.score_.penalty}
+        choice = {"maximize": "r2", **{k: float(v) for k, v in asked.items() if v is not None}}
+        return Predictor(
+            tuple(self.score_.levels.tolist()),
+            self.groups_,
+            (Branch(Base(self.crossfit_.model, "value"), self.score_),),
+            preprocessing=self.crossfit_.preprocessing,
+            grouping=grouping_of(self),
+            about={"choice": choice},
+        )
 
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""
-        check_is_fitted(self, "score_")
-        scores = self.crossfit_.predict(checked_rows(self, X))
-        sensitive_features = self._sensitive(X, sensitive_features)
-        if sensitive_features is None:
-            if self.groups_ != (EVERYONE,):
-                known = f"group of every row ({listed(self.groups_)})"
-                number = "number of every row"
-                raise InputError(
-                    f"Predictions need the {known if self.groups_ else number}: pass "
-                    "`sensitive_features`."
-                )
-            z: Any = [EVERYONE] * len(scores)
-        elif self.groups_ in ((), (EVERYONE,)):
-            z = sensitive_features if self.groups_ else _number(sensitive_features)
-        else:
-            z = Coded(self._known_groups(sensitive_features, len(scores)), self.groups_)
-        return self.score_.transform(scores, sensitive_features=z)
+        return np.asarray(self._drawn(X, sensitive_features).labels)
+
+    def _codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
+        given = self._sensitive(X, sensitive_features)
+        if given is None and self.groups_ == (EVERYONE,):
+            return np.zeros(n, dtype=np.intp)
+        number = given is not None and not self.groups_
+        return self.predictor_.group_codes(X, _number(given) if number else given, n)
 
     def score(
         self,
@@ -205,12 +210,17 @@ class AlignedRegressor(SensitiveColumns, RegressorMixin, BaseEstimator):
 
     def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
-        check_is_fitted(self)
+        found = super().to_predictor(features)
         if self.groups_ == (EVERYONE,):
             raise InputError(
                 "This AlignedRegressor was fitted without `sensitive_features`: fit it with them."
             )
-        return regressor_predictor(self, features)
+        if len(found.labels) < 2:
+            raise InputError(
+                f"This regressor releases {found.labels[0]:g} for everybody: there is nothing to "
+                "save."
+            )
+        return found
 
     def __sklearn_tags__(self) -> Any:
         return tagged_as(super().__sklearn_tags__(), self.estimator)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix import datasets
-from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
+from separatrix.columns.draws import UNSET
 from separatrix.columns.groups import group_columns, group_name
 from separatrix.columns.values import encode, listed
 from separatrix.crossfit.joint import JointFit, cross_fit_joint
@@ -39,12 +38,12 @@ from separatrix.crossfit.out_of_fold import (
     splits_of_seen,
     tagged_as,
 )
-from separatrix.crossfit.sensitive_columns import LeftOut, SensitiveColumns
 from separatrix.errors import InputError, require
-from separatrix.estimators.wrapping import frontier_predictor
+from separatrix.estimators.base import Shipping, grouping_of
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
-from separatrix.optimum.rules import BlindRule, ThresholdChannel
+from separatrix.optimum.rules import Rule, ThresholdChannel
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import CandidateTable, candidates
 from separatrix.procedure.choice import choose
@@ -66,21 +65,7 @@ _BASES = {  # the models that a candidate may be around, the best first
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 
 
-class Solved(NamedTuple):
-    """What makes a predictor.
-
-    Args:
-        base: the name of the model whose scores the rule reads.
-        rule: P(U | score), P(U | score, group) or P(U | q).
-        level: the budget that it was fitted for on the rows; NaN where nothing was solved.
-    """
-
-    base: str
-    rule: Any
-    level: float = np.nan
-
-
-class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
+class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
     """The simplest decisions of a classifier that keep a budget on unseen rows.
 
     A budget is a limit, not a target. `fit` compares candidates, from doing nothing upward: the
@@ -261,20 +246,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
         Zeros and ones where no coin decides. A blind classifier does not read the group.
         """
-        check_is_fitted(self, "classes_")
-        rows = checked_rows(self, X)
-        base = self.bases_[self.solved_.base]
-        if not self.uses_groups:
-            return np.asarray(self.rule_.predict_proba(base.posteriors(rows)))
-        sensitive = self._sensitive(X, sensitive_features)
-        if sensitive is None:
-            raise InputError(
-                "The rule needs the group of every row: pass `sensitive_features` "
-                f"({listed(self.groups_)})."
-            )
-        n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
-        z = self._known_groups(sensitive, n)
-        return np.asarray(self.rule_.predict_proba(base.posteriors(rows, z), sensitive_features=z))
+        return self._law(X, sensitive_features)
 
     def predict(
         self,
@@ -293,14 +265,8 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             random_state: seed of the coins, which then depend on the row's place; by default the
                 classifier's own.
         """
-        q = self.predict_proba(X, sensitive_features)
-        certain = q.max(1) > 1.0 - 1e-12
-        chosen = q.argmax(1)
-        if ids is None and certain.all():
-            return np.asarray(self.classes_[chosen])
-        source = self._coins(ids, salt, random_state)
-        coin = uniforms(len(q), ("label",), **source)[:, 0]
-        return np.asarray(self.classes_[np.where(certain, chosen, drawn(q, coin))])
+        found = self._drawn(X, sensitive_features, random_state, ids, salt)
+        return np.asarray(self.classes_[found.codes])
 
     def score(
         self,
@@ -317,17 +283,13 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` is a Predictor."""
-        check_is_fitted(self, "classes_")
+        check_is_fitted(self, "predictor_")
         return Path(self.to_predictor().save(folder))
-
-    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
-        """What ships, as a `Predictor`: saved without pickle, streams files."""
-        return frontier_predictor(self, features)
 
     @property
     def uses_groups(self) -> bool:
         """Whether a prediction needs the person's group."""
-        return not isinstance(self.rule_, PlainRule | BlindRule)
+        return self.predictor_.uses_groups
 
     @property
     def thresholds_(self) -> Any:
@@ -393,12 +355,10 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             fitted = fit_one(model, matrix, labels, weight)
             base = CrossFit(fitted, none, self.classes_, preparation)
         self.groups_, self.grouping_, self.table_ = (), None, None
-        self.bases_, self.solved_ = {_AS_PASSED: base}, Solved(_AS_PASSED, self._most_probable())
+        self.bases_ = {_AS_PASSED: base}
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
         self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
-
-    def _most_probable(self) -> PlainRule:
-        return PlainRule(np.ones(len(self.classes_)))
+        self._ship(_AS_PASSED, PlainRule(np.ones(len(self.classes_))))
 
     def _cross_fit(
         self,
@@ -432,16 +392,15 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             self.notes_["plain"] = held or "only q(y, z | x) is given"
         else:
             self.bases_[_AS_PASSED] = cross_fit(self.estimator, rows, labels, z, **options)
-        left_out = LeftOut.from_rows(rows, self._held) if self._held else None
         reason = self._no_other_columns(rows)
-        if left_out is None or given:
+        if not self._held or given:
             self.notes_["without the group"] = "no column of X holds the group"
         elif reason:
             self.notes_["without the group"] = reason
         else:
             try:
                 self.bases_[_WITHOUT] = cross_fit(
-                    self.estimator, rows, labels, z, left_out=left_out, **options
+                    self.estimator, rows, labels, z, left_out=self._held, **options
                 )
             except Exception as error:  # a user's pipeline may raise anything: it is listed
                 self.notes_["without the group"] = f"{type(error).__name__}: {error}"
@@ -454,7 +413,7 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 labels,
                 z,
                 group_estimator=self.group_estimator,
-                left_out=left_out,
+                left_out=self._held,
                 **options,
             )
         elif request.budgets and not self._held and not given and self._takes_group(rows):
@@ -509,14 +468,43 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         choice = choose(found, request, self._group_words(quoted=False))
         shipped = choice.candidate
         self.choice_, self.sentence_ = shipped.name, str(choice)
-        rule = shipped.payload.rule
-        own = (rule,) if isinstance(rule, PlainRule) else (rule.rule, rule.level)
-        self.solved_, self.promise_ = Solved(bases[shipped.name], *own), shipped.promise
+        self.promise_ = shipped.promise
         shown = [shipped if one.name == shipped.name else one for one in found]
         empty: dict[str, Any] = dict.fromkeys(("solve", "contributions", "weight", "payload"))
         self.candidates_ = CandidateTable(
             [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
         )
+        rule = shipped.payload.rule
+        self._ship(bases[shipped.name], rule if isinstance(rule, PlainRule) else rule.rule)
+
+    def _ship(self, name: str, rule: Rule) -> None:
+        """The refitted model of the candidate that ships, and its rule; sets `predictor_`."""
+        self._base, base = name, self.bases_[name]
+        reads = {_JOINT: "joint", _WITH: "xz"}.get(name, "x")
+        left_out = () if base.preprocessing is not None else base.left_out  # that finds by name
+        self.predictor_ = Predictor(
+            tuple(self.classes_.tolist()),
+            tuple(self.groups_),
+            (Branch(Base(base.model, reads, left_out), rule),),
+            preprocessing=base.preprocessing,
+            grouping=grouping_of(self),
+            about={"choice": self._asked()},
+        )
+
+    def _asked(self) -> dict[str, Any]:
+        """What was asked, and what was promised for it."""
+        budgets = {"eo_gap": self.max_eo_gap, "violation": self.max_violation}
+        asked = {k: v for k, v in (budgets | dict(self.budgets or {})).items() if v is not None}
+        return {
+            "maximize": str(self.maximize),
+            "candidate": self.choice_,
+            **{f"max_{name}": float(most) for name, most in asked.items()},
+            **{
+                f"expected {name} on unseen rows": self.promise_[name].value
+                for name in asked
+                if name in self.promise_
+            },
+        }
 
     def _group_words(self, *, quoted: bool = True) -> str:
         names = [name for name in self.group_names_ if name != "sensitive_features"]
@@ -524,32 +512,20 @@ class FrontierClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             return "the group" if quoted else ""
         return " and ".join(f"`{name}`" if quoted else name for name in names)
 
-    def _coins(
-        self, ids: ArrayLike | None, salt: str | bytes | None, random_state: Any
-    ) -> dict[str, Any]:
-        """Where the coins come from: identities, a seed, or the classifier's own seed."""
-        if ids is not None or salt is not None:
-            parts = [np.ascontiguousarray(a).tobytes() for a in self.rule_.arrays().values()]
-            model = blake2b(b"".join(parts), digest_size=16).digest()
-            return {"ids": ids, "salt": salt, "random_state": random_state, "model": model}
-        state = self.random_state if isinstance(random_state, Unset) else random_state
-        whole = state is None or isinstance(state, int | np.integer)
-        return {"random_state": state if whole else seed_from(state)}
-
     @property
     def rule_(self) -> Any:
         """The rule that ships."""
-        return self.solved_.rule
+        return self.predictor_.branches[0].rule
 
     @property
     def model_(self) -> Any:
         """The fitted model that ships; None around bare probabilities."""
-        return self.bases_[self.solved_.base].model
+        return self.predictor_.branches[0].base.model
 
     @property
     def scores_(self) -> Array:
         """Out-of-fold scores of the model that ships."""
-        return self.bases_[self.solved_.base].scores
+        return self.bases_[self._base].scores
 
     def __sklearn_tags__(self) -> Any:
         return tagged_as(super().__sklearn_tags__(), self.estimator)

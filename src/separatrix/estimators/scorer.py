@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from separatrix.columns.draws import UNSET, Unset, uniforms
+from separatrix.columns.draws import UNSET
 from separatrix.columns.groups import group_columns
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Coded, listed
@@ -23,17 +22,16 @@ from separatrix.crossfit.out_of_fold import (
     cross_fit,
     label_column,
     same_rows,
-    seed_from,
     some_rows,
     splits_of_seen,
     tagged_as,
 )
-from separatrix.crossfit.sensitive_columns import LeftOut, SensitiveColumns
 from separatrix.errors import InputError
-from separatrix.estimators.wrapping import scorer_predictor
+from separatrix.estimators.base import Shipping, grouping_of
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import raw_score, separate
 from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.penalty import RAW, choose_penalty
 
@@ -43,7 +41,7 @@ Array = NDArray[np.float64]
 _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
-class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
+class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
     """A score whose distribution given the label is the same in all groups, at every threshold.
 
     The classifier is cross-fitted, one kernel (`separate`) is fitted to the out-of-fold scores, and
@@ -165,7 +163,6 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
         self.crossfit_: CrossFit | JointFit
         self.score_: SeparatedScore | BlindScore
         if self.blind:
-            held = self._holding(X, rows, z, sensitive)
             self.penalty_ = self._penalty()
             self.crossfit_ = cross_fit_joint(
                 self.estimator,
@@ -173,7 +170,7 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 labels,
                 z,
                 group_estimator=self.group_estimator,
-                left_out=LeftOut.from_rows(rows, held) if held else None,
+                left_out=self._holding(X, rows, z, sensitive),
                 **options,
             )
             self.score_ = blind_scores(
@@ -183,7 +180,20 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 np.ones(len(labels)) if weight is None else weight,
                 [b for b in _PATH if b < self._penalty()] + [self._penalty()],
             )[-1]
-            return self
+        else:
+            self._fit_score(rows, labels, z, weight, options)
+        self.predictor_ = self._shipped()
+        return self
+
+    def _fit_score(
+        self,
+        rows: Any,
+        labels: NDArray[Any],
+        z: NDArray[np.intp],
+        weight: Array | None,
+        options: dict[str, Any],
+    ) -> None:
+        """Sets `crossfit_`, `penalty_` and the `score_` that reads the group."""
         self.crossfit_ = cross_fit(self.estimator, rows, labels, z, **options)
         codes, scores = np.searchsorted(self.classes_, labels), self.crossfit_.scores[:, 1]
         w = np.ones(len(labels)) if weight is None else weight
@@ -194,7 +204,7 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
         if self.penalty_ == RAW:
             names = tuple(self.classes_.tolist())
             self.score_ = raw_score(codes, scores, z, w, names, self.groups_)
-            return self
+            return
         self.score_ = separate(
             labels,
             self.crossfit_.scores,
@@ -203,16 +213,26 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
             penalty=self.penalty_,  # type: ignore[arg-type]
             borrow=True,
         )
-        return self
+
+    def _shipped(self) -> Predictor:
+        found = self.crossfit_
+        left_out = () if found.preprocessing is not None else found.left_out  # that finds by name
+        base = Base(found.model, "joint" if self.blind else "x", left_out)
+        return Predictor(
+            tuple(self.classes_.tolist()),
+            tuple(self.groups_),
+            (Branch(base, self.score_),),
+            preprocessing=found.preprocessing,
+            grouping=grouping_of(self),
+            about={"choice": {"maximize": "auroc", "penalty": self.penalty_}},
+        )
 
     def level_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(S = level | x, z), array (n, m), levels rising."""
         check_is_fitted(self, "score_")
         if isinstance(self.score_, BlindScore):
             raise InputError("A blind score is not drawn from levels: use `decision_function(X)`.")
-        scores = self.crossfit_.posteriors(checked_rows(self, X))
-        z = self._needed(X, sensitive_features, len(scores))
-        return self.score_.level_proba(scores, sensitive_features=z)
+        return self._law(X, sensitive_features)
 
     def decision_function(
         self,
@@ -233,24 +253,7 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 ones at every call.
             ids, salt: one identity per row and a secret: then a person always gets the same coins.
         """
-        check_is_fitted(self, "score_")
-        scores = self.crossfit_.posteriors(checked_rows(self, X))
-        if isinstance(self.score_, BlindScore):
-            return np.asarray(self.score_.transform(scores))
-        z = self._needed(X, sensitive_features, len(scores))
-        if ids is None and isinstance(random_state, Unset):
-            random_state = self.random_state
-        if not isinstance(random_state, int | np.integer | Unset | None):
-            random_state = seed_from(random_state)
-        coins = uniforms(
-            len(scores),
-            ("level",),
-            random_state=random_state,
-            ids=ids,
-            salt=salt,
-            model=self.score_.levels.tobytes(),
-        )
-        return self.score_.drawn(scores, coins[:, 0], sensitive_features=z)
+        return self._drawn(X, sensitive_features, random_state, ids, salt).proba[:, 1]
 
     def predict_proba(
         self,
@@ -262,8 +265,7 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
         salt: str | bytes | None = None,
     ) -> Array:
         """[1 − score, score] with the score of `decision_function`, array (n, 2)."""
-        score = self.decision_function(X, sensitive_features, random_state, ids=ids, salt=salt)
-        return np.stack([1.0 - score, score], axis=1)
+        return self._drawn(X, sensitive_features, random_state, ids, salt).proba
 
     def predict(
         self,
@@ -274,9 +276,9 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
     ) -> NDArray[Any]:
-        """The second label where the score of `decision_function` is above one half, (n,)."""
-        score = self.decision_function(X, sensitive_features, random_state, ids=ids, salt=salt)
-        return np.asarray(self.classes_[(score > 0.5).astype(np.intp)])
+        """The second label where the score of `decision_function` is at least one half, (n,)."""
+        found = self._drawn(X, sensitive_features, random_state, ids, salt)
+        return np.asarray(self.classes_[found.codes])
 
     def score(
         self,
@@ -297,19 +299,6 @@ class SeparatedScorer(SensitiveColumns, ClassifierMixin, BaseEstimator):
             return float(roc_auc_score(second, found, sample_weight=sample_weight))
         law = self.level_proba(X, sensitive_features) * w[:, None]
         return float(area(np.stack([law[~second].sum(0), law[second].sum(0)])[:, None]))
-
-    def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
-        """What ships, as a `Predictor`: saved without pickle, streams files."""
-        return scorer_predictor(self, features)
-
-    def _needed(self, X: Any, sensitive_features: Any, n: int) -> Coded:
-        sensitive = self._sensitive(X, sensitive_features)
-        if sensitive is None:
-            raise InputError(
-                "The score needs the group of every row: pass `sensitive_features` "
-                f"({listed(self.groups_)})."
-            )
-        return Coded(self._known_groups(sensitive, n), self.groups_)
 
     def _penalty(self) -> float:
         return _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)

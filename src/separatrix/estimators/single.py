@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from separatrix import methods
-from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
-from separatrix.crossfit.out_of_fold import seed_from
+from separatrix import datasets, methods
+from separatrix.columns.draws import UNSET, Unset, drawn, seed_of, uniforms
+from separatrix.crossfit.out_of_fold import check_labels, has_text, seed_from
+from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
-from separatrix.estimators.base import Array, Base
-from separatrix.estimators.wrapping import single_predictor
-from separatrix.methods import Lane, Sample
+from separatrix.estimators.base import grouping_of
+from separatrix.methods import Lane, Recipe, Sample
+from separatrix.nn.networks import Networks
+from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 
 __all__ = ["SeparationClassifier"]
 
+Array = NDArray[np.float64]
 
-class SeparationClassifier(Base):
+
+class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
     """One method at one trade-off.
 
     Args:
@@ -144,7 +153,24 @@ class SeparationClassifier(Base):
 
     def to_predictor(self) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""
-        return single_predictor(self)
+        check_is_fitted(self)
+        fitted = self.fitted_
+        if isinstance(fitted, Networks):
+            fitted = fitted.unscaled(self.mean_, self.scale_)  # it takes features as they come
+        elif methods.get(self.method).standardise:
+            raise InputError(
+                "Only networks and boosted trees can become a predictor of raw features; "
+                f"{self.method!r} is neither."
+            )
+        base = Base.from_lane(self.method, self.trade_off, fitted)
+        return Predictor(
+            tuple(self.classes_.tolist()),
+            self.groups_,
+            (Branch(base, policy_rule(self.policy, len(self.classes_))),),
+            preprocessing=self.preprocessing_,
+            features=tuple(map(str, getattr(self, "feature_names_in_", ()))),
+            grouping=grouping_of(self),
+        )
 
     def predict(
         self, X: Any, sensitive_features: Any = None, random_state: Any = UNSET
@@ -164,3 +190,97 @@ class SeparationClassifier(Base):
             state = seed_from(state)
         coin = uniforms(len(q), ("label",), random_state=state)
         return self.classes_[drawn(q, coin[:, 0])]
+
+    def _prepare(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any
+    ) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.intp], Array | None]:
+        """Scaled features and codes; sets `classes_`, `groups_`, `n_features_in_`."""
+        self.preprocessing_ = datasets.plan(X).fit(X) if has_text(X) else None
+        X, y = self._checked(X, y)
+        check_labels(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        kept = slice(None) if weight is None else weight > 0  # rows of weight 0 are left out
+        z = self._groups(sensitive_features, len(y), weight)
+        X, y, weight = X[kept], y[kept], None if weight is None else weight[kept]
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InputError(
+                "A classifier needs at least two classes; this data has 1 class, "
+                f"{self.classes_[:1]}."
+            )
+        dense = X.toarray() if hasattr(X, "toarray") else X
+        self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
+        if methods.get(self.method).standardise:
+            self.mean_ = np.average(dense, axis=0, weights=weight)
+            spread = np.sqrt(np.average((dense - self.mean_) ** 2, axis=0, weights=weight))
+            least = 1e-12 * np.maximum(1.0, np.abs(self.mean_))
+            self.scale_ = np.where(spread > least, spread, 1.0)
+        return self._scaled(dense), codes.astype(np.intp), z, weight
+
+    def _checked(self, X: Any, y: Any = "no_validation") -> Any:
+        """A matrix of numbers, with `y` where given; text and categories become columns of it."""
+        how: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        fitting = not isinstance(y, str)
+        if self.preprocessing_ is None:
+            return validate_data(self, X, y, reset=fitting, **how)
+        if not isinstance(X, Mapping):
+            validate_data(self, X, reset=fitting, skip_check_array=True)
+        rows = self.preprocessing_.transform(X)
+        return check_X_y(rows, y, **how) if fitting else check_array(rows, **how)
+
+    def _groups(self, values: Any, n: int, weight: Array | None) -> NDArray[np.intp]:
+        if values is None:
+            warnings.warn(
+                f"{type(self).__name__} was fitted without `sensitive_features`: it is plain ERM "
+                "and controls no violation.",
+                UserWarning,
+                stacklevel=4,
+            )
+            self.groups_, self.group_names_, self.grouping_ = (0,), (), None
+            return np.zeros(n if weight is None else (weight > 0).sum(), dtype=np.intp)
+        return self._learn_groups(values, n, weight)
+
+    def _scaled(self, dense: NDArray[Any]) -> NDArray[np.float32]:
+        return np.ascontiguousarray((dense - self.mean_) / self.scale_, dtype=np.float32)
+
+    def _rows(self, X: Any) -> NDArray[np.float32]:
+        check_is_fitted(self)
+        checked = self._checked(X)
+        return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
+
+    def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
+        if not self.uses_groups_:
+            return None
+        if sensitive_features is None:
+            raise InputError(
+                "This classifier was fitted with use_sensitive=True, so it needs "
+                "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
+                "X alone."
+            )
+        return self._known_groups(sensitive_features, n)
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            hidden=tuple(self.hidden),
+            epochs=self.epochs,
+            min_steps=self.min_steps,
+            batch=self.batch,
+            learning_rate=self.learning_rate,
+            patience=self.patience,
+            piecewise_linear=self.piecewise_linear,
+            level=self.level,
+            running=0.9 if self.level == "score" else 0.0,  # 16 bins need more rows than a batch
+        )
+
+    def _seed(self) -> int:
+        state = self.random_state
+        if isinstance(state, int | np.integer):
+            return seed_of(state)
+        return int(check_random_state(state).randint(2**31 - 1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -20,16 +20,9 @@ from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Mixture
-from separatrix.optimum.plain import PlainRule
-from separatrix.predictor.component import Component
+from separatrix.optimum.plain import DrawnLabel, PlainRule
+from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
-from separatrix.predictor.wrapped import (
-    Wrapped,
-    WrappedBlind,
-    WrappedBlindScore,
-    WrappedPlain,
-    WrappedScore,
-)
 from separatrix.procedure.measuring import Measured
 
 __all__ = [
@@ -52,36 +45,25 @@ def procedure_predictor(
     frontier: Traced, point: OperatingPoint, found: Measured, kind: str, k: int | None = None
 ) -> Predictor:
     """The predictor of a rule around the base model: of all rows, or of the outer fold k."""
-    blind = kind == JOINT
     reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[kind]
-    rule = found.rule
-    scores, rules = (WrappedScore, WrappedBlindScore), (Wrapped, WrappedBlind)
-    wrap: Any = (scores if found.is_score else rules)[blind]
-    if isinstance(rule, PlainRule):
-        fitted: Any = WrappedPlain(rule)
-        policy, uses_groups = "deterministic", reads == "xz"
-    else:
-        fitted = wrap(rule if found.is_score else rule.rule, 1)
-        certain = (blind and found.is_score) or (not found.is_score and point.coin == 0.0)
-        policy, uses_groups = "deterministic" if certain else "randomized", not blind
-    level = next(iter(point.question.budgets.values()), 0.0)
-    component = Component("postprocessing", level, policy, fitted, uses_groups=uses_groups)
+    solved = found.is_score or isinstance(found.rule, PlainRule)
+    branch = Branch(
+        Base(frontier.base_model(kind, k), reads), found.rule if solved else found.rule.rule
+    )
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
-        components=(component,),
+        branches=(branch,),
         preprocessing=frontier.preprocessing() if frontier.sees_groups else None,
-        grouping=frontier.grouping if uses_groups else None,
-        bases=(frontier.base_model(kind, k),),
-        reads=reads,
+        grouping=frontier.grouping if branch.uses_groups else None,
         about=_about(frontier, point, k),
     )
 
 
 def trained_predictor(frontier: Traced, point: OperatingPoint, mixture: Mixture) -> Predictor:
     """The predictor of a trained point, or of a revealed mixture of two, trained on all rows."""
-    components = tuple(_component(frontier, one.key) for one in mixture.points)
-    return _predictor(frontier, ALL_ROWS, components, mixture.weights, _about(frontier, point))
+    branches = tuple(_branch(frontier, one.key) for one in mixture.points)
+    return _predictor(frontier, ALL_ROWS, branches, mixture.weights, _about(frontier, point))
 
 
 def _about(frontier: Traced, point: OperatingPoint, k: int | None = None) -> dict[str, Any]:
@@ -102,17 +84,15 @@ def model_of(
 ) -> Predictor:
     """The model behind one point of a frontier: of one fold, or of all rows."""
     saved, lane = frontier.saved_run(method, trade_off, inputs=inputs, fold=fold)
-    component = Component.of(
-        method.partition(":")[0], trade_off, "randomized", saved.fitted(), lane
-    )
+    base = Base.from_lane(method.partition(":")[0], trade_off, saved.fitted(), lane)
     about = {"run": asdict(saved.runs[lane]), "card": frontier.manifest["card"]}
-    return _predictor(frontier, fold, (component,), (1.0,), about)
+    return _predictor(frontier, fold, (Branch(base, DrawnLabel()),), (1.0,), about)
 
 
 def _predictor(
     frontier: Traced,
     fold: int,
-    components: tuple[Component, ...],
+    branches: tuple[Branch, ...],
     weights: tuple[float, ...],
     about: dict[str, Any],
 ) -> Predictor:
@@ -120,7 +100,7 @@ def _predictor(
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,
-        components=components,
+        branches=branches,
         weights=weights,
         preprocessing=prepared,
         features=() if prepared is not None else tuple(frontier.manifest["features"]),
@@ -129,16 +109,15 @@ def _predictor(
     )
 
 
-def _component(frontier: Traced, key: PointKey) -> Component:
+def _branch(frontier: Traced, key: PointKey) -> Branch:
     """The model of a point, with the threshold that it found on its own training rows."""
     method, inputs, recipe, trade_off, policy = key
     saved, lane = frontier.saved_run(f"{method}:{recipe}", trade_off, inputs=inputs)
-    cut = (
-        frontier.results.final[method, inputs, recipe, trade_off]
-        if policy == "deterministic"
-        else None
-    )
-    return Component.of(method, trade_off, policy, saved.fitted(), lane, cut)
+    cut = np.nan
+    if policy == "deterministic":
+        cut = frontier.results.final[method, inputs, recipe, trade_off]
+    base = Base.from_lane(method, trade_off, saved.fitted(), lane)
+    return Branch(base, policy_rule(policy, len(frontier.labels), cut))
 
 
 def held_out_table(

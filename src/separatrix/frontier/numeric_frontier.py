@@ -22,12 +22,12 @@ from separatrix.core.measures import label_of
 from separatrix.core.numbers import not_negative
 from separatrix.crossfit.nested import NestedScores
 from separatrix.datasets import Preprocessing
-from separatrix.errors import DataError, InfeasibleError
-from separatrix.estimators.wrapping import aligned_predictor
+from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier.checksums import check_sums
 from separatrix.io import as_path, copy_folder
 from separatrix.optimum.scores.align import PENALTIES, Numeric, aligned_path, chosen
 from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.stored import model_from_bytes
 from separatrix.report import numeric_page
@@ -236,8 +236,15 @@ class NumericFrontier:
         path = self.folder / MODEL
         model = model_from_bytes(path.read_bytes(), (), path)
         prepared = m["preprocessing"]
-        return replace(
-            aligned_predictor(shipped, [model]),
+        if len(shipped.levels) < 2:
+            raise InputError(
+                f"This regressor releases {shipped.levels[0]:g} for everybody: there is nothing to "
+                "ship."
+            )
+        return Predictor(
+            tuple(shipped.levels.tolist()),
+            self.groups,
+            (Branch(Base(model, "value"), shipped),),
             preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
             grouping=Grouping(tuple(m["columns"]), self.groups),
             about={"choice": choice, "card": {"name": m["name"], "rows": m["rows"]}},

@@ -131,6 +131,11 @@ class Networks:
     def __len__(self) -> int:
         return len(self.status)
 
+    @property
+    def width(self) -> int:
+        """How many columns X has."""
+        return self.weights[0].shape[1] - self.n_groups - len(self.piecewise_linear)
+
     def __getitem__(self, lanes: slice | list[int] | NDArray[np.integer[Any]]) -> Networks:
         """The networks of some lanes."""
         index = np.arange(len(self))[lanes]
@@ -162,10 +167,9 @@ class Networks:
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
         features = X if isinstance(X, np.memmap) else np.asarray(X, dtype=np.float32)
-        width = self.weights[0].shape[1] - self.n_groups - len(self.piecewise_linear)
-        if features.ndim != 2 or features.shape[1] != width:
+        if features.ndim != 2 or features.shape[1] != self.width:
             raise InputError(
-                f"`X` must have the {width} columns of training, got shape {features.shape}."
+                f"`X` must have the {self.width} columns of training, got shape {features.shape}."
             )
         n = len(features)
         groups = known_groups(z, n, self.n_groups) if self.n_groups else np.zeros(n, dtype=np.int64)

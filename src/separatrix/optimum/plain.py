@@ -1,24 +1,29 @@
-"""PlainRule: the label with the largest expected gain, the same for everybody."""
+"""Rules that never look at the group and have no budget: the base model as it is.
+
+`PlainRule` takes the label with the largest expected gain, `OneThreshold` the second of two labels
+above one threshold, `DrawnLabel` draws from the posterior: the paper's randomized policy.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.optimum.objectives import Cost
+from separatrix.optimum.rules import Rule
 
-__all__ = ["PlainRule"]
+__all__ = ["DrawnLabel", "OneThreshold", "PlainRule"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class PlainRule:
+class PlainRule(Rule):
     """The Bayes decision argmax_u worth[u] P(Y = u | x): one threshold for two labels.
 
     Args:
@@ -29,6 +34,8 @@ class PlainRule:
            [1., 0.]])
     """
 
+    kind: ClassVar[str] = "plain"
+    uses_groups: ClassVar[bool] = False
     worth: Array
 
     @classmethod
@@ -53,15 +60,76 @@ class PlainRule:
         """For two labels: the second one is decided above this score."""
         return float(self.worth[0] / self.worth.sum())
 
-    def predict_proba(self, scores: Array, *, sensitive_features: Any = None) -> Array:
-        """Zeros and ones, (n, K); the group is not looked at."""
-        return np.eye(len(self.worth))[(scores * self.worth).argmax(1)]
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """One positive number per label."""
+        if self.worth.ndim != 1 or len(self.worth) < 2 or (self.worth <= 0).any():
+            raise ValueError(f"the worth of its labels is {self.worth}")
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """Zeros and ones, (n, K)."""
+        return np.eye(len(self.worth))[(np.asarray(scores) * self.worth).argmax(1)]
 
     def arrays(self) -> dict[str, Array]:
         """Its numbers, for `from_arrays`."""
         return {"worth": self.worth}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> PlainRule:
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
         """The inverse of `arrays`."""
         return cls(np.asarray(arrays["worth"], dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class OneThreshold(Rule):
+    """The second of two labels where its score exceeds one threshold.
+
+    A threshold found on scores, as in the paper's deterministic policy, is compared as it is: ties
+    are decided as they were where it was found.
+    """
+
+    kind: ClassVar[str] = "threshold"
+    uses_groups: ClassVar[bool] = False
+    threshold: float
+
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """Zeros and ones, (n, 2)."""
+        return np.eye(2)[(np.asarray(scores)[:, 1] > self.threshold).astype(np.intp)]
+
+    def arrays(self) -> dict[str, Array]:
+        """Its number, for `from_arrays`."""
+        return {"threshold": np.array(self.threshold)}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
+        """The inverse of `arrays`."""
+        return cls(float(arrays["threshold"]))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLabel(Rule):
+    """A label drawn from the posterior itself."""
+
+    kind: ClassVar[str] = "posterior"
+    uses_groups: ClassVar[bool] = False
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """The posterior, (n, K)."""
+        q = np.asarray(scores, dtype=np.float64)
+        return np.asarray(q / q.sum(1, keepdims=True))
+
+    def arrays(self) -> dict[str, Array]:
+        """It has no numbers."""
+        return {}
+
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
+        """The inverse of `arrays`."""
+        return cls()

@@ -1,5 +1,4 @@
 r"""Rules: from a score and a group to a random prediction. Plain arrays, saved without pickle.
-pickle.
 
 `ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel`
 (any number of labels): softmax(W_z p + b_z) C_z of the posterior p, or of what p says beside the
@@ -18,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,17 +32,31 @@ __all__ = [
     "BlindRule",
     "HardMixture",
     "Rule",
+    "Score",
     "SoftmaxChannel",
     "ThresholdChannel",
     "balanced",
     "check_joint",
+    "zeros_and_ones",
 ]
 
 Array = NDArray[np.float64]
+_EXACT = 1e-9
 
 
 class Rule(ABC):
     """From scores, and groups where it needs them, to the law of a prediction U."""
+
+    kind: ClassVar[str]  # its name in a saved predictor
+    uses_groups: ClassVar[bool] = True
+
+    @property
+    def certain(self) -> bool:
+        """Whether it decides everybody without a coin."""
+        return False
+
+    def check(self) -> None:  # noqa: B027 - most need none
+        """Raise a `ValueError` where its numbers make no rule, as those of a forged file."""
 
     @abstractmethod
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
@@ -61,6 +74,23 @@ class Rule(ABC):
     def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any = None) -> Array:
         """`law` by the name that scikit-learn has for it."""
         return self.law(scores, sensitive_features)
+
+
+class Score(Rule):
+    """A rule whose prediction is a score, P(Y = second label | S), rather than a decision."""
+
+    @abstractmethod
+    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
+        """The score of each row for given coins in [0, 1), array (n,)."""
+
+
+def zeros_and_ones(p: Array) -> bool:
+    """Whether probabilities leave nothing to chance; a solver leaves its last digits in them.
+
+    >>> zeros_and_ones(np.array([1.0 - 1e-15, 0.0])), zeros_and_ones(np.array([0.75]))
+    (True, False)
+    """
+    return bool((np.minimum(p, 1.0 - p) < _EXACT).all())
 
 
 def balanced(p: Array, prior: Array) -> Array:
@@ -85,9 +115,14 @@ class ThresholdChannel(Rule):
         levels: per group, the probabilities; falling too, so P(U=1) rises with the score.
     """
 
+    kind: ClassVar[str] = "thresholds_by_group"
     groups: Levels
     thresholds: tuple[Array, ...]
     levels: tuple[Array, ...]
+
+    @property
+    def certain(self) -> bool:
+        return all(map(zeros_and_ones, self.levels))
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, 2).
@@ -137,6 +172,7 @@ class SoftmaxChannel(Rule):
             None for p as it is.
     """
 
+    kind: ClassVar[str] = "softmax"
     groups: Levels
     weight: Array
     bias: Array
@@ -182,9 +218,14 @@ class HardMixture(Rule):
         columns: W of each, array (m, groups, U, labels).
     """
 
+    kind: ClassVar[str] = "hard_mixture"
     groups: Levels
     weights: Array
     columns: Array
+
+    @property
+    def certain(self) -> bool:
+        return zeros_and_ones(self.weights)
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """Posteriors of U, array (n, K).
@@ -221,8 +262,14 @@ class BlindRule(Rule):
         columns: W of each, array (m, U, labels, groups).
     """
 
+    kind: ClassVar[str] = "blind"
+    uses_groups: ClassVar[bool] = False
     weights: Array
     columns: Array
+
+    @property
+    def certain(self) -> bool:
+        return zeros_and_ones(self.weights)
 
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """P(U = u | x), array (n, U), from q(y, z | x) alone, array (n, labels, groups).

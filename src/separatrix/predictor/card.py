@@ -11,18 +11,28 @@ from typing import TYPE_CHECKING, Any
 from separatrix import methods
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import label_of
+from separatrix.optimum.plain import OneThreshold, PlainRule
 from separatrix.report.terminal import root_scale
 from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
-    from separatrix.predictor.component import Component
+    from separatrix.predictor.branch import Base, Branch
     from separatrix.predictor.predictor import Predictor
 
 __all__ = ["CARD", "PLOT", "text", "write"]
 
 CARD, PLOT = "MODEL_CARD.md", "frontier.svg"
-_RULES = {"wrapped": "thresholds by group", "blind": "a rule without the group"}
+_RULES = {
+    "thresholds_by_group": "thresholds by group",
+    "softmax": "a rule by group",
+    "hard_mixture": "a rule by group",
+    "blind": "a rule without the group",
+    "separated_score": "none: it is a score",
+    "blind_score": "none: it is a score",
+    "aligned": "none: it is a number, one of the released values",
+    "posterior": "drawn from the posterior",
+}
 _TITLES = {"choice": "Why this point", "audit": "Measured at selection"}
 _TITLES |= {"options": "Other options", "card": "Data"}
 
@@ -40,18 +50,17 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     """The card as Markdown."""
     about = predictor.about
     lines = ["# Model card", ""]
-    if len(predictor.components) > 1:
+    if len(predictor.branches) > 1:
         lines += [
             "A **revealed mixture**: for each decision one of the models below is drawn, "
             "independently of the person, and the draw is reported with the decision.",
             "",
         ]
     lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
-    branches = zip(predictor.components, predictor.weights, strict=True)
-    for i, (component, weight) in enumerate(branches):
+    branches = zip(predictor.branches, predictor.weights, strict=True)
+    for i, (branch, weight) in enumerate(branches):
         lines.append(
-            f"| {i} | {weight:.1%} | {methods.style(component.method).label} | "
-            f"{_trade_off(component)} | {_decision(predictor, i)} |"
+            f"| {i} | {weight:.1%} | {_model(branch.base)} | {_decision(predictor, branch)} |"
         )
     lines += [
         "",
@@ -108,30 +117,22 @@ def _with_errors(value: Any) -> Any:
     return {**value, "promise": promise}
 
 
-def _trade_off(component: Component) -> str:
-    """λ of a trained method; a rule around a model has a budget instead, which is said below."""
-    return "–" if component.method == "postprocessing" else f"{component.trade_off:g}"
+def _model(base: Base) -> str:
+    """A model and its λ; a rule around a model has a budget instead, which is said below."""
+    trade_off = f"{base.trade_off:g}" if base.method else "–"
+    return f"{methods.style(base.method or 'postprocessing').label} | {trade_off}"
 
 
-def _decision(predictor: Predictor, branch: int) -> str:
-    component = predictor.components[branch]
-    rule = getattr(component.fitted, "kind", "")
-    if predictor.is_value:
-        return "none: it is a number, one of the released values"
-    if predictor.is_score:
-        drawn = ", a level that is drawn" if component.policy == "randomized" else ""
-        return f"none: it is a score{drawn}"
-    if rule in _RULES:
-        coin = "; a coin where the budget binds" if component.policy == "randomized" else ""
-        return f"{_RULES[rule]}{coin}"
-    if rule == "plain" and len(predictor.labels) == 2:
-        threshold = component.fitted.rule.threshold  # type: ignore[attr-defined]
-        return f"{_escape(predictor.labels[1])} if its probability exceeds {threshold:.4g}"
-    if component.policy == "randomized":
-        return "drawn from the posterior"
-    if len(predictor.labels) == 2:
-        return f"{_escape(predictor.labels[1])} if its posterior exceeds {component.threshold:.4g}"
-    return "the most probable label"
+def _decision(predictor: Predictor, branch: Branch) -> str:
+    rule = branch.rule
+    if rule.kind in _RULES:
+        coin = "" if rule.certain or rule.kind == "posterior" else "; a coin where the budget binds"
+        coin = ", a level that is drawn" if coin and predictor.is_score else coin
+        return f"{_RULES[rule.kind]}{coin}"
+    if len(predictor.labels) > 2:
+        return "the most probable label"
+    assert isinstance(rule, PlainRule | OneThreshold)
+    return f"{_escape(predictor.labels[1])} if its probability exceeds {rule.threshold:.4g}"
 
 
 def _listed(value: Any, depth: int = 0) -> list[str]:

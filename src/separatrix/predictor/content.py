@@ -1,74 +1,96 @@
-"""What a predictor decides with, as plain data and arrays: this is saved, and this is its hash.
+"""What a predictor decides with, as plain data and bytes: this is saved, and this is its hash.
 
-`described` leaves out what does not decide anything: the card, the budgets, the versions. So the
-hash, and with it every person's coins, stays the same when only these change.
+It leaves out what does not decide anything: the card, the budgets, the versions. So the hash, and
+with it every person's coins, stays the same when only these change.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.errors import InputError
+from separatrix.predictor.stored import file_ending, model_bytes, model_digest
 
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["CORE", "FORMAT", "canonical", "described", "finite", "model_hash", "plain"]
+__all__ = ["CORE", "FORMAT", "Content", "canonical", "finite", "plain"]
 
-FORMAT = 2  # of a saved predictor
-CORE = ("labels", "groups", "features", "reads", "preprocessing", "grouping", "components")
-_COMPONENT = ("method", "trade_off", "policy", "lane", "threshold", "uses_groups")
-Described = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+FORMAT = 3  # of a saved predictor
+CORE = ("labels", "groups", "features", "preprocessing", "grouping", "branches")
 
 
-def described(predictor: Predictor) -> Described:
-    """Plain data, and the arrays by name."""
-    arrays: dict[str, NDArray[Any]] = {}
-    components = []
-    branches = zip(predictor.components, predictor.weights, strict=True)
-    for i, (component, weight) in enumerate(branches):
-        for name, array in component.fitted.arrays().items():
-            value = np.asarray(array)
-            if value.dtype.kind not in "fiub":
-                raise InputError(
-                    f"The method {component.method!r} keeps {name!r} as {value.dtype}: only "
-                    "numbers are saved."
-                )
-            arrays[f"component{i}.{name}"] = np.asarray(value, order="C")
-        entry = {"kind": getattr(component.fitted, "kind", "method"), "weight": float(weight)}
-        components.append({name: getattr(component, name) for name in _COMPONENT} | entry)
-    prepared, grouping = predictor.preprocessing, predictor.grouping
-    core = {
-        "labels": [plain(label) for label in predictor.labels],
-        "groups": [plain(group) for group in predictor.groups],
-        "features": list(predictor.features),
-        "reads": predictor.reads,
-        "preprocessing": None if prepared is None else prepared.to_dict(),
-        "grouping": None if grouping is None else grouping.to_dict(),
-        "components": components,
-    }
-    return core, arrays
+class Content(NamedTuple):
+    """Plain data, the arrays of the rules, and the files of the models.
 
-
-def model_hash(
-    core: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], bases: Sequence[Sequence[str]]
-) -> str:
-    """SHA-256 of the plain data, of each array with its name, type and shape, and the kinds and
-    digests of the bases.
+    Args:
+        core: the fields `CORE` of a manifest.
+        arrays: by name, those of branch i as "branch<i>.<name>".
+        models: the bytes of each branch's model, by the name of its file.
     """
-    whole = hashlib.sha256(canonical([core, bases]).encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        whole.update(canonical([name, array.dtype.str, list(arrays[name].shape)]).encode())
-        whole.update(hashlib.sha256(array.tobytes()).digest())
-    return whole.hexdigest()
+
+    core: Mapping[str, Any]
+    arrays: Mapping[str, NDArray[Any]]
+    models: Mapping[str, bytes]
+
+    @classmethod
+    def from_predictor(cls, predictor: Predictor) -> Content:
+        """What `Predictor.save` writes and `model_hash` hashes."""
+        arrays: dict[str, NDArray[Any]] = {}
+        models: dict[str, bytes] = {}
+        branches = []
+        for i, (branch, weight) in enumerate(
+            zip(predictor.branches, predictor.weights, strict=True)
+        ):
+            for name, array in branch.rule.arrays().items():
+                arrays[f"branch{i}.{name}"] = np.asarray(array, order="C")
+            base = branch.base
+            content = model_bytes(base.model, base.method)
+            file = f"base{i}.{file_ending(content)}"
+            models[file] = content
+            branches.append(
+                {
+                    "base": file,
+                    "reads": base.reads,
+                    "left_out": list(base.left_out),
+                    "method": base.method,
+                    "trade_off": base.trade_off,
+                    "lane": base.lane,
+                    "rule": branch.rule.kind,
+                    "weight": float(weight),
+                }
+            )
+        prepared, grouping = predictor.preprocessing, predictor.grouping
+        core = {
+            "labels": [plain(label) for label in predictor.labels],
+            "groups": [plain(group) for group in predictor.groups],
+            "features": list(predictor.features),
+            "preprocessing": None if prepared is None else prepared.to_dict(),
+            "grouping": None if grouping is None else grouping.to_dict(),
+            "branches": branches,
+        }
+        return cls(core, arrays, models)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the plain data, of the models' digests, and of each array with its name, type
+        and shape.
+        """
+        digests = {name: model_digest(content) for name, content in self.models.items()}
+        whole = hashlib.sha256(canonical([self.core, digests]).encode())
+        for name in sorted(self.arrays):
+            array = np.ascontiguousarray(self.arrays[name])
+            shape = list(self.arrays[name].shape)
+            whole.update(canonical([name, array.dtype.str, shape]).encode())
+            whole.update(hashlib.sha256(array.tobytes()).digest())
+        return whole.hexdigest()
 
 
 def finite(value: Any) -> Any:

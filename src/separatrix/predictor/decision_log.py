@@ -38,13 +38,14 @@ FIELDS = ("model", "key", "id", *_COINS, "branch", "prediction")
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Coins (n, 2) and what they gave: labels (n,), branches (n,).
+    """Coins (n, 2) and what they gave: codes and names of labels (n,), branches (n,).
 
     `proba` (n, labels) is the law before the draw; of a score [1 − score, score] after it.
-    `scores` (n, labels) is what the one model behind the decision says, where it was asked for.
+    `scores` (n, labels) is what the one model behind the decision says; None if there are several.
     """
 
     coins: NDArray[np.float64]
+    codes: NDArray[np.intp]
     labels: NDArray[Any]
     branch: NDArray[np.intp]
     proba: NDArray[np.float64]
@@ -173,7 +174,8 @@ class Comparison:
         skipped = set() if keyed else {"key", "id"}
         if drawn is None:
             coins = self._coins(found, ids)
-            drawn = Drawn(coins, np.zeros(n), predictor.branches(coins), np.zeros((n, 0)))
+            none = np.zeros(n, dtype=np.intp)
+            drawn = Drawn(coins, none, none, predictor.branch_of(coins), np.zeros((n, 0)))
             skipped |= {"prediction"}
         known, salt = (ids, self.salt) if keyed else (None, None)
         expected = records(predictor, drawn, known, salt)

@@ -17,14 +17,15 @@ from separatrix.columns.groups import from_plain
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.io import OpenFolder, as_path, read_whole
+from separatrix.nn.networks import Networks
+from separatrix.optimum.rules import Score
 from separatrix.predictor import card, schema
-from separatrix.predictor.base_files import BASES, kind_of
-from separatrix.predictor.component import Component
-from separatrix.predictor.content import CORE, FORMAT, model_hash
-from separatrix.predictor.kinds import check_law, restored
+from separatrix.predictor.branch import RULES, Base, Branch
+from separatrix.predictor.content import CORE, FORMAT, Content
 from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.saving import ARRAYS, MANIFEST, checksum, file_entry
 from separatrix.predictor.signing import SIGNATURE, Key, verify
+from separatrix.predictor.stored import checked_arrays, model_from_bytes
 
 __all__ = ["load"]
 
@@ -63,17 +64,19 @@ def _read(folder: OpenFolder, verify_key: Key | None) -> tuple[dict[str, Any], d
         verify(text, signature, verify_key, folder.path)
     manifest = _manifest(folder.path, text)
     listed = manifest["files"]
-    allowed = {ARRAYS, card.CARD, card.PLOT, *(base["file"] for base in manifest["bases"])}
+    needed = {ARRAYS, card.CARD, *(branch["base"] for branch in manifest["branches"])}
     for name in sorted(here - set(listed) - {MANIFEST, SIGNATURE}):
         raise DataError(
             f"{str(folder.path)!r} holds {name!r}, which its manifest does not list. Remove it if "
             "you trust the rest."
         )
-    for name in sorted(set(listed) - allowed):
+    for name in sorted(set(listed) - needed - {card.PLOT}):
         raise DataError(
             f"The manifest of {str(folder.path)!r} lists {name!r}, which no predictor has. It is "
             "not loaded."
         )
+    for name in sorted(needed - set(listed)):
+        raise DataError(f"The manifest of {str(folder.path)!r} does not list {name!r}.")
     files = {}
     for name, entry in listed.items():
         files[name] = folder.read(name, entry["bytes"])
@@ -116,80 +119,51 @@ def _manifest(folder: Path, text: bytes) -> dict[str, Any]:
 def _predictor(
     place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str]
 ) -> Predictor:
-    arrays = _arrays(place, files)
-    prepared, grouping = manifest["preprocessing"], manifest["grouping"]
-    labels, groups = (tuple(map(from_plain, manifest[axis])) for axis in ("labels", "groups"))
-    known = {kind.name: kind for kind in BASES}
-    bases, digests = [], []
-    for i, entry in enumerate(manifest["bases"]):
-        kind, name = known[entry["kind"]], f"base{i}.{entry['kind']}"
-        if entry["file"] != name or name not in files:
-            raise ValueError(f"the base {entry['file']!r} is not among its files")
-        bases.append(kind.load(files[name], trusted, str(place / name)))
-        if kind_of(bases[-1]) is not kind:
-            raise ValueError(f"{name} holds a model of another kind")
-        digests.append([kind.name, kind.digest(files[name])])
-        _check_base(bases[-1], name, manifest["reads"], len(labels))
-    core = {name: manifest[name] for name in CORE}
-    hashed = model_hash(core, arrays, digests)
+    entries = manifest["branches"]
+    models = {entry["base"]: files[entry["base"]] for entry in entries}
+    content = Content({name: manifest[name] for name in CORE}, _arrays(place, files), models)
+    hashed = content.hash
     if hashed != manifest["model"]:
         raise ValueError("its model hash is not that of its numbers")
+    labels, groups = (tuple(map(from_plain, manifest[axis])) for axis in ("labels", "groups"))
+    prepared, grouping = manifest["preprocessing"], manifest["grouping"]
+    branches = []
+    for i, entry in enumerate(entries):
+        name = entry["base"]
+        if name.partition(".")[0] != f"base{i}":
+            raise ValueError(f"the model of branch {i} is in {name!r}")
+        model = model_from_bytes(models[name], trusted, str(place / name))
+        _check_model(model, entry, len(labels))
+        base = Base(
+            model,
+            entry["reads"],
+            tuple(entry["left_out"]),
+            entry["method"],
+            float(entry["trade_off"]),
+            entry["lane"],
+        )
+        prefix = f"branch{i}."
+        own = {n.removeprefix(prefix): x for n, x in content.arrays.items() if n.startswith(prefix)}
+        rule = RULES[entry["rule"]].from_arrays(groups, checked_arrays(own))
+        rule.check()
+        branches.append(Branch(base, rule))
+    for name in content.arrays:
+        if name.partition(".")[0] not in {f"branch{i}" for i in range(len(branches))}:
+            raise ValueError(f"the array {name!r} belongs to no branch")
     predictor = Predictor(
         labels=labels,
         groups=groups,
-        components=tuple(
-            _component(i, entry, arrays) for i, entry in enumerate(manifest["components"])
-        ),
-        weights=tuple(float(entry["weight"]) for entry in manifest["components"]),
+        branches=tuple(branches),
+        weights=tuple(float(entry["weight"]) for entry in entries),
         preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
         features=tuple(manifest["features"]),
         grouping=None if grouping is None else Grouping.from_dict(grouping),
-        bases=tuple(bases),
-        reads=manifest["reads"],
         about=manifest["about"],
         key_id=manifest["key_id"],
     )
-    used = {f"component{i}." for i in range(len(predictor.components))}
-    for name in arrays:
-        if name.partition(".")[0] + "." not in used:
-            raise ValueError(f"the array {name!r} belongs to no component")
-    _check_laws(predictor, manifest)
+    _check_laws(predictor)
     predictor.__dict__["model_hash"] = hashed  # of these bytes, whatever a later skops would write
     return predictor
-
-
-def _check_base(base: Any, name: str, reads: str, labels: int) -> None:
-    """A base must be a fitted classifier of the labels, or of labels and groups; or a regressor."""
-    if reads == "value":
-        if not callable(getattr(base, "predict", None)) or hasattr(base, "predict_proba"):
-            raise ValueError(f"{name} is not a regressor")
-        return
-    if not callable(getattr(base, "joint_proba" if reads == "joint" else "predict_proba", None)):
-        raise ValueError(f"{name} is not a classifier")
-    if reads != "joint":
-        classes = np.asarray(getattr(base, "classes_", ()))
-        codes = classes.dtype.kind in "iub" and 0 < len(classes) < labels  # some may be unseen
-        if len(classes) != labels and not (codes and 0 <= classes.min() <= classes.max() < labels):
-            raise ValueError(f"{name} was not fitted to the {labels} labels")
-
-
-def _check_laws(predictor: Predictor, manifest: Mapping[str, Any]) -> None:
-    """Every component must answer one made-up row of each group with a law over the labels."""
-    shape = len(predictor.labels), len(predictor.groups)
-    prepared, columns, value = predictor.preprocessing, None, 0.0
-    if predictor.bases:
-        each = shape[0] * (shape[1] if predictor.reads == "joint" else 1)
-        each = 1 if predictor.is_value else each
-        columns, value = len(predictor.bases) * each, 1.0 / each
-    elif prepared is not None:
-        rows = {column: np.array([None], dtype=object) for column in prepared.columns}
-        columns = len(prepared.names)
-        if prepared.transform(rows).shape != (1, columns):
-            raise ValueError("its preprocessing makes no matrix")
-    elif predictor.features:
-        columns = len(predictor.features)
-    for component, entry in zip(predictor.components, manifest["components"], strict=True):
-        check_law(entry["kind"], component.fitted, component.lane, shape, columns, value)
 
 
 def _arrays(place: Path, files: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
@@ -203,17 +177,53 @@ def _arrays(place: Path, files: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
         raise DataError(f"{path} is not a whole safetensors file ({error}).") from error
 
 
-def _component(
-    index: int, entry: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> Component:
-    own = f"component{index}."
-    mine = {name[len(own) :]: array for name, array in arrays.items() if name.startswith(own)}
-    return Component(
-        method=entry["method"],
-        trade_off=float(entry["trade_off"]),
-        policy=entry["policy"],
-        fitted=restored(entry["kind"], entry["method"], mine),
-        lane=entry["lane"],
-        threshold=float(entry["threshold"]),
-        uses_groups=entry["uses_groups"],
-    )
+def _check_model(model: Any, entry: Mapping[str, Any], labels: int) -> None:
+    """A fitted classifier of the labels, or of labels and groups; a regressor; a trained method."""
+    name, reads = entry["base"], entry["reads"]
+    if entry["method"]:
+        if not hasattr(model, "posteriors"):
+            raise ValueError(f"{name} is not a trained method")
+        return
+    if reads == "value":
+        if not callable(getattr(model, "predict", None)) or hasattr(model, "predict_proba"):
+            raise ValueError(f"{name} is not a regressor")
+        return
+    if not callable(getattr(model, "joint_proba" if reads == "joint" else "predict_proba", None)):
+        raise ValueError(f"{name} is not a classifier")
+    if reads != "joint":
+        classes = np.asarray(getattr(model, "classes_", ()))
+        codes = classes.dtype.kind in "iub" and 0 < len(classes) < labels  # some may be unseen
+        if len(classes) != labels and not (codes and 0 <= classes.min() <= classes.max() < labels):
+            raise ValueError(f"{name} was not fitted to the {labels} labels")
+
+
+def _check_laws(predictor: Predictor) -> None:
+    """Every branch must answer one made-up row of each group with a law."""
+    labels, groups = len(predictor.labels), len(predictor.groups)
+    z = np.arange(max(groups, 1))  # a blind rule may not know any group
+    prepared = predictor.preprocessing
+    columns: int | None = len(predictor.features) or None
+    if prepared is not None:
+        empty = {column: np.array([None], dtype=object) for column in prepared.columns}
+        columns = len(prepared.names)
+        if prepared.transform(empty).shape != (1, columns):
+            raise ValueError("its preprocessing makes no matrix")
+    for branch in predictor.branches:
+        base, known = branch.base, z if branch.uses_groups else None
+        shape: tuple[int, ...] = {"value": (), "joint": (labels, groups)}.get(base.reads, (labels,))
+        scores = np.full((len(z), *shape), 1.0 / np.prod(shape))
+        if base.method:
+            width = base.model.width if isinstance(base.model, Networks) else columns
+            if columns is not None and width != columns:
+                raise ValueError(f"`X` must have the {width} columns of training, got {columns}")
+            if width is None:
+                continue  # only the rows themselves say how many columns they have
+            with np.errstate(all="ignore"):
+                scores = base.scores(np.zeros((len(z), width)), known, (labels, groups))
+        law = branch.law(scores, known)
+        if law.shape[0] != len(z) or law.ndim != 2:
+            raise ValueError(f"its law has the shape {law.shape}")
+        if not isinstance(branch.rule, Score) and law.shape[1] != labels:
+            raise ValueError(f"its law is of {law.shape[1]} values for {labels} labels")
+        if not np.isfinite(law).all() or (law < 0).any() or abs(law.sum(1) - 1.0).max() > 1e-4:
+            raise ValueError("its posteriors are no probabilities")

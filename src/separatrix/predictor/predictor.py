@@ -1,10 +1,10 @@
 """Predictor: raw rows in, decisions out.
 
 Three numbers are easily confused, so each has its own method. `branch_proba` is P(U = u | x, z) of
-each model. `predict_proba` is the mean of these, weighted: the law of the decision before any coin
+each branch. `predict_proba` is the mean of these, weighted: the law of the decision before any coin
 is thrown. `predict` throws the coins and returns labels. In a revealed mixture the branch N that
 was drawn belongs to the decision; ``return_branch=True`` returns it too. (v, u) of a revealed
-mixture are the weighted means over its models.
+mixture are the weighted means over its branches.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _num_samples
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
@@ -25,69 +26,59 @@ from separatrix.columns.grouping import Grouping
 from separatrix.columns.groups import group_codes
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
-from separatrix.crossfit.base_models import joint_posteriors, posteriors
-from separatrix.crossfit.numeric_fit import predictions
+from separatrix.crossfit.sensitive_columns import without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.io import as_path
+from separatrix.optimum.rules import Score
 from separatrix.optimum.scores.aligned import attribute
 from separatrix.predictor import decision_log
-from separatrix.predictor.base_files import kind_of
-from separatrix.predictor.component import Component
-from separatrix.predictor.content import described, model_hash
+from separatrix.predictor.branch import Branch
+from separatrix.predictor.content import Content
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.signing import Key
 
-__all__ = ["READS", "Predictor"]
+__all__ = ["Predictor"]
 
 Array = NDArray[np.float64]
-READS = ("x", "xz", "joint", "value")
+Codes = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """A single model, or a revealed mixture of several.
+    """One model and its rule, or a revealed mixture of several.
 
     Args:
-        labels, groups: what the codes of the models stand for.
-        components: the models.
+        labels, groups: what the codes of the models stand for; the released values of a number.
+        branches: the models with their rules.
         weights: how often each is drawn; they sum to one.
-        preprocessing: raw columns to the models' matrix; None where rows come as a matrix.
+        preprocessing: raw columns to the models' matrix; None where rows come as they are.
         features: the matrix's columns, where there is no preprocessing.
         grouping: finds the group in raw rows.
-        bases: fitted classifiers whose probabilities, side by side, are what the models see; none
-            where they see the rows.
-        reads: what the bases see: "x", the rows; "xz", one column per group in front of them;
-            "joint", the rows, of which they say P(y, z | x); "value", the rows, of which they
-            predict a number: then the labels are the released values.
         about: plain data about the choice: budgets, audit, prices, data card, frontier.
         key_id: public name of the one secret whose draws this predictor may use (`with_key`).
     """
 
     labels: Levels
     groups: Levels
-    components: tuple[Component, ...]
+    branches: tuple[Branch, ...]
     weights: tuple[float, ...] = (1.0,)
     preprocessing: Preprocessing | None = None
     features: tuple[str, ...] = ()
     grouping: Grouping | None = None
-    bases: tuple[Any, ...] = ()
-    reads: str = "x"
     about: Mapping[str, Any] = field(default_factory=dict)
     key_id: str | None = None
 
     def __post_init__(self) -> None:
         w = np.asarray(self.weights, dtype=np.float64)
-        one_each = len(self.components) > 0 and w.shape == (len(self.components),)
+        one_each = len(self.branches) > 0 and w.shape == (len(self.branches),)
         if not (one_each and (w >= 0).all() and abs(w.sum() - 1.0) <= 1e-9):
             raise InputError(
-                "`weights` must be one non-negative number per component and sum to one, got "
-                f"{self.weights} for {len(self.components)} components."
+                "`weights` must be one non-negative number per branch and sum to one, got "
+                f"{self.weights} for {len(self.branches)} branches."
             )
-        if self.reads not in READS:
-            raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
-        if self.is_score and (len(self.components) > 1 or len(self.labels) != 2):
-            raise InputError("A score has one component and is for two labels.")
+        if self.is_score and (len(self.branches) > 1 or len(self.labels) != 2):
+            raise InputError("A score has one branch and is for two labels.")
 
     @classmethod
     def from_estimator(cls, model: Any, features: Sequence[str] = ()) -> Predictor:
@@ -110,38 +101,40 @@ class Predictor:
     @property
     def is_score(self) -> bool:
         """Whether it predicts a score, P(Y = second label | S), rather than a decision."""
-        return hasattr(self.components[0].fitted, "drawn")
+        return isinstance(self.branches[0].rule, Score)
 
     @property
     def is_value(self) -> bool:
         """Whether it predicts a number, one of its labels."""
-        return self.reads == "value"
+        return self.branches[0].base.reads == "value"
 
     @property
     def uses_groups(self) -> bool:
         """Whether a prediction needs the person's group."""
-        return any(component.uses_groups for component in self.components)
+        return any(branch.uses_groups for branch in self.branches)
 
     @property
     def randomized(self) -> bool:
         """Whether a prediction throws any coin."""
-        return len(self.components) > 1 or self.components[0].policy == "randomized"
+        return len(self.branches) > 1 or not self.branches[0].rule.certain
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it reads from raw rows, the group's aside; none of a bare matrix."""
         if self.preprocessing is not None:
             return tuple(self.preprocessing.columns)
-        named = getattr(self.bases[0], "feature_names_in_", ()) if self.bases else ()
-        return self.features or tuple(map(str, named))
+        return self.features or self.branches[0].base.columns
 
     def branch_proba(self, X: Any, sensitive_features: Any = None) -> Array:
         """P(U = u | x, z, N = b) of each branch b, array (branches, n, K).
 
         For a score the K values are its levels.
         """
-        matrix, z = self._seen(X, sensitive_features)
-        return np.stack([component.proba(matrix, z) for component in self.components])
+        return self.laws(*self.seen(X, sensitive_features))
+
+    def laws(self, rows: Any, z: Codes | None) -> Array:
+        """The same for what `seen` returns."""
+        return self._laws(self._scores(rows, z), z)
 
     def predict_proba(
         self,
@@ -160,8 +153,7 @@ class Predictor:
         if self.is_score:
             score = self.score(X, sensitive_features, random_state=random_state, ids=ids, salt=salt)
             return np.stack([1.0 - score, score], axis=1)
-        q = self.branch_proba(X, sensitive_features)
-        return np.einsum("b,bnk->nk", np.asarray(self.weights), q)
+        return self._mean(self.branch_proba(X, sensitive_features))
 
     def score(
         self,
@@ -218,56 +210,51 @@ class Predictor:
             decision_log.append(Path(log), decision_log.records(self, drawn, ids, salt))
         return (drawn.labels, drawn.branch) if return_branch else drawn.labels
 
-    def drawn(
-        self,
-        X: Any,
-        sensitive_features: Any,
-        coins: Callable[[int], Array],
-        scores: bool = False,
-    ) -> Drawn:
-        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2).
+    def drawn(self, X: Any, sensitive_features: Any, coins: Callable[[int], Array]) -> Drawn:
+        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2)."""
+        return self.decided(*self.seen(X, sensitive_features), coins)
 
-        With `scores` also what the one model behind the decision says.
-        """
-        matrix, z = self._seen(X, sensitive_features)
-        thrown, names = coins(len(matrix)), _array(self.labels)
+    def decided(self, rows: Any, z: Codes | None, coins: Callable[[int], Array]) -> Drawn:
+        """The same for what `seen` returns."""
+        scores, names = self._scores(rows, z), _array(self.labels)
+        thrown = coins(len(scores[0]))
+        branch = self.branch_of(thrown)
         if self.is_score:
-            fitted: Any = self.components[0].fitted
-            score = np.asarray(fitted.drawn(matrix, z, thrown))
+            score = self.branches[0].drawn(scores[0], z, thrown[:, 1])
             chosen = (score >= 0.5).astype(np.intp)
             law = np.stack([1.0 - score, score], axis=1)
-            return Drawn(thrown, names[chosen], self.branches(thrown), law)
-        q = np.stack([component.proba(matrix, z) for component in self.components])
-        branch = self.branches(thrown)
-        law = q[branch, np.arange(len(matrix))]
-        chosen = drawn(law, thrown[:, 1])
-        mean = np.einsum("b,bnk->nk", np.asarray(self.weights), q)
-        told = self._base_scores(matrix, z) if scores else None
-        return Drawn(thrown, names[chosen], branch, mean, told)
+            return Drawn(thrown, chosen, names[chosen], branch, law)
+        q = self._laws(scores, z)
+        law = q[branch, np.arange(len(branch))]
+        chosen = drawn(law, thrown[:, 1]) if self.randomized else law.argmax(1)
+        return Drawn(thrown, chosen, names[chosen], branch, self._mean(q), self._said(scores))
 
-    def _base_scores(self, matrix: Array, z: NDArray[Any] | None) -> Array | None:
-        """P(y | x) of the model behind the rule, (n, K); None for a mixture of several models.
+    def _scores(self, rows: Any, z: Codes | None) -> list[Array]:
+        """What the model of each branch says."""
+        shape = len(self.labels), len(self.groups)
+        return [branch.base.scores(rows, z, shape) for branch in self.branches]
 
-        A regressor says a number, not probabilities of its released values: None too.
-        """
-        if self.is_value:
+    def _laws(self, scores: Sequence[Array], z: Codes | None) -> Array:
+        return np.stack([b.law(own, z) for b, own in zip(self.branches, scores, strict=True)])
+
+    def _mean(self, laws: Array) -> Array:
+        return np.asarray(np.einsum("b,bnk->nk", np.asarray(self.weights), laws))
+
+    def _said(self, scores: Sequence[Array]) -> Array | None:
+        """P(y | x) of the one model behind the rule, (n, K); None for a mixture, or a number."""
+        if self.is_value or len(scores) > 1:
             return None
-        if self.bases:
-            p = matrix.reshape(len(matrix), len(self.bases), len(self.labels), -1).sum(-1)
-            return np.asarray((p / p.sum(-1, keepdims=True)).mean(1))
-        if len(self.components) > 1:
-            return None
-        component = self.components[0]
-        return np.asarray(component.fitted.posteriors(matrix, z)[component.lane])
+        return scores[0].sum(-1) if scores[0].ndim == 3 else scores[0]
 
-    def branches(self, coins: Array) -> NDArray[np.intp]:
+    def branch_of(self, coins: Array) -> NDArray[np.intp]:
         """The branch of each row (n,), from the first of its coins."""
         return np.searchsorted(np.cumsum(self.weights)[:-1], coins[:, 0], side="right")
 
     @property
-    def purposes(self) -> tuple[str, str]:
-        """What its two coins decide."""
-        return "branch", "level" if self.is_score else "label"
+    def purposes(self) -> tuple[str, ...]:
+        """What its coins decide; without branches their coin decides nothing and is not thrown."""
+        branch = ("branch",) if len(self.branches) > 1 else ()
+        return *branch, "level" if self.is_score else "label"
 
     def coins(
         self,
@@ -280,27 +267,21 @@ class Predictor:
         """Two coins per row (n, 2), as in `predict`; zeros where this model throws none."""
         if not self.randomized:
             return np.zeros((n, 2))
-        if ids is None:
-            return uniforms(n, self.purposes, random_state=random_state, salt=salt)
         self.check_key(salt)
-        # one hash a row: without branches their coin decides nothing
-        one_coin = len(self.components) == 1 and len(self.bases) <= 1
+        model = b"" if ids is None else bytes.fromhex(self.model_hash)
         thrown = uniforms(
-            n,
-            self.purposes[1:] if one_coin else self.purposes,
-            random_state=random_state,
-            ids=ids,
-            salt=salt,
-            model=bytes.fromhex(self.model_hash),
+            n, self.purposes, random_state=random_state, ids=ids, salt=salt, model=model
         )
-        return np.column_stack([np.zeros(n), thrown]) if one_coin else thrown
+        return self.paired(thrown)
+
+    def paired(self, thrown: Array) -> Array:
+        """The coins of `purposes` as (n, 2): of the branch, then of the label or the level."""
+        return np.column_stack([np.zeros(len(thrown)), thrown])[:, -2:]
 
     @cached_property
     def model_hash(self) -> str:
         """SHA-256 of all that decides: the same before and after saving; not of the card."""
-        kinds = [(kind_of(base), base) for base in self.bases]
-        bases = [[kind.name, kind.digest(kind.dump(base))] for kind, base in kinds]
-        return model_hash(*described(self), bases)
+        return Content.from_predictor(self).hash
 
     def with_key(self, salt: str | bytes) -> Predictor:
         """The same predictor bound to one secret; draws with another one are then refused."""
@@ -341,7 +322,7 @@ class Predictor:
         Not of a predictor of numbers: audit its predictions with `audit_regression`.
 
         The violation and utility of this table are those of the predictor, also for a mixture. With
-        one component the predictions are the labels themselves.
+        one branch the predictions are the labels themselves.
         """
         if self.is_value:
             raise InputError(
@@ -356,45 +337,31 @@ class Predictor:
         shape = (len(self.labels), len(self.groups))
         counts, moments = soft_sums(posterior, codes, z, shape)
         names: Levels = self.labels
-        if len(self.components) > 1:
-            names = tuple((b, label) for b in range(len(self.components)) for label in self.labels)
+        if len(self.branches) > 1:
+            names = tuple((b, label) for b in range(len(self.branches)) for label in self.labels)
         table = CountTable(counts, self.labels, self.groups, names, len(codes), moments)
         return table.simplest()
 
-    def _seen(self, X: Any, sensitive_features: Any) -> tuple[NDArray[Any], NDArray[Any] | None]:
-        """What the models see: the matrix, and the codes of the groups where they need them."""
-        rows = self._rows(X)
-        n = len(rows) if hasattr(rows, "__len__") else rows.shape[0]
-        z = self.group_codes(X, sensitive_features, n) if self.uses_groups else None
-        return self._scored(rows, z), z
+    def seen(self, X: Any, sensitive_features: Any = None) -> tuple[Any, Codes | None]:
+        """What the models take: rows, and codes of the groups where they are needed."""
+        rows = self.rows(X)
+        if not self.uses_groups:
+            return rows, None
+        return rows, self.group_codes(X, sensitive_features, _num_samples(rows))
 
-    def matrix(self, X: Any, z: NDArray[Any] | None = None) -> NDArray[Any]:
-        """What the models see of raw rows: the float32 matrix, or the bases' probabilities."""
-        return self._scored(self._rows(X), z)
+    def rows(self, X: Any, *, named: bool = True) -> Any:
+        """Rows as the models take them: prepared, the columns found by name.
 
-    def _rows(self, X: Any) -> Any:
+        With ``named=False`` rows that are no raw rows go on as they came, as in `fit`.
+        """
+        base = self.branches[0].base
         if self.preprocessing is not None:
             return self.preprocessing.transform(X)
-        if self.bases and not self.features:  # a pipeline that reads its own columns
-            return as_named_frame(X, self.columns) if self.columns else X
-        return as_matrix(X, self.features)
-
-    def _scored(self, rows: Any, z: NDArray[Any] | None) -> NDArray[Any]:
-        if not self.bases:
-            return np.asarray(rows)
-        if self.reads == "xz":
-            if z is None:
-                raise InputError("The classifiers behind this predictor see the group: pass it.")
-            rows = np.hstack([np.eye(len(self.groups), dtype=np.float32)[z], rows])
-        # double precision, since a channel's thresholds are exact scores
-        if self.is_value:
-            return np.stack([predictions(base, rows) for base in self.bases], axis=1)
-        if self.reads == "joint":
-            shape = len(self.labels), len(self.groups)
-            q = [joint_posteriors(base, rows, shape) for base in self.bases]
-        else:
-            q = [posteriors(base, rows, len(self.labels)) for base in self.bases]
-        return np.concatenate(q, axis=1)
+        if base.method or self.features:
+            return as_matrix(X, self.features)
+        if named and base.columns:  # a pipeline that reads its own columns
+            return as_named_frame(X, base.columns)
+        return without_columns(X, base.left_out) if base.left_out else X
 
     def group_codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
         """Codes of the groups, from `sensitive_features` or from the raw rows' own columns.
@@ -403,10 +370,9 @@ class Predictor:
         """
         if sensitive_features is None:
             if self.grouping is None:
-                known = f"group: pass `sensitive_features` ({listed(self.groups)})"
-                number = "number of a sensitive attribute: pass `sensitive_features`"
-                what = known if self.groups else number
-                raise InputError(f"This predictor uses the {what}, one per row.")
+                known = f"group of every row: pass `sensitive_features` ({listed(self.groups)})"
+                number = "number of every row, a sensitive attribute: pass `sensitive_features`"
+                raise InputError(f"A prediction needs the {known if self.groups else number}.")
             if not self.groups:
                 return attribute(raw_columns(X, self.grouping.columns)[self.grouping.columns[0]], n)
             return self.grouping.codes(X)

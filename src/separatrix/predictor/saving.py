@@ -1,9 +1,9 @@
 """A predictor on disk: a folder of plain numbers and plain text. Nothing in it is ever executed.
 
-- `manifest.json`: format, checksums, labels, groups, columns, models, budgets, audit, versions
+- `manifest.json`: format, checksums, labels, groups, columns, branches, budgets, audit, versions
 - `manifest.sig`: the signature of the manifest, where a key was given
-- `arrays.safetensors`: the numbers of all models
-- `base0.skops`, …: the classifiers behind it, if there are any, each in the format of its kind
+- `arrays.safetensors`: the numbers of the rules
+- `base0.safetensors`, `base0.skops`, …: the model of each branch, see `stored`
 - `MODEL_CARD.md`: for people, with `frontier.svg`
 
 The checksums find files that were cut or changed. They do not find a forgery, since anybody can
@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any
 from separatrix.errors import InputError
 from separatrix.io import whole_folder
 from separatrix.predictor import card
-from separatrix.predictor.base_files import kind_of
-from separatrix.predictor.content import FORMAT, canonical, described, finite, model_hash
+from separatrix.predictor.content import FORMAT, Content, canonical, finite
 from separatrix.predictor.signing import SIGNATURE, Key, sign
 
 if TYPE_CHECKING:
@@ -52,21 +51,15 @@ def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Pat
 def _write(predictor: Predictor, folder: Path, sign_key: Key | None) -> None:
     from safetensors.numpy import save as safetensors
 
-    core, arrays = described(predictor)
-    (folder / ARRAYS).write_bytes(safetensors(arrays))
-    bases, digests = [], []
-    for i, base in enumerate(predictor.bases):
-        kind = kind_of(base)
-        content = kind.dump(base)
-        bases.append({"kind": kind.name, "file": f"base{i}.{kind.name}"})
-        digests.append([kind.name, kind.digest(content)])
-        (folder / f"base{i}.{kind.name}").write_bytes(content)
+    content = Content.from_predictor(predictor)
+    (folder / ARRAYS).write_bytes(safetensors(dict(content.arrays)))
+    for name, model in content.models.items():
+        (folder / name).write_bytes(model)
     card.write(predictor, folder)
     manifest = {
         "format": FORMAT,
-        **core,
-        "bases": bases,
-        "model": model_hash(core, arrays, digests),
+        **content.core,
+        "model": content.hash,
         "key_id": predictor.key_id,
         "about": finite(predictor.about),
         "packages": _packages(),

@@ -12,15 +12,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from separatrix.methods import POLICIES
-from separatrix.predictor.base_files import BASES
-from separatrix.predictor.kinds import COMPONENTS
-from separatrix.predictor.predictor import READS
+from separatrix import methods
+from separatrix.predictor.branch import READS, RULES
 
-__all__ = ["COMPONENT", "FIELDS", "check", "parse"]
+__all__ = ["FIELDS", "check", "parse"]
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"[0-9a-f]{8}")
+_MODEL = re.compile(r"base\d{1,4}\.(safetensors|skops|joint)")
 _DEEPEST = 100
 Check = Callable[[Any], bool]
 
@@ -51,6 +50,10 @@ def _is(*kinds: type) -> Check:
 
 def _number(x: Any) -> bool:
     return _is(int, float)(x) and math.isfinite(x)
+
+
+def _count(x: Any) -> bool:
+    return _is(int)(x) and x >= 0
 
 
 def _hash(x: Any) -> bool:
@@ -106,19 +109,15 @@ def _plain(x: Any, depth: int = 0) -> bool:
     return x is None or isinstance(x, str | bool) or _number(x)
 
 
-COMPONENT: dict[str, Check] = {
-    "kind": lambda x: isinstance(x, str) and x in COMPONENTS,
-    "method": lambda x: isinstance(x, str) and x.isidentifier(),
+_BRANCH: dict[str, Check] = {
+    "base": lambda x: isinstance(x, str) and _MODEL.fullmatch(x) is not None,
+    "reads": lambda x: x in READS,
+    "left_out": _list_of(_count),
+    "method": lambda x: x == "" or x in methods.names(),
     "trade_off": _number,
-    "policy": lambda x: x in POLICIES,
-    "lane": lambda x: _is(int)(x) and x >= 0,
-    "threshold": _number,
-    "uses_groups": _is(bool),
+    "lane": _count,
+    "rule": lambda x: isinstance(x, str) and x in RULES,
     "weight": lambda x: _number(x) and 0.0 <= x <= 1.0,
-}
-_BASE: dict[str, Check] = {
-    "kind": lambda x: x in [kind.name for kind in BASES],
-    "file": _is(str),
 }
 _GROUPING: dict[str, Check] = {"columns": _list_of(_is(str)), "groups": _levels(0)}
 _GROUPED: dict[str, Check] = {
@@ -126,18 +125,16 @@ _GROUPED: dict[str, Check] = {
     "missing": _is(bool),
 }
 _PREPARED: dict[str, Check] = {"version": _is(int), "features": _list_of(_map_of(_plain))}
-_FILE: dict[str, Check] = {"bytes": lambda x: _is(int)(x) and x >= 0, "sha256": _hash}
+_FILE: dict[str, Check] = {"bytes": _count, "sha256": _hash}
 
 FIELDS: dict[str, Check] = {
     "format": _is(int),
     "labels": _levels(2),
     "groups": _levels(0),
     "features": _list_of(_is(str)),
-    "reads": lambda x: x in READS,
     "preprocessing": _none_or(_record(_PREPARED)),
     "grouping": _none_or(_record(_GROUPING, _GROUPED)),
-    "components": lambda x: _list_of(_record(COMPONENT))(x) and len(x) > 0,
-    "bases": _list_of(_record(_BASE)),
+    "branches": lambda x: _list_of(_record(_BRANCH))(x) and len(x) > 0,
     "model": _hash,
     "key_id": _none_or(lambda x: isinstance(x, str) and _KEY.fullmatch(x) is not None),
     "about": lambda x: isinstance(x, dict) and _plain(x),
@@ -152,9 +149,6 @@ def check(manifest: Mapping[str, Any]) -> None:
         raise ValueError(f"the field {odd[0]!r} is {'not known' if odd[0] in manifest else 'gone'}")
     if wrong := _wrong(manifest, FIELDS):
         raise ValueError(f"{wrong!r} is {_short(manifest[wrong])}")
-    total = sum(one["weight"] for one in manifest["components"])
-    if abs(total - 1.0) > 1e-9:
-        raise ValueError(f"the weights of its components sum to {total:g}")
 
 
 def _wrong(record: Mapping[str, Any], fields: Mapping[str, Check]) -> str | None:

@@ -1,52 +1,93 @@
-"""A fitted classifier as bytes and back: never through pickle.
+"""A fitted model as bytes and back: never through pickle.
 
-Our own base models are arrays, in safetensors' format, and are read from nothing else. A joint
-model is a zip of its two classifiers. Classifiers of other libraries go through skops' audited
-format, which decides by type alone: `skops_file` looks at sizes, types and loaders before skops
-does, `compiled` at every place that compiled code will use afterwards. So scikit-learn's own
-pipelines and trees load without a question, and a forged file is one sentence.
+Our own base models and trained methods are arrays, in safetensors' format, and are read from
+nothing else. A joint model is a zip of its two classifiers. Models of other libraries go through
+skops' audited format, which decides by type alone: `skops_file` looks at sizes, types and loaders
+before skops does, `compiled` at every place that compiled code will use afterwards. So
+scikit-learn's own pipelines and trees load without a question, and a forged file is one sentence.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 from zipfile import ZipFile, ZipInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
+from separatrix import methods
 from separatrix.crossfit.base_models import from_arrays, to_arrays
 from separatrix.crossfit.compiled import unsound
 from separatrix.crossfit.joint import JointModel
 from separatrix.errors import DataError, InputError
+from separatrix.nn.networks import Networks
 from separatrix.predictor import skops_file
 
-__all__ = ["joint_parts", "model_bytes", "model_from_bytes"]
+__all__ = ["checked_arrays", "file_ending", "model_bytes", "model_digest", "model_from_bytes"]
 
 _ABOUT, _PARTS = "about.json", ("label_model", "group_model")  # of a joint model's zip
+_TRAINED = "method:"  # before the name of a trained method
+_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
+_ANY, _PADDED = ("losses", "kernels"), ("thresholds",)  # may hold NaN; may hold ±inf
 
 
-def model_bytes(model: Any) -> bytes:
-    """A fitted classifier as bytes.
+def model_bytes(model: Any, method: str = "") -> bytes:
+    """A fitted model as bytes; `method` is the name of a trained one. None, no model, is none.
 
     >>> from separatrix.crossfit.logistic import Logistic
     >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
     >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
     ['a', 'b']
     """
+    if model is None:
+        return b""
+    if method:
+        # networks need numpy only, where importing their method would need torch
+        known = Networks.kind if isinstance(model, Networks) else _TRAINED + method
+        return _array_bytes(model.arrays(), [known, []])
     if isinstance(model, JointModel):
         return _joint_bytes(model)
     arrays = to_arrays(model)
     if arrays is None:
         return _skops_bytes(model)
+    return _array_bytes(arrays, [model.kind, np.asarray(model.classes_).tolist()])
+
+
+def _array_bytes(arrays: Mapping[str, NDArray[Any]], about: list[Any]) -> bytes:
     from safetensors.numpy import save
 
-    labels = np.asarray(model.classes_).tolist()
-    about = {"about": json.dumps([model.kind, labels])}  # one name: the order of names is not kept
     ordered = {name: np.asarray(arrays[name], order="C") for name in sorted(arrays)}
-    return bytes(save(ordered, about))
+    for name, array in ordered.items():
+        if array.dtype.kind not in "fiub":
+            raise InputError(
+                f"{about[0]!r} keeps {name!r} as {array.dtype}: only numbers are saved."
+            )
+    return bytes(save(ordered, {"about": json.dumps(about)}))  # one name: their order is not kept
+
+
+def file_ending(content: bytes) -> str:
+    """How the file of these bytes is called."""
+    if not skops_file.is_archive(content):
+        return "safetensors"
+    return "skops" if _joint_parts(content) is None else "joint"
+
+
+def model_digest(content: bytes) -> str:
+    """A hash that equal models share, whatever skops writes around them."""
+    if not skops_file.is_archive(content):
+        return hashlib.sha256(content).hexdigest()
+    parts = _joint_parts(content)
+    if parts is not None:
+        each = [hashlib.sha256(parts[0]).hexdigest(), *map(model_digest, parts[1:])]
+        return hashlib.sha256("\n".join(each).encode()).hexdigest()
+    try:
+        return skops_file.digest(content)  # of its tree, with the path, type and slot of each value
+    except Exception as error:  # a damaged zip raises many kinds
+        raise DataError(f"This is not a whole skops file ({type(error).__name__}).") from error
 
 
 def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object = "") -> Any:
@@ -59,13 +100,13 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
     """
     if not skops_file.is_archive(content):
         return _from_arrays(content, source)
-    parts = joint_parts(content, source)
+    parts = _joint_parts(content, source)
     return (
         _from_skops(content, trusted, source) if parts is None else _joint(parts, trusted, source)
     )
 
 
-def joint_parts(content: bytes, source: object = "") -> tuple[bytes, ...] | None:
+def _joint_parts(content: bytes, source: object = "") -> tuple[bytes, ...] | None:
     """Description, label model and group model of a joint model's zip; None for other zips."""
     try:
         skops_file.check_sizes(content)
@@ -118,6 +159,12 @@ def _from_arrays(content: bytes, source: object) -> Any:
         arrays = load(content)
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         kind, labels = json.loads(header["__metadata__"]["about"])
+        if kind == Networks.kind:
+            networks = Networks.restore(checked_arrays(arrays))
+            _check_layers(networks)
+            return networks
+        if kind.startswith(_TRAINED):
+            return methods.get(kind.removeprefix(_TRAINED)).restore(checked_arrays(arrays))
         model = from_arrays(kind, arrays, labels)
         row = np.zeros((1, model.n_features_in_), dtype=np.float32)
         with np.errstate(all="ignore"):
@@ -130,6 +177,31 @@ def _from_arrays(content: bytes, source: object) -> Any:
         ValueError,
     ) as error:  # fmt: skip
         raise _broken(source, error) from error
+
+
+def checked_arrays(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The same arrays; others than of finite numbers are refused with a `ValueError`."""
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise ValueError(f"the array {name!r} has the type {array.dtype}")
+        if array.dtype.kind != "f" or name.endswith(_ANY):
+            continue
+        good = np.isfinite(array) | (np.isinf(array) & name.endswith(_PADDED))
+        if not good.all():
+            raise ValueError(f"the array {name!r} holds a value that is not finite")
+    return arrays
+
+
+def _check_layers(networks: Networks) -> None:
+    """Each layer takes what the one before gives, in every lane."""
+    lanes, before = len(networks.status), None
+    for i, (w, b) in enumerate(zip(networks.weights, networks.biases, strict=True)):
+        fits = w.ndim == 3 and w.shape[0] == lanes and b.shape == (lanes, w.shape[2])
+        if not fits or before not in (None, w.shape[1]):
+            raise ValueError(f"layer {i} has the shapes {w.shape} and {b.shape}")
+        before = w.shape[2]
+    if not networks.weights or networks.n_groups < 0 or networks.width < 0:
+        raise ValueError("its networks have no layers or no inputs")
 
 
 def _skops_bytes(model: Any) -> bytes:

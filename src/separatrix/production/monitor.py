@@ -415,7 +415,7 @@ def _reference(reference: Any) -> CountTable:
     table = getattr(reference, "table", reference)
     if isinstance(table, CountTable):
         return table
-    if not (hasattr(reference, "about") and hasattr(reference, "components")):
+    if not (hasattr(reference, "about") and hasattr(reference, "branches")):
         raise InputError(
             "`reference` must be an Audit or a CountTable of the model at selection, or the "
             f"shipped model, got {type(reference).__name__}."

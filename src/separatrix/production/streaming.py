@@ -102,7 +102,7 @@ def predict_file(
     ):
         for block in _blocks(place, columns, rows, show):
             ids = None if id_column is None else id_texts(block[id_column], id_column)
-            drawn = predictor.drawn(block, None, partial(draw, ids=ids), scores=True)
+            drawn = predictor.drawn(block, None, partial(draw, ids=ids))
             copied = {} if id_column is None else {id_column: _objects(ids or [])}
             copied |= {name: _objects(plain_values(block[name])) for name in kept}
             done += write(copied | _columns(predictor, drawn))
@@ -126,7 +126,7 @@ def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
 
     def draw(n: int, ids: Any) -> NDArray[np.float64]:
         sizes.append(n)
-        return next(coins)
+        return predictor.paired(next(coins))
 
     return draw
 
@@ -164,7 +164,7 @@ def _columns(predictor: Predictor, drawn: Drawn) -> dict[str, NDArray[Any]]:
     if predictor.is_score:
         return {"score": drawn.proba[:, 1]}
     out = {"decision": drawn.labels, "decided_by_coin": drawn.proba.max(1) < 1.0}
-    if len(predictor.components) > 1:
+    if len(predictor.branches) > 1:
         out["branch"] = drawn.branch
     if drawn.scores is not None:
         columns = drawn.scores.T if len(predictor.labels) > 2 else drawn.scores[:, 1:].T

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ from separatrix.columns.scores import quantity_column
 from separatrix.columns.values import Levels, row_numbers
 from separatrix.core.binned_cmi import SoftBins
 from separatrix.errors import InputError
+from separatrix.optimum.rules import Rule
 
 __all__ = ["AlignedScore", "attribute", "hats"]
 
@@ -33,7 +34,7 @@ _NUMBERS = ("penalty", "r2", "violation")
 
 
 @dataclass(frozen=True, eq=False)
-class AlignedScore:
+class AlignedScore(Rule):
     """What `align` returns.
 
     Args:
@@ -48,6 +49,7 @@ class AlignedScore:
         violation: v of their conditional ranks there, `core.conditional_cmi.rank_violation`.
     """
 
+    kind: ClassVar[str] = "aligned"
     groups: Levels
     attribute_knots: Array
     knots: Array
@@ -57,6 +59,27 @@ class AlignedScore:
     penalty: float
     r2: float
     violation: float
+
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """Maps that never fall on rising knots; cuts and released values that rise."""
+        maps = len(self.groups) or len(self.attribute_knots)
+        shaped = self.knots.ndim == 2 and self.knots.shape[1] > 1
+        if not shaped or self.values.shape != self.knots.shape or len(self.knots) != maps:
+            raise ValueError(f"its maps have the shapes {self.knots.shape}, {self.values.shape}")
+        if (np.diff(self.knots) < 0).any() or (np.diff(self.values) < 0).any():
+            raise ValueError("a map of it falls")
+        if self.levels.shape != (len(self.cuts) + 1,) or self.attribute_knots.ndim != 1:
+            raise ValueError("it has not one released value more than cuts")
+        if any((np.diff(x) <= 0).any() for x in (self.levels, self.cuts, self.attribute_knots)):
+            raise ValueError("its released values or cuts do not rise")
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """One for the released value, zero for the others, array (n, levels)."""
+        return np.eye(len(self.levels))[self.place(scores, sensitive_features=groups)]
 
     def transform(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """The released values (n,): at most `len(levels)` different ones.
@@ -88,13 +111,13 @@ class AlignedScore:
         """All that `from_arrays` needs, except the groups' names."""
         return {name: np.asarray(getattr(self, name)) for name in (*_ARRAYS, *_NUMBERS)}
 
-    @staticmethod
-    def from_arrays(groups: Levels, arrays: Mapping[str, NDArray[Any]]) -> AlignedScore:
+    @classmethod
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """The score that `arrays` described."""
         own = {name: np.asarray(arrays[name], dtype=np.float64) for name in _ARRAYS}
         numbers = {name: float(arrays[name]) for name in _NUMBERS}
         made: dict[str, Any] = {**own, **numbers}
-        return AlignedScore(groups, **made)
+        return cls(groups, **made)
 
 
 def attribute(values: Any, n: int | None = None) -> Array:

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
+from separatrix.columns.values import Levels
 from separatrix.errors import InputError
-from separatrix.optimum.rules import check_joint
+from separatrix.optimum.rules import Score, check_joint
 
 __all__ = ["BlindScore", "blind_scores"]
 
@@ -40,7 +41,7 @@ _TINY = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class BlindScore:
+class BlindScore(Score):
     """A score of q(y, z | x); the same row always has the same score.
 
     Args:
@@ -50,11 +51,26 @@ class BlindScore:
         penalty: β.
     """
 
+    kind: ClassVar[str] = "blind_score"
+    uses_groups: ClassVar[bool] = False
     knots: Array = field(repr=False)
     values: Array = field(repr=False)
     place: Array = field(repr=False)
     level: Array = field(repr=False)
     penalty: float = 0.0
+
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """P(Y | S), array (n, 2)."""
+        s = self.transform(scores)
+        return np.stack([1.0 - s, s], axis=1)
+
+    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
+        """`transform`; neither coin nor group is looked at."""
+        return self.transform(scores)
 
     def transform(self, q: ArrayLike) -> Array:
         """The score of each row, array (n,): P(Y = second label | S), from q (n, 2, groups)."""
@@ -68,7 +84,7 @@ class BlindScore:
         return {name: getattr(self, name) for name in names} | {"penalty": np.array(self.penalty)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> BlindScore:
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Any]) -> Self:
         """The inverse of `arrays`."""
         names = ("knots", "values", "place", "level")
         numbers = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}

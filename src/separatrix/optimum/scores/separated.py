@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.partition import best_partition
 from separatrix.errors import InputError
+from separatrix.optimum.rules import Score, zeros_and_ones
 from separatrix.report.terminal import preformatted
 
 __all__ = ["SeparatedDecision", "SeparatedScore", "best_cuts"]
@@ -51,7 +52,7 @@ class Costs(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class SeparatedScore:
+class SeparatedScore(Score):
     """A random score per group: the score's bin, then a level drawn from the kernel's row.
 
     Args:
@@ -76,6 +77,7 @@ class SeparatedScore:
         array([0.9, 0. ])
     """
 
+    kind: ClassVar[str] = "separated_score"
     labels: Levels
     groups: Levels
     thresholds: tuple[Array, ...] = field(repr=False)
@@ -116,6 +118,26 @@ class SeparatedScore:
         """v = I(S; Z | Y) in nats on the fitted law: zero but for a penalty."""
         return float(conditional_mutual_information(self.table))
 
+    @property
+    def certain(self) -> bool:
+        return all(map(zeros_and_ones, self.kernels))
+
+    def check(self) -> None:
+        """Levels are probabilities, rising; each row of a kernel is a law."""
+        for kernel in self.kernels:
+            if not np.isfinite(kernel).all() or (kernel < 0).any():
+                raise ValueError("a kernel of its score holds no probabilities")
+            if abs(kernel.sum(1) - 1.0).max() > 1e-6:
+                raise ValueError("a kernel of its score does not sum to one")
+        levels = np.asarray(self.levels)
+        good = levels.ndim == 1 and len(levels) > 0 and (levels >= 0).all() and (levels <= 1).all()
+        if not good or (np.diff(levels) < 0).any():
+            raise ValueError("the levels of its score are no rising probabilities")
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """`level_proba`."""
+        return self.level_proba(scores, sensitive_features=groups)
+
     def level_proba(self, scores: ArrayLike, *, sensitive_features: Any) -> Array:
         """P(S = level | score, group), array (n, m), the levels rising.
 
@@ -150,7 +172,7 @@ class SeparatedScore:
         coin = uniforms(n, ("level",), random_state=seed, ids=ids, salt=salt, model=model)
         return self.drawn(scores, coin[:, 0], sensitive_features=sensitive_features)
 
-    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any) -> Array:
+    def drawn(self, scores: ArrayLike, coin: Array, *, sensitive_features: Any = None) -> Array:
         """The level of each row for given coins in [0, 1), array (n,)."""
         rows, bins = self._bins(scores, sensitive_features)
         place = np.empty(len(bins), dtype=np.intp)
@@ -189,14 +211,12 @@ class SeparatedScore:
         return {"thresholds": thresholds, "kernels": kernels, "table": self.table}
 
     @classmethod
-    def from_arrays(
-        cls, labels: Levels, groups: Levels, arrays: Mapping[str, Any]
-    ) -> SeparatedScore:
-        """The inverse of `arrays`."""
+    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Any]) -> Self:
+        """The inverse of `arrays`; the labels are called 0 and 1."""
         thresholds, kernels = np.asarray(arrays["thresholds"]), np.asarray(arrays["kernels"])
         there = ~np.isnan(kernels[:, :, 0])
         return cls(
-            labels,
+            (0, 1),
             groups,
             tuple(cut[mask] for cut, mask in zip(thresholds, there, strict=True)),
             tuple(kernel[mask] for kernel, mask in zip(kernels, there, strict=True)),
