@@ -16,6 +16,7 @@ from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
+from separatrix.optimum.result import Limit
 from separatrix.optimum.roc.regions import Regions, roc_curve
 from separatrix.optimum.rules import ThresholdChannel
 
@@ -33,6 +34,10 @@ def limit_of(s: ArrayLike, y: ArrayLike, z: ArrayLike, **options: Any) -> Any:
 def point(q: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     table = soft_counts(y, q, sensitive_features=z)
     return float(conditional_mutual_information(table)), float(mutual_information(table))
+
+
+def regions_of(best: Limit) -> Regions:
+    return Regions([curve.rates[curve.hull] for curve in best.solver.curves], best.solver.mass.T)
 
 
 def grid_search(regions: Regions, level: float, steps: int = 33) -> float:
@@ -60,7 +65,7 @@ def test_no_pair_of_rules_on_a_grid_is_above_the_upper_bound(seed: int) -> None:
     best = limit_of(*rows(seed), points=2)
     for level in (1e-3, 1e-2):
         solved = best.solver.curve(np.array([level]))
-        found = grid_search(best.solver.regions, level)
+        found = grid_search(regions_of(best), level)
         assert found <= solved.upper[0] + 1e-9
         assert solved.upper[0] - solved.values[0] <= 1e-4
         assert solved.values[0] <= found + 0.01  # the grid is coarse, not blind
@@ -83,7 +88,7 @@ def test_an_independent_global_search_finds_nothing_better(source: str, level: f
     bound.
     """
     best = limit_of(*(adult_rows() if source == "adult" else rows(5, groups=3)), points=2)
-    regions = best.solver.regions
+    regions = regions_of(best)
     k = len(regions.chains)
 
     def loss(w: np.ndarray) -> float:
@@ -169,7 +174,7 @@ def test_planes_hold_for_every_predictor() -> None:
     """The certificate: no rates, whatever they are, lie beyond any plane, tight or not."""
     rng = np.random.default_rng(0)
     s, y, z = rows(10)
-    regions = limit_of(s, y, z, points=2).solver.regions
+    regions = regions_of(limit_of(s, y, z, points=2))
     kappa = rng.normal(size=(50, 2)) * 3
     sloppy = rng.uniform(0.01, 0.99, (50, 2, 2))
     normals, offsets = regions.planes(kappa, sloppy)

@@ -9,7 +9,6 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.blind_margin import BudgetKeeper
 from separatrix.optimum.promised import Promises
 
 BASE, APART = np.array([0.35, 0.2, 0.25, 0.3]), np.array([2.6, 1.6, 2.0, 2.2])
@@ -130,19 +129,6 @@ def test_a_number_is_taken_off_the_budget_and_zero_is_the_budget_itself():
     q, y, z = plain.rule.predict_proba(rows[0], sensitive_features=rows[2])[:, 1], rows[1], rows[2]
     rates = np.array([[q[(y == k) & (z == g)].mean() for k in (0, 1)] for g in range(4)])
     assert 0.5 * np.ptp(rates, axis=0).sum() <= 0.05 + 1e-9
-
-
-@pytest.mark.parametrize("errors", [0.0, 0.01, 0.03])
-def test_the_level_found_is_the_largest_that_keeps_it(errors):
-    def at(level):
-        return np.array([[0.3, 0.6], [0.3, 0.6 + 2 * level], [0.3, 0.6]])
-
-    def gap(rates):
-        return 0.5 * np.ptp(rates, axis=-2).sum(-1)
-
-    kept = BudgetKeeper(at, gap, lambda x: np.full(x.shape, errors / 1.1)).keep(0.06)
-    noise = np.random.default_rng(7).normal(size=(100_000, 3, 2))
-    assert gap(at(kept.level) + errors * noise).mean() == pytest.approx(0.06, rel=0.03)
 
 
 @pytest.mark.parametrize(

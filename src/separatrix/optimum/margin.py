@@ -35,8 +35,7 @@ from separatrix.core.measures import budget_named
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.decisions import least_level, rule_of, solve
-from separatrix.optimum.roc.regions import Regions
+from separatrix.optimum.roc.decisions import best_rules, least_level
 from separatrix.optimum.rules import ThresholdChannel
 
 __all__ = ["RATES_ONLY", "Kept", "Margin", "refusal", "up"]
@@ -244,17 +243,11 @@ class Margin:
         """The best rule of each level on the curves of a resample."""
         if sample not in self._least:
             self._least[sample] = least_level(known.curves, known.mass, self.kind.name)
-        found = solve(
-            known.curves,
-            known.mass,
-            maximize=self.maximize,
-            budget=self.kind.name,
-            levels=np.maximum(levels, self._least[sample]),
-            groups=self.groups,
-            tolerance=None if sample == _ALL else _TOLERANCE,
-        )
-        regions = Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
-        return [rule_of(x, known.curves, regions, self.groups) for x in found.rates]
+        levels = np.maximum(levels, self._least[sample])
+        return best_rules(
+            known.curves, known.mass, levels, self.groups, maximize=self.maximize,
+            budget=self.kind.name, tolerance=None if sample == _ALL else _TOLERANCE,
+        )  # fmt: skip
 
     def _counts(self, weight: Array) -> Array:
         """The weight of the rows before each place, by label: (2, rows + 1)."""

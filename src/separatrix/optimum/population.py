@@ -23,7 +23,7 @@ from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.result import Limit
 from separatrix.optimum.roc.regions import roc_curve
-from separatrix.optimum.solvers import BlindSolver, RocSolver
+from separatrix.optimum.solvers import ColumnSolver, RocSolver
 
 __all__ = [
     "Budgets",
@@ -240,7 +240,7 @@ def blind_limit(
         raise InputError("One of the labels has probability zero: leave it out of `p_xyz`.")
     of_x = p.sum((1, 2))
     law = BlindLaw((p / np.where(of_x > 0, of_x, 1.0)[:, None, None])[of_x > 0], of_x[of_x > 0])
-    solver = BlindSolver(law, tuple(range(p.shape[2])), maximize, budget)
+    solver = ColumnSolver(law, tuple(range(p.shape[2])), maximize, budget)
     return Limit.of(solver, wanted, len(wanted), tuple(range(p.shape[1])))
 
 

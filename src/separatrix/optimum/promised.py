@@ -18,25 +18,21 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_counts
 from separatrix.columns.values import Levels
-from separatrix.core.information import (
-    conditional_mutual_information,
-    eo_gap,
-)
-from separatrix.core.measures import budget_named
+from separatrix.core.measures import BUDGETS, budget_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
 from separatrix.optimum.margin import Margin
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
-from separatrix.optimum.roc.regions import Regions
+from separatrix.optimum.roc.decisions import best_rules, least_level
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel
 
-__all__ = ["PromisedRule", "Promises", "check_question", "regions_of"]
+__all__ = ["PromisedRule", "Promises", "check_question"]
 
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
+_MANY_LABELS = ("eo_gap", "violation")  # budgets of rules for more than two
 _DRAWS = 200
 _PRICES = (1e-3, 1e4)  # of v for more than two labels, for gains with a range of one
 _STEPS = 10  # of the bisection between them
@@ -123,7 +119,7 @@ class Promises:
             return self._of_many_labels(asked, margin, confidence)
         if asked is None or margin is not None:
             level = 1.0 if asked is None else asked - (margin or 0.0)
-            rule = self._rule(self._plain, self._rates(self._plain, level))
+            rule = self._rule(self._plain, level)
             return PromisedRule(rule, level, np.nan, np.nan, self._plain.borrowed)
         kept = self._margin.keep(asked, confidence)
         borrowed = self._known.borrowed
@@ -138,7 +134,7 @@ class Promises:
                 return self.rule(error.smallest[self.budget], margin=0.0).rule
         known = self._known
         least = least_level(known.curves, known.mass, self.budget)
-        return self._rule(known, self._rates(known, max(level, least)))
+        return self._rule(known, max(level, least))
 
     @cached_property
     def _plain(self) -> GroupCurves:
@@ -153,30 +149,19 @@ class Promises:
         rows = self.scores[:, 1], self.y, self.z, self.weight
         return Margin(*rows, self.groups, self.maximize, self.budget, self._known)
 
-    def _rates(self, known: GroupCurves, level: float) -> Array:
-        """The best rates (groups, 2) within a level on the curves."""
-        return self._solve(known, np.array([level])).rates[0]
-
-    def _solve(self, known: GroupCurves, levels: Array) -> DecisionCurve:
-        return solve(
-            known.curves,
-            known.mass,
-            maximize=self.maximize,
-            budget=self.budget,
-            levels=levels,
-            groups=self.groups,
-            tolerance=_CLOSE if self.budget == "violation" else None,
-        )
-
-    def _rule(self, known: GroupCurves, x: Array) -> ThresholdChannel:
-        return rule_of(x, known.curves, regions_of(known), self.groups)
+    def _rule(self, known: GroupCurves, level: float) -> ThresholdChannel:
+        """The best rule within a level on the curves."""
+        return best_rules(
+            known.curves, known.mass, np.array([level]), self.groups, maximize=self.maximize,
+            budget=self.budget, tolerance=_CLOSE if self.budget == "violation" else None,
+        )[0]  # fmt: skip
 
     @cached_property
     def _label_rules(self) -> LabelRules:
-        if self.budget not in _GAPS:
+        if self.budget not in _MANY_LABELS:
+            names = ", ".join(map(repr, _MANY_LABELS))
             raise InputError(
-                f"More than two labels: the budget must be one of {', '.join(map(repr, _GAPS))}, "
-                f"got {self.budget!r}."
+                f"More than two labels: the budget must be one of {names}, got {self.budget!r}."
             )
         n_groups = len(self.groups)
         return LabelRules(self.scores, self.y, self.z, self.weight, n_groups, self.maximize)
@@ -233,15 +218,7 @@ class Promises:
         names = [self.groups[code] for code in self.z.tolist()]
         q = rule.predict_proba(self.scores, sensitive_features=names)
         table = soft_counts(self.y, q, sensitive_features=self.z, sample_weight=self.weight)
-        return float(_GAPS[self.budget](table))
-
-
-def regions_of(known: GroupCurves) -> Regions:
-    """What randomised thresholds of these curves can do."""
-    return Regions([curve.rates[curve.hull] for curve in known.curves], known.mass)
-
-
-_GAPS = {"eo_gap": eo_gap, "violation": conditional_mutual_information}
+        return float(BUDGETS[self.budget](table))
 
 
 def _drawn(table: Array, weight: Array) -> Array:
@@ -263,9 +240,9 @@ def _expected(tables: Array, budget: str, weight: Array, confidence: float | Non
     """
     whole = tables.sum(1)
     if confidence is not None:
-        drawn = [_GAPS[budget](_drawn(table, weight)) for table in whole]
+        drawn = [BUDGETS[budget](_drawn(table, weight)) for table in whole]
         return float(np.mean([np.quantile(one, confidence) for one in drawn]))
-    return float(np.mean(_GAPS[budget](whole)))
+    return float(np.mean(BUDGETS[budget](whole)))
 
 
 def check_question(asked: float | None, margin: float | None, confidence: float | None) -> None:

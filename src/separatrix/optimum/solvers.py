@@ -8,24 +8,22 @@ that could change an answer by more than its tolerance.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
-from separatrix.core.information import conditional_mutual_information, eo_gap, gaps_by_label
 from separatrix.core.measures import budget_named
 from separatrix.optimum.law import BlindLaw, LabelLaw, gains_of
-from separatrix.optimum.multiclass.column_generation import Columns, best_blind
+from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import DecisionCurve, least_level, rule_of, solve
-from separatrix.optimum.roc.regions import Regions, RocCurve
+from separatrix.optimum.roc.regions import RocCurve
 from separatrix.optimum.rules import Rule
 
-__all__ = ["BlindSolver", "ColumnSolver", "DualSolver", "RocSolver", "Solution", "Solver"]
+__all__ = ["ColumnSolver", "DualSolver", "RocSolver", "Solution", "Solver"]
 
 Array = NDArray[np.float64]
 _CLOSE = 1e-6  # of the range of the gains, between the value and the bound of a mixture of columns
@@ -98,11 +96,6 @@ class RocSolver:
         self.curves, self.mass, self.groups = curves, mass.T, groups
         self.maximize, self.budget, self.tolerance = maximize, budget, tolerance
 
-    @cached_property
-    def regions(self) -> Regions:
-        """The groups' ROC regions."""
-        return Regions([curve.rates[curve.hull] for curve in self.curves], self.mass.T)
-
     def curve(self, levels: Array) -> DecisionCurve:
         """The best rates (n, groups, 2) for rising levels."""
         return solve(
@@ -135,7 +128,7 @@ class RocSolver:
         return least + steps
 
     def _rule(self, rates: Array) -> Callable[[], Rule]:
-        return lambda: rule_of(rates, self.curves, self.regions, self.groups)
+        return lambda: rule_of(rates, self.curves, self.mass.T, self.groups)
 
 
 class DualSolver:
@@ -182,68 +175,42 @@ class DualSolver:
 
 
 class ColumnSolver:
-    """More labels under an EO budget, with the group: `multiclass.column_generation`.
+    """Mixtures of decisions, with the group or of x alone: `multiclass.column_generation`.
 
     Args:
-        law: of the posteriors.
-        groups, maximize, budget: as in `limit`; any objective but the utility.
-    """
-
-    strictest = 0.0
-
-    def __init__(self, law: LabelLaw, groups: Levels, maximize: Any, budget: str) -> None:
-        self.law, self.groups, self.maximize, self.budget = law, groups, maximize, budget
-        self.mass, self.columns = law.mass, Columns(law, budget_named(budget))
-        gains = gains_of(maximize, law.prior)
-        assert gains is not None
-        self.gains = np.broadcast_to(gains[:, None], (*law.mass.shape, len(gains)))
-
-    def solve(self, levels: Array, start: Any = None) -> list[Solution]:
-        """As in `Solver`; the columns found so far serve every level."""
-        found = [self.columns.best(self.gains, e, _CLOSE) for e in levels[::-1].tolist()][::-1]
-        return [
-            Solution(p.value, p.upper, p.rates, lambda p=p: p.group_rule(self.groups))  # type: ignore[misc]
-            for p in found
-        ]
-
-    def spaced(self, points: int) -> Array:
-        """As in `Solver`."""
-        table = self.law.decided(np.moveaxis(self.gains, -1, 0))
-        top = eo_gap(table) if self.budget == "eo_gap" else gaps_by_label(table).max()
-        return float(top) * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
-
-
-class BlindSolver:
-    """Decisions of x alone, any number of labels: `multiclass.column_generation`.
-
-    Args:
-        law: atoms x with q(y, z | x).
+        law: of the posteriors, for more than two labels under an EO budget, or atoms x with
+            q(y, z | x).
         groups, maximize, budget: as in `limit`.
     """
 
     strictest = 0.0
 
-    def __init__(self, law: BlindLaw, groups: Levels, maximize: str | Cost, budget: str) -> None:
+    def __init__(
+        self, law: LabelLaw | BlindLaw, groups: Levels, maximize: Any, budget: str
+    ) -> None:
         self.mass, self.groups, self.maximize, self.budget = law.mass, groups, maximize, budget
         self.columns = Columns(law, budget_named(budget))
 
     def solve(self, levels: Array, start: Any = None) -> list[Solution]:
         """As in `Solver`; the columns found so far serve every level."""
-        found = [best_blind(self.columns, self.maximize, e, self.groups) for e in levels.tolist()]
-        return [
-            Solution(p.value, p.upper, p.rates, lambda p=p: p.rule)  # type: ignore[misc]
-            for p in found
-        ]
+        found = [self._point(level) for level in levels[::-1].tolist()][::-1]
+        return [Solution(p.value, p.upper, p.rates, self._rule(p)) for p in found]
 
     def spaced(self, points: int) -> Array:
         """As in `Solver`."""
         (free,) = self.solve(np.ones(1))
-        table = self.mass[..., None] * free.rates
-        if len(self.mass) == 2:
-            kind = budget_named(self.budget)
-            top = float(kind.measure(free.rates[..., 1].T, self.mass.T))
-        elif self.budget == "violation":
-            top = float(conditional_mutual_information(table))
-        else:
-            top = float(eo_gap(table) if self.budget == "eo_gap" else gaps_by_label(table).max())
-        return top * np.linspace(0.0, 1.0, points) ** 2
+        top = float(budget_named(self.budget)(self.mass[..., None] * free.rates))
+        return top * np.linspace(0.0, 1.0, points + 1)[1:] ** 2
+
+    def _point(self, level: float) -> ColumnPoint:
+        if isinstance(self.columns.law, BlindLaw):
+            return best_blind(self.columns, self.maximize, level, self.groups)
+        gains = gains_of(self.maximize, self.columns.law.prior)
+        assert gains is not None
+        each = np.broadcast_to(gains[:, None], (*self.mass.shape, len(gains)))
+        return self.columns.best(each, level, _CLOSE)
+
+    def _rule(self, point: ColumnPoint) -> Callable[[], Rule]:
+        if isinstance(self.columns.law, BlindLaw):
+            return lambda: point.rule
+        return lambda: point.group_rule(self.groups)

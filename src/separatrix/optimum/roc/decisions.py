@@ -37,6 +37,7 @@ from separatrix.optimum.rules import ThresholdChannel
 
 __all__ = [
     "DecisionCurve",
+    "best_rules",
     "group_curves",
     "histogram_curves",
     "least_level",
@@ -226,8 +227,26 @@ def _shares(mass: Array) -> Array:
     return mass / mass.sum()
 
 
+def best_rules(
+    curves: Sequence[RocCurve],
+    mass: Array,
+    levels: Array,
+    groups: Levels,
+    *,
+    maximize: str | Cost,
+    budget: str,
+    tolerance: float | None,
+) -> list[ThresholdChannel]:
+    """The best rule within each level of the budget, as in `solve`."""
+    found = solve(
+        curves, mass, maximize=maximize, budget=budget, levels=levels, groups=groups,
+        tolerance=tolerance,
+    )  # fmt: skip
+    return [rule_of(x, curves, mass, groups) for x in found.rates]
+
+
 def rule_of(
-    rates: Array, curves: tuple[RocCurve, ...], regions: Regions, groups: Levels
+    rates: Array, curves: Sequence[RocCurve], mass: Array, groups: Levels
 ) -> ThresholdChannel:
     """The rule that has these rates (groups, 2): in each group a randomised threshold, thinned
     where it must be weaker.
@@ -237,7 +256,7 @@ def rule_of(
     """
     thresholds, levels = [], []
     for z, curve in enumerate(curves):
-        present = np.flatnonzero(regions.mass[z] > 0)
+        present = np.flatnonzero(mass[z] > 0)
         if len(present) < 2:  # one of the rates is not defined: a constant has the other
             label = int(present[0]) if len(present) else 1
             thresholds.append(np.array([-np.inf]))
