@@ -11,9 +11,11 @@ from scipy.special import betaincinv, kl_div, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, violation_ceiling
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
 
 __all__ = [
+    "chernoff_end",
     "concentration_radius",
     "rate_intervals",
     "upper_bound",
@@ -114,8 +116,9 @@ def rate_intervals(
         log = np.log(2.0 / error) + np.log(2.0)
         wide = np.sqrt(2.0 * variance * log / n) + 7.0 * log / (3.0 * np.maximum(n - 1.0, 1.0))
         wide = np.where(n > 1, wide, 1.0)
-        chernoff = _chernoff(mean, np.log(2.0 / error) / n)
-        low, high = np.maximum(mean - wide, chernoff[0]), np.minimum(mean + wide, chernoff[1])
+        budget = np.log(2.0 / error) / n
+        low = np.maximum(mean - wide, chernoff_end(mean, budget, 0.0))
+        high = np.minimum(mean + wide, chernoff_end(mean, budget, 1.0))
     else:
         effective = n**2 / np.where(seen, table.weight_squares[:, :, None], 1.0)
         wide = np.sqrt(np.log(1.0 / error) / (2.0 * effective))
@@ -124,37 +127,25 @@ def rate_intervals(
     return np.clip(low, 0.0, 1.0) + nothing, np.clip(high, 0.0, 1.0) + nothing
 
 
-def _chernoff(mean: Array, budget: Array, steps: int = _STEPS) -> tuple[Array, Array]:
-    """The ends of {μ : kl(mean, μ) ≤ budget} for means of variables in [0, 1]."""
-
+def chernoff_end(mean: Array, budget: Array, end: float) -> Array:
+    """The end of {μ : kl(mean, μ) ≤ budget} towards 0 or 1, for means of variables in [0, 1]."""
     rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
 
-    def divergence(mu: Array) -> Array:
-        return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu)
+    def inside(mu: Array) -> NDArray[np.bool_]:
+        return rest - xlogy(mean, mu) - xlogy(1.0 - mean, 1.0 - mu) <= budget
 
-    inside_low, outside_low = mean.copy(), np.zeros_like(mean)
-    inside_high, outside_high = mean.copy(), np.ones_like(mean)
-    for _ in range(steps):
-        middle = 0.5 * (inside_low + outside_low)
-        good = divergence(middle) <= budget
-        inside_low = np.where(good, middle, inside_low)
-        outside_low = np.where(good, outside_low, middle)
-        middle = 0.5 * (inside_high + outside_high)
-        good = divergence(middle) <= budget
-        inside_high = np.where(good, middle, inside_high)
-        outside_high = np.where(good, outside_high, middle)
-    return outside_low, outside_high  # the outer ends: rounding may only widen
+    # the outer end: rounding may only widen
+    return bisect(inside, mean, np.full_like(mean, end), _STEPS)[1]
 
 
 def _best_reference(low: Array, high: Array, share: Array) -> Array:
     """The Q[y, u] that minimises the bound: bisection on its derivative, which increases in Q."""
     weight = share[:, :, None]
     total = weight.sum(1)
-    shape = total.shape[:1] + low.shape[2:]
-    a, b = np.full(shape, 1e-300), np.ones(shape)
-    for _ in range(_STEPS):
-        q = 0.5 * (a + b)
+
+    def falling(q: Array) -> NDArray[np.bool_]:
         worst = np.where(kl_div(high, q[:, None]) >= kl_div(low, q[:, None]), high, low)
-        falling = (weight * worst).sum(1) > q * total  # derivative Σ w (1 − p/q) below zero
-        a, b = np.where(falling, q, a), np.where(falling, b, q)
-    return b
+        return np.asarray((weight * worst).sum(1) > q * total)  # derivative Σ w (1 − p/q) below 0
+
+    shape = total.shape[:1] + low.shape[2:]
+    return bisect(falling, np.full(shape, 1e-300), np.ones(shape), _STEPS)[1]

@@ -17,6 +17,7 @@ from separatrix.core.information import (
     conditional_mutual_information,
     violation_ceiling,
 )
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
 from separatrix.statistics import bounds, exponent, inference
 from separatrix.statistics.gaps import eo_gap_bound
@@ -174,11 +175,10 @@ def _at_violation(table: CountTable, violation: float) -> NDArray[np.float64]:
         rates = pooled * np.exp(np.clip(size * tilt, -500.0, 500.0))
         return mass * rates / rates.sum(2, keepdims=True) / mass.sum()
 
-    low, high = 0.0, 1.0
+    high = 1.0
     while conditional_mutual_information(at(high)) < violation and high < 1e3:
         high *= 2.0
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        under = conditional_mutual_information(at(middle)) < violation
-        low, high = (middle, high) if under else (low, middle)
-    return at(low)
+    low, _ = bisect(
+        lambda size: conditional_mutual_information(at(size)) < violation, 0.0, high, 50
+    )
+    return at(float(low))

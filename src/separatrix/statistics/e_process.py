@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, rel_entr, xlogy
 
 from separatrix.core.information import conditional_mutual_information, law
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
 from separatrix.statistics.alternatives import Alternatives
 
@@ -164,19 +165,14 @@ def rate_sequences(counts: ArrayLike, confidence: float | Array = 0.95) -> tuple
     # Dir(½): the regret against the best fixed rate is within a constant of the least possible
     mixture = gammaln(both + 0.5).sum(-1) - 2 * gammaln(0.5) - gammaln(both.sum(-1) + 1.0)
 
-    def outside(p: Array) -> NDArray[np.bool_]:
-        return mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) > limit
+    def inside(p: Array) -> NDArray[np.bool_]:
+        return np.asarray(mixture - xlogy(n, p) - xlogy(rest, 1.0 - p) <= limit)
 
     centre = np.where(mass > 0, n / np.where(mass > 0, mass, 1.0), 0.5)
-    ends = []
-    for end in (0.0, 1.0):
-        good, bad = centre.copy(), np.full_like(centre, end)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (good + bad)
-            wrong = outside(middle)
-            good, bad = np.where(wrong, good, middle), np.where(wrong, middle, bad)
-        ends.append(bad)
-    return ends[0], ends[1]
+    low, high = (
+        bisect(inside, centre, np.full_like(centre, end), _HALVINGS)[1] for end in (0.0, 1.0)
+    )
+    return low, high
 
 
 def _least(bets: Alternatives, k: int, n: Array, budget: float, p: Array) -> float:

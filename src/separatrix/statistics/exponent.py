@@ -22,7 +22,9 @@ from scipy.special import lambertw, ndtri, rel_entr, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
+from separatrix.statistics.bounds import chernoff_end
 from separatrix.statistics.inference import ceiling
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
 _SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried
+_HALVINGS = 50
 _STEPS = 24  # values of ε that are tried first
 _NEAR = 1.0 + 1e-3  # closer to one the ratio of two small numbers is rounding
 _LIMITS_SHARE = 0.02  # of the error, for the limits of rates and shares (Berger and Boos, 1994)
@@ -108,7 +111,7 @@ def _carried_over(table: CountTable, error: float) -> float:
     cells = mass > 0
     share = mass[cells] / total
     budget = np.log(max(len(share), 1) / (0.5 * error)) / total
-    high = 1.0 - _lower(1.0 - share, np.full_like(share, budget))
+    high = 1.0 - chernoff_end(1.0 - share, np.full_like(share, budget), 0.0)
     of_label = mass / np.maximum(mass.sum(1, keepdims=True), 1e-300)
     most = -np.log(np.maximum(of_label, known.rate[:, None])[cells])
     bound = 0.0
@@ -214,11 +217,12 @@ def limits(table: CountTable, error: float | None, composition: str = "observed"
         m = counts.shape[0] * (counts.shape[2] + 2 * population)
         m += 2 * population * int((mass > 0).sum())
         budget = float(np.log(max(int(m), 1) / error))
-        rate_ = _lower(rate_, budget / rows)
+        rate_ = chernoff_end(rate_, budget / rows, 0.0)
         if population:
-            cell, share = _lower(cell, budget / (total * scale)), _lower(share, budget / rows)
-            label = _lower(label, budget / (total * scale))
-            rows = total * scale * fewest(label, np.full_like(label, budget / (total * scale)))
+            of_all = np.full_like(label, budget / (total * scale))
+            cell, share = chernoff_end(cell, of_all, 0.0), chernoff_end(share, budget / rows, 0.0)
+            label = chernoff_end(label, of_all, 0.0)
+            rows = total * scale * fewest(label, of_all)
     return Limits(rate_, cell, share, label, rows)
 
 
@@ -292,25 +296,13 @@ def spread(least: float, most: Array, prices: Array) -> Array:
     return np.maximum(np.where(alpha <= 0.5, low, steep), slope(most))
 
 
-def _lower(mean: Array, budget: Array) -> Array:
-    """The smallest μ with D(mean‖μ) ≤ budget; 0 for a mean of 0."""
-    outside, inside = np.zeros_like(mean), mean.copy()
-    rest = xlogy(mean, mean) + xlogy(1.0 - mean, 1.0 - mean)
-    for _ in range(50):
-        middle = 0.5 * (outside + inside)
-        good = rest - xlogy(mean, middle) - xlogy(1.0 - mean, 1.0 - middle) <= budget
-        inside, outside = np.where(good, middle, inside), np.where(good, outside, middle)
-    return outside
-
-
 def fewest(share: Array, budget: Array) -> Array:
     """The smallest x with D(x‖share) ≤ budget: a mean of rows is below it with e^{−n budget}."""
-    outside, inside = np.zeros_like(share), share.copy()
-    for _ in range(50):
-        x = 0.5 * (outside + inside)
-        good = rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget
-        inside, outside = np.where(good, x, inside), np.where(good, outside, x)
-    return outside
+
+    def inside(x: Array) -> NDArray[np.bool_]:
+        return np.asarray(rel_entr(x, share) + rel_entr(1.0 - x, 1.0 - share) <= budget)
+
+    return bisect(inside, share, np.zeros_like(share), _HALVINGS)[1]
 
 
 def _refuse_weights(table: CountTable) -> None:

@@ -37,6 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from separatrix.core.information import gaps_by_label
+from separatrix.core.numerics import bisect
 from separatrix.statistics.e_process import rate_sequences
 
 __all__ = ["GAPS", "GapEvidence"]
@@ -147,13 +148,12 @@ class GapEvidence:
             p = rows / (np.exp(log_mu)[:, None] * c) - 1.0 / slope
             return np.where(used, np.clip(p, low, high), 0.0)
 
-        left, right = np.full(len(c), -10.0), np.full(len(c), 30.0)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (left + right)
-            beyond = (self.contrasts * null(middle)).sum(1) > self.allowed
-            left, right = np.where(beyond, middle, left), np.where(beyond, right, middle)
+        def beyond(log_mu: Array) -> NDArray[np.bool_]:
+            return np.asarray((self.contrasts * null(log_mu)).sum(1) > self.allowed)
+
         # just beyond the null, which makes E smaller
-        log_m = self._log_m(rows, positive, null(left))
+        least_mu, _ = bisect(beyond, np.full(len(c), -10.0), np.full(len(c), 30.0), _HALVINGS)
+        log_m = self._log_m(rows, positive, null(least_mu))
         # where no rate in the intervals is in the null, these alone are the evidence
         least = np.where(self.contrasts > 0, self.contrasts * low, self.contrasts * high).sum(1)
         log_e = float(logsumexp(log_m + self.weights) + np.log1p(-_INTERVALS))

@@ -29,6 +29,7 @@ from separatrix.core.information import (
     mutual_information,
     violation_gradient,
 )
+from separatrix.core.numerics import bisect
 from separatrix.statistics.bias import biases
 
 __all__ = [
@@ -277,12 +278,7 @@ def p_value(table: CountTable, random_state: int = 0, error: Noise | None = None
 
 def _last(holds: Callable[[float], bool], low: float, high: float) -> float:
     """Where a condition that holds at `low` ceases to hold; `high` where it always does."""
-    if holds(high):
-        return high
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return high
+    return high if holds(high) else float(bisect(holds, low, high, _HALVINGS)[1])
 
 
 def _moments(x: float, error: Noise) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from scipy.special import chndtr, gammaincinv
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_mutual_information
 from separatrix.core.numbers import as_floats, one_number, whole_number
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
 from separatrix.statistics.certificates import check_promise, violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
@@ -148,12 +149,8 @@ def _typical(share: Array, k: int, n: int, violation: float) -> CountTable:
         rates = np.exp(size * tilt)
         return n * share[:, :, None] * rates / rates.sum(2, keepdims=True)
 
-    low, high = 0.0, 30.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        under = float(conditional_mutual_information(at(middle))) < violation
-        low, high = (middle, high) if under else (low, middle)
-    return _table(at(high), n)
+    _, size = bisect(lambda x: conditional_mutual_information(at(x)) < violation, 0.0, 30.0, 60)
+    return _table(at(float(size)), n)
 
 
 def _drawn(share: Array, k: int, n: int) -> Iterator[CountTable]:

@@ -29,6 +29,7 @@ from scipy.optimize import Bounds, minimize
 
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.numerics import bisect
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
@@ -253,13 +254,15 @@ class LabelDual:
         constant = int((self.law.prior @ state.gains).argmax())
         fixed = np.zeros(self._shape)
         fixed[..., constant] = table.sum(-1)
-        share, below = 0.0, 1.0
+
+        def within(share: Array) -> bool:
+            return bool(
+                conditional_mutual_information((1.0 - share) * table + share * fixed) <= level
+            )
+
+        share = 0.0
         if conditional_mutual_information(table) > level:
-            for _ in range(50):
-                middle = (share + below) / 2
-                v = conditional_mutual_information((1 - middle) * table + middle * fixed)
-                share, below = (share, middle) if v <= level else (middle, below)
-            share = below
+            share = float(bisect(within, 1.0, 0.0, 50)[0])
         mixed = (1.0 - share) * table + share * fixed
         mix = (1.0 - share) * np.eye(self._shape[-1])
         mix[:, constant] += share

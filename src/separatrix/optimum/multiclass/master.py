@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from separatrix.core.measures import BUDGETS, Metric
+from separatrix.core.numerics import bisect
 from separatrix.errors import InputError, SeparatrixError
 
 __all__ = ["DifferenceBudget", "Mixture", "PooledBudget", "ViolationBudget", "budget_of"]
@@ -174,14 +175,8 @@ class ViolationBudget:
         first, way = (np.tensordot(one, rates, 1) for one in (start, step))
         if self._violation(first + way) <= level:
             return 1.0
-        low, high = 0.0, 1.0
-        for _ in range(40):
-            middle = (low + high) / 2
-            if self._violation(first + middle * way) <= level:
-                low = middle
-            else:
-                high = middle
-        return low
+        last, _ = bisect(lambda x: self._violation(first + x * way) <= level, 0.0, 1.0, 40)
+        return float(last)
 
     def _cut(self, mean: Array) -> None:
         """v(R') ≥ Σ P(y,z) log(R / R̄) R' for every R, with equality at R' = R."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.numerics import bisect
 from separatrix.optimum.roc.regions import Regions
 
 __all__ = ["best_linear"]
@@ -150,12 +151,12 @@ class _Roots:
     def mix(self) -> None:
         """Note the mixture of both sides that has the level; v is convex along the segment."""
         start, step = self.under.x, self.over.x - self.under.x
-        share, above = np.zeros(len(self.levels)), np.ones(len(self.levels))
-        for _ in range(50):
-            middle = (share + above) / 2
-            v = self.regions.violation(start + middle[:, None, None] * step)
-            fits = v <= self.levels
-            share, above = np.where(fits, middle, share), np.where(fits, above, middle)
+
+        def fits(share: Array) -> NDArray[np.bool_]:
+            v = self.regions.violation(start + share[:, None, None] * step)
+            return np.asarray(v <= self.levels)
+
+        share, _ = bisect(fits, np.zeros(len(self.levels)), np.ones(len(self.levels)), 50)
         x = start + share[:, None, None] * step
         value = self._objective(x)
         better = value > self.value

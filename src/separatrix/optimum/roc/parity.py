@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from separatrix.core.numerics import bisect
 from separatrix.core.rates import rates_violation, selection_rates
 from separatrix.optimum.roc.regions import Regions
 
@@ -52,11 +53,12 @@ class ParityRegions(Regions):
         """
         price = self._per_group(kappa) * self.mass
         slopes = [hull.slopes(price[:, z]) for z, hull in enumerate(self._hulls)]
-        low, high = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
-        for _ in range(steps):
-            middle = 0.5 * (low + high)
-            rises = self.mean(self._best(slopes, middle))[:, 0] > expit(middle)
-            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+
+        def rises(log_odds: Array) -> NDArray[np.bool_]:
+            return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
+
+        ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
+        low, high = bisect(rises, *ends, steps)
         return high[:, None], self._best(slopes, 0.5 * (low + high))
 
     def bound(self, kappa: Array, x: Array) -> Array:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.numerics import bisect
 from separatrix.core.rates import rates_utility
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.roc.certified import corners
@@ -129,12 +130,9 @@ class PredictiveSearch:
         (some,) = np.nonzero(self._full(sides, np.full(n, most)))
         own = Boxes(*(side[some] for side in sides))
         low, high = np.zeros(len(some)), np.full(len(some), most)
-        none = self._full(own, low)
-        for _ in range(max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)):
-            middle = 0.5 * (low + high)
-            fits = self._full(own, middle)
-            low, high = np.where(fits, low, middle), np.where(fits, middle, high)
-        found[some] = np.where(none, 0.0, high)
+        steps = max(int(np.ceil(np.log2(max(most, 1e-9) / _FINE))), 0)
+        least, _ = bisect(lambda level: self._full(own, level), high, low, steps)
+        found[some] = np.where(self._full(own, low), 0.0, least)
         return found
 
     def _full(self, sides: Boxes, level: Array) -> NDArray[np.bool_]:

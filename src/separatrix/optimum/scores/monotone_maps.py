@@ -25,7 +25,7 @@ from scipy.optimize import isotonic_regression, minimize
 from separatrix.core.binned_cmi import Value, centres, spread_out
 from separatrix.core.conditional_cmi import ConditionalCMI, attribute_bins, rank_violation
 from separatrix.core.levels import Levels
-from separatrix.core.partition import best_partition
+from separatrix.core.numerics import best_partition
 from separatrix.optimum.scores.aligned import AlignedScore, hats
 
 __all__ = ["RisingMaps"]

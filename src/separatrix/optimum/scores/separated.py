@@ -31,7 +31,7 @@ from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score
 from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.partition import best_partition
+from separatrix.core.numerics import best_partition
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, zeros_and_ones
 from separatrix.report.terminal import preformatted
