@@ -18,7 +18,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO, TypeVar
@@ -311,20 +311,9 @@ def interactive() -> bool:
     return LOG.isEnabledFor(logging.WARNING) and (notebook or sys.stderr.isatty())
 
 
-@contextmanager
-def working(what: str) -> Iterator[None]:
+def working(what: str) -> AbstractContextManager[Callable[[], None]]:
     """A spinner with the elapsed time on stderr, if somebody watches."""
-    LOG.info("%s", what)
-    if not interactive():
-        yield
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        progress.add_task(what, total=None)
-        yield
+    return Stages().stage(what)
 
 
 class Stages:

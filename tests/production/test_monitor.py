@@ -15,7 +15,7 @@ from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.production.monitor import Monitor
-from separatrix.production.starts import Starts, share_of
+from separatrix.production.stream import Starts, share_of
 from separatrix.statistics.gap_evidence import GapEvidence
 
 

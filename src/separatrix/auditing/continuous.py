@@ -150,12 +150,7 @@ class ContinuousAudit(AuditResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values."""
-        left_out = "table", "curves", "ranks", "groups", "resolution"
-        plain = {
-            name: list(value) if isinstance(value := getattr(self, name), tuple) else value
-            for name in self.__dataclass_fields__
-            if name not in left_out
-        }
+        plain = self._fields("table", "curves", "ranks", "groups", "resolution")
         curves = {group_name(group): curve._asdict() for group, curve in self.curves.items()}
         more = {"groups": list(self.groups), "resolution": asdict(self.resolution)}
         return plain | more | {"by_group": self.group_columns(), "curves": curves}

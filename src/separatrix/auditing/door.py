@@ -74,14 +74,8 @@ def audit(
     >>> b.eo_gap == a.eo_gap
     True
     """
-    roles = _roles(
-        y_true,
-        y_pred,
-        target=target,
-        prediction=prediction,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-    )
+    columns = target, prediction, sensitive_features, sample_weight
+    roles = _roles(y_true, y_pred, *columns)
     if roles is None:
         table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
     else:
@@ -132,15 +126,8 @@ def audit_score(
     >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
     (0.14, True)
     """
-    roles = _roles(
-        y_true,
-        score,
-        target=target,
-        prediction=prediction,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-        words=("score", "prediction"),
-    )
+    columns = target, prediction, sensitive_features, sample_weight
+    roles = _roles(y_true, score, *columns, array="score")
     if roles is None:
         table = count_scores(
             y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
@@ -196,14 +183,8 @@ def audit_regression(
             raise InputError(f"`{name}` must be True or False, got {value!r}.")
     if not (numeric_target or numeric_sensitive):
         raise InputError("Labels and groups have `audit`; here one of them must be a number.")
-    roles = _roles(
-        y_true,
-        y_pred,
-        target=target,
-        prediction=prediction,
-        sensitive_features=sensitive_features,
-        sample_weight=sample_weight,
-    )
+    columns = target, prediction, sensitive_features, sample_weight
+    roles = _roles(y_true, y_pred, *columns)
     names = "y_true", "sensitive_features", "y_pred"
     if roles is not None:
         _one(roles)
@@ -258,59 +239,50 @@ def utility_score(
 
 
 def _roles(
-    data: Any,
-    predicted: Any,
-    *,
-    target: Any,
-    prediction: Any,
-    sensitive_features: Any,
-    sample_weight: Any,
-    words: tuple[str, str] = ("y_pred", "prediction"),
-) -> Roles | None:
+    data: Any, predicted: Any, target: Any, prediction: Any, groups: Any, weight: Any,
+    array: str = "y_pred",
+) -> Roles | None:  # fmt: skip
     """The columns that were named of a frame or of files; None for arrays. Mixtures are refused.
 
     Args:
         data: true outcomes, or the table.
-        predicted: predictions as an array.
+        predicted: predictions as an array; the caller calls them `array`.
         target, prediction: names of columns.
-        sensitive_features, sample_weight: arrays, or names of columns.
-        words: what the caller calls `predicted` and `prediction`.
+        groups, weight: arrays, or names of columns.
     """
-    array, column = words
     named = target is not None or prediction is not None
     table = isinstance(data, str | Path | Mapping) or as_frame(data, "data") is not None
     if predicted is not None and not named:
         if isinstance(data, str | Path):
             raise InputError(
-                f"{str(data)!r} is a file: name its columns with `target=` and `{column}=` instead "
-                f"of `{array}`."
+                f"{str(data)!r} is a file: name its columns with `target=` and `prediction=` "
+                f"instead of `{array}`."
             )
         return None
     if predicted is not None:
         raise InputError(
-            f"`{array}` belongs to arrays, `target=` and `{column}=` to a frame or a file. Pass "
+            f"`{array}` belongs to arrays, `target=` and `prediction=` to a frame or a file. Pass "
             "one or the other."
         )
     if not table:
         said = "`target=` is for a frame or a file" if named else f"`{array}` is missing"
         raise InputError(
             f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a "
-            f"file with `target=` and `{column}=`."
+            "file with `target=` and `prediction=`."
         )
-    for name, value in (("target", target), (column, prediction)):
+    for name, value in (("target", target), ("prediction", prediction)):
         if value is None:
             raise InputError(f"`{name}` is missing: name that column of the table.")
-    [outcome] = _single(target, "target")
-    weight = None if sample_weight is None else _single(sample_weight, "sample_weight")[0]
-    return Roles.named(outcome, sensitive_features, prediction, weight, column)
+    own = None if weight is None else _single(weight, "sample_weight")
+    return Roles.named(_single(target, "target"), groups, prediction, own)
 
 
-def _single(name: Any, role: str) -> list[str]:
+def _single(name: Any, role: str) -> str:
     if not isinstance(name, str | int) or isinstance(name, bool):
         raise InputError(
             f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}."
         )
-    return [str(name)]
+    return str(name)
 
 
 def _one(roles: Roles) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from separatrix.auditing import pages
-from separatrix.auditing.base import AuditResult
-from separatrix.auditing.notes import number_notes, refuse_degenerate, sparse_notes, without_dust
+from separatrix.auditing.base import AuditResult, certify
+from separatrix.auditing.notes import number_notes, sparse_notes, without_dust
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
@@ -99,21 +99,9 @@ class Audit(AuditResult):
         information.check_confidence(confidence)
         random_state = seed_of(random_state)
         table = without_dust(table)
-        refuse_degenerate(table)
-        people = (
-            composition
-            if composition is not None
-            else certificates.default_composition(table, guarantee)
-        )
-        kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
-        upper = certificates.violation_bound(table, confidence, **kind)
-        noise = inference.noise(table)
+        known = certify(table, confidence, random_state, guarantee, composition)
+        noise = known.noise
         v, u = inference.corrected(table, noise)
-        known, failure = noise.estimable, None
-        if guarantee == "large-sample":
-            failure = certificates.simulated_failure(
-                table, confidence, composition=people, random_state=random_state
-            )
         return cls(
             table=table,
             confidence=confidence,
@@ -121,10 +109,8 @@ class Audit(AuditResult):
             utility=float(information.mutual_information(table.counts)),
             violation_corrected=v,
             utility_corrected=u,
-            violation_interval=(
-                inference.interval(table, confidence, noise) if known else (0.0, upper)
-            ),
-            violation_upper=upper,
+            violation_interval=known.interval,
+            violation_upper=known.upper,
             p_value=inference.p_value(table, random_state, noise),
             eo_gap=float(information.eo_gap(table.counts)),
             eo_gap_interval=gaps.eo_gap_interval(table, confidence, random_state),
@@ -133,9 +119,10 @@ class Audit(AuditResult):
             accuracy=float(information.accuracy(table.counts)),
             accuracy_interval=accuracy_interval(table, confidence),
             auditor_bound=float(information.auditor_bound(noise.violation)),
-            simulated_failure=failure,
-            **kind,
-            estimable=known,
+            simulated_failure=known.failure,
+            guarantee=guarantee,
+            composition=known.composition,
+            estimable=noise.estimable,
             notes=(*sparse_notes(table, noise), *number_notes(table)),
             random_state=random_state,
         )
@@ -291,17 +278,12 @@ class Audit(AuditResult):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""
         two = len(self.table.labels) == 2
-        plain = {
-            name: _plain(getattr(self, name))
-            for name in self.__dataclass_fields__
-            if name not in ("table", "random_state")
-        }
         return {
             "rows": self.table.rows,
             "labels": list(self.table.labels),
             "groups": list(self.table.groups),
             "predictions": "hard" if self.table.moments is None else "posterior or weighted",
-            **plain,
+            **self._fields("table", "random_state"),
             "eo_max": self.eo_max,
             **({n: _or_none(getattr(self, n)) for n in ("fpr_gap", "tpr_gap")} if two else {}),
             "parity_gap": self.parity_gap,
@@ -324,10 +306,6 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
         name: [group_name(v) if isinstance(v, tuple) else v for v in column]
         for name, column in columns.items()
     }
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _or_none(x: float) -> float | None:

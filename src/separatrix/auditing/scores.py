@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing import pages
-from separatrix.auditing.base import AuditResult
-from separatrix.auditing.notes import refuse_degenerate, sparse_notes
+from separatrix.auditing.base import AuditResult, certify
+from separatrix.auditing.notes import sparse_notes
 from separatrix.columns.draws import seed_of
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
@@ -120,21 +120,8 @@ class ScoreAudit(AuditResult):
         _check(scores, bins)
         coarse = scores.binned(bins)
         table = _count_table(scores, coarse)
-        refuse_degenerate(table)
-        people = (
-            composition
-            if composition is not None
-            else certificates.default_composition(table, guarantee)
-        )
-        kind: dict[str, Any] = {"guarantee": guarantee, "composition": people}
-        upper = certificates.violation_bound(table, confidence, **kind)
-        noise = inference.noise(table)
-        known, failure = noise.estimable, None
-        if guarantee == "large-sample":
-            failure = certificates.simulated_failure(
-                table, confidence, composition=people, random_state=random_state
-            )
-        interval = inference.interval(table, confidence, noise) if known else (0.0, upper)
+        known = certify(table, confidence, random_state, guarantee, composition)
+        noise = known.noise
         gap, at = largest_gap(scores)
         fine = scores.binned(_FINE)
         effective = None if scores.squares is None else _effective(coarse)
@@ -153,8 +140,8 @@ class ScoreAudit(AuditResult):
             violation=noise.violation,
             violation_floor=float(information.conditional_mutual_information(null).mean()),
             violation_corrected=noise.violation - noise.bias,
-            violation_interval=interval,
-            violation_upper=upper,
+            violation_interval=known.interval,
+            violation_upper=known.upper,
             p_value=inference.p_value(table, random_state, noise),
             auroc=auroc,
             auroc_interval=auroc_interval(scores, confidence),
@@ -163,9 +150,10 @@ class ScoreAudit(AuditResult):
             rates=_rates(scores, at),
             distinct=len(scores.values),
             exact=scores.exact,
-            simulated_failure=failure,
-            **kind,
-            estimable=known,
+            simulated_failure=known.failure,
+            guarantee=guarantee,
+            composition=known.composition,
+            estimable=noise.estimable,
             notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
             random_state=random_state,
         )
@@ -205,12 +193,7 @@ class ScoreAudit(AuditResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""
-        left_out = "table", "auroc_by_group", "curves", "rates", "random_state"
-        plain = {
-            name: list(value) if isinstance(value := getattr(self, name), tuple) else value
-            for name in self.__dataclass_fields__
-            if name not in left_out
-        }
+        plain = self._fields("table", "auroc_by_group", "curves", "rates", "random_state")
         return {
             "rows": self.table.rows,
             "labels": list(self.table.labels),

@@ -8,8 +8,9 @@ from typing import Any
 import typer
 
 from separatrix.cli.app import JSON, answer, app, say
-from separatrix.errors import InputError
+from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import working
+from separatrix.report.table import Table
 
 __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
 
@@ -114,14 +115,35 @@ def report(
 def list_datasets(json: bool = JSON) -> None:
     """Datasets that `trace` and `benchmark` know; for missing ones, what to put where."""
     from separatrix import datasets
-    from separatrix.cli.listings import dataset_table
 
-    answer(dataset_table(), datasets.listing(), json)
+    head = ("Name", "Rows", "Features", "Labels", "Groups", "Here", "Where", "Licence")
+    names = "name", "rows", "features", "labels", "groups", "available", "where", "licence"
+    known = datasets.listing()
+    shown = [row | {"available": "yes" if row["available"] else "no"} for row in known]
+    table = Table("Datasets", head, tuple(tuple(row[n] for n in names) for row in shown))
+    answer(table.text(), known, json)
 
 
 @app.command("methods")
 def list_methods(json: bool = JSON) -> None:
     """The methods, what they take, and where they come from."""
-    from separatrix.cli.listings import method_rows, method_table
+    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
+    rows = _method_rows()
+    answer(Table("Methods", head, tuple(tuple(row.values()) for row in rows)).text(), rows, json)
 
-    answer(method_table(), method_rows(), json)
+
+def _method_rows() -> list[dict[str, str]]:
+    """What each method takes and where it comes from; or which extra it needs."""
+    names = "name", "label", "labels", "groups", "trade_offs", "reference"
+    from separatrix import methods
+
+    rows: list[tuple[str, ...]] = []
+    for name in methods.names():
+        try:
+            method = methods.get(name)
+        except MissingExtraError as error:
+            rows.append((name, "–", "–", "–", "–", str(error)))
+            continue
+        takes = "any" if method.multiclass else "two", "any"
+        rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
+    return [dict(zip(names, row, strict=True)) for row in rows]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from separatrix.frontier.numeric_frontier import NumericFrontier
 
 __all__ = ["trace"]
+
+_UNNAMED = "Name the columns of {!r}: --target COLUMN --sensitive COLUMN."
 
 
 @app.command()
@@ -82,10 +85,14 @@ def trace(
 
     Example: separatrix trace people.csv --target hired --sensitive sex --out frontier
     """
+    columns: dict[str, Any] = {
+        "target": target, "sensitive": sensitive, "drop": drop, "keep": keep, "unit": unit,
+        "categorical": categorical, "missing_groups": missing_groups, "positive": positive,
+    }  # fmt: skip
     if continuous or continuous_sensitive:
         other = criterion != "separation" or backend != "local" or scheduler
-        columns = keep or categorical or missing_groups or unit or positive
-        if not continuous or blind or method or columns or other:
+        odd = keep or categorical or missing_groups or unit or positive
+        if not continuous or blind or method or odd or other:
             raise InputError(
                 "--continuous takes --target, --sensitive, --estimator trees or linear, --drop, "
                 "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
@@ -93,8 +100,9 @@ def trace(
         kind = "continuous" if continuous_sensitive else "groups"
         with readable(data) as path:
             numbers = _numbers(
-                path, out, target, sensitive, kind, drop, estimator, levels, folds, seed, jobs
-            )
+                path, target, sensitive, drop, sensitive=kind, estimator=estimator, levels=levels,
+                cv=folds, random_state=seed, n_jobs=jobs, out=out,
+            )  # fmt: skip
         page = numbers.report(out / "report.html")
         ask = f"separatrix select {out} --max-violation 0.003 --out MODEL"
         text = f"{numbers}\n\nReport: {page}\nNext: {ask}"
@@ -105,10 +113,7 @@ def trace(
     from separatrix.frontier.trace import trace_data
 
     with readable(data) as path:
-        rows = _open(
-            path, target, sensitive, drop, keep, categorical, missing_groups, min_level_rows, unit,
-            positive,
-        )  # fmt: skip
+        rows = _open(path, columns, min_level_rows)
     for line in () if json else describe(rows, data):
         say(line)
     name = data if target is None else Path(data).name
@@ -123,39 +128,32 @@ def trace(
 
 
 def _numbers(
-    data: str, out: Path, target: str | None, sensitive: list[str], kind: str, drop: list[str],
-    estimator: str | None, levels: int, folds: int, seed: int, jobs: int,
-) -> NumericFrontier:  # fmt: skip
+    data: str, target: str | None, groups: list[str], drop: list[str], **options: Any
+) -> NumericFrontier:
     """Trace a numeric target of a file."""
     from separatrix.columns.frames import check_present
     from separatrix.columns.readers import read_table
     from separatrix.frontier.numeric import trace_numeric
 
-    if target is None or not sensitive:
-        raise InputError(f"Name the columns of {data!r}: --target COLUMN --sensitive COLUMN.")
+    if target is None or not groups:
+        raise InputError(_UNNAMED.format(data))
     columns = read_table(data)
-    check_present([target, *sensitive, *drop], list(columns), repr(data))
-    groups = {column: columns[column] for column in sensitive}
+    check_present([target, *groups, *drop], list(columns), repr(data))
     rest = {name: x for name, x in columns.items() if name != target and name not in drop}
+    z = {column: columns[column] for column in groups}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # columns that are left out
         return trace_numeric(
-            rest, {target: columns[target]}, sensitive_features=groups, sensitive=kind,
-            name=Path(data).name, estimator=estimator, levels=levels, cv=folds, random_state=seed,
-            n_jobs=jobs, out=out, progress=True,
+            rest, {target: columns[target]}, sensitive_features=z, name=Path(data).name,
+            progress=True, **options,
         )  # fmt: skip
 
 
-def _open(
-    source: str, target: str | None, sensitive: list[str], drop: list[str], keep: list[str],
-    categorical: list[str], missing_groups: str | None, min_level_rows: int, unit: str | None,
-    positive: str | None,
-) -> Data:  # fmt: skip
+def _open(source: str, columns: Mapping[str, Any], min_level_rows: int) -> Data:
     from separatrix import datasets
 
     if source in datasets.names() and not Path(source).is_file():
-        columns = sensitive or drop or keep or categorical or missing_groups
-        if target is not None or columns or unit or positive:
+        if any(columns.values()):
             raise InputError(
                 f"{source!r} is a dataset that knows its columns; --target and the like are for "
                 "files."
@@ -166,12 +164,8 @@ def _open(
             f"{source!r} is neither a file nor a dataset; the datasets are "
             f"{', '.join(datasets.names())}."
         )
-    if target is None or not sensitive:
-        raise InputError(f"Name the columns of {source!r}: --target COLUMN --sensitive COLUMN.")
+    if columns["target"] is None or not columns["sensitive"]:
+        raise InputError(_UNNAMED.format(source))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is left out is printed as notes
-        return datasets.from_file(
-            source, target=target, sensitive=sensitive, drop=drop, keep=keep,
-            categorical=categorical, missing_groups=cast(Any, missing_groups),
-            min_level_rows=min_level_rows, unit=unit, positive=positive,
-        )  # fmt: skip
+        return datasets.from_file(source, min_level_rows=min_level_rows, **columns)

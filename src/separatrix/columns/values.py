@@ -21,7 +21,7 @@ from separatrix.errors import InputError
 __all__ = [
     "MAX_LEVELS", "Coded", "Codes", "Levels", "as_array", "as_levels", "axis_of", "check_lengths",
     "check_levels", "code_levels", "encode", "in_order", "is_missing", "level_text", "listed",
-    "one_column", "row_numbers",
+    "objects", "one_column", "row_numbers",
 ]  # fmt: skip
 
 Codes = NDArray[np.integer[Any]]
@@ -183,7 +183,7 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
     if isinstance(values, list | tuple) and {str} < set(map(type, values)):
-        return _objects(values)  # numpy would make texts of numbers and of NaN
+        return objects(values)  # numpy would make texts of numbers and of NaN
     try:
         known = nw.from_native(values, allow_series=True, pass_through=True)
         if isinstance(known, nw.Series | nw.DataFrame):
@@ -196,7 +196,7 @@ def _as_array(values: Any, name: str) -> NDArray[Any]:
 def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]:
     """A one-dimensional numpy column; without missing values unless they are allowed."""
     tuples = isinstance(values, list | tuple) and tuple in set(map(type, values))
-    x = _objects(values) if tuples else as_array(values, name)  # numpy would make a matrix
+    x = objects(values) if tuples else as_array(values, name)  # numpy would make a matrix
     if x.ndim == 2 and x.shape[1] == 1:
         x = x[:, 0]
     if x.ndim != 1:
@@ -240,7 +240,8 @@ def axis_of(levels: Any, name: str) -> Levels:
     return found
 
 
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
+def objects(values: Sequence[Any]) -> NDArray[Any]:
+    """A column of Python objects."""
     out = np.empty(len(values), dtype=object)
     out[:] = values
     return out

@@ -11,6 +11,7 @@ import numpy as np
 from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.information import violation_by_cell
+from separatrix.report.audit_page import nats
 from separatrix.report.terminal import preformatted
 from separatrix.statistics.gap_evidence import GAPS
 
@@ -168,12 +169,8 @@ def shown(measure: str, value: float) -> str:
     'an equalized-odds gap of 0.2000'
     """
     if measure == "violation":
-        return f"v = {_nats(value)} nats"
+        return f"v = {nats(value)} nats"
     return f"a{'n' * (measure == 'eo_gap')} {GAPS[measure]} of {value:.4f}"
-
-
-def _nats(x: float) -> str:
-    return f"{x:.4f}" if x >= 0.001 or x == 0 else f"{x:.1e}"
 
 
 def _finite(value: Any) -> Any:

@@ -3,7 +3,7 @@
 A test that is repeated each night raises a false alarm sooner or later; the evidence used here
 (`statistics.gap_evidence` for gaps, `statistics.e_process` for v) may be checked after every batch.
 All rows since the start are one test, and overlapping tests that started later see a change that
-old rows would hide (`production.starts`).
+old rows would hide (`production.stream`).
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.io import as_path, write_whole
 from separatrix.production.alarms import Alarm, Cell, Report
-from separatrix.production.ordered_rows import coded_rows, placed_counts
-from separatrix.production.starts import SPACING, Starts
+from separatrix.production.stream import SPACING, Starts, coded_rows, counts_of, placed_counts
 from separatrix.statistics import inference
 from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.bounds import worst_violation
@@ -247,15 +246,15 @@ class Monitor:
         `separatrix_rows_total`, `separatrix_<measure>` and its budget, the evidence and what an
         alarm needs, `separatrix_alarm` (0 or 1), and the rate of each label, group and prediction.
         """
-        from separatrix.production.monitor_metrics import lines
+        from separatrix.production.monitor_page import metrics
 
-        return lines(self)
+        return metrics(self)
 
     @staticmethod
     def merge(monitors: Sequence[Monitor]) -> Monitor:
         """One monitor of a stream that was dealt out to several workers.
 
-        A merged test has the rows of all workers since their own start of it (`production.starts`).
+        A merged test has the rows of all workers since their own start of it (`production.stream`).
         An alarm of a worker is kept. The error of the merged monitor is 1 − confidence if the
         workers did not check on their own (`update(..., check=False)`); W workers that did add
         their own, so give each the confidence 1 − (1 − c) / W.
@@ -311,21 +310,14 @@ class Monitor:
             labels, groups, names = (tuple(map(from_plain, state[axis])) for axis in _AXES)
             shape = len(labels), len(groups), len(names)
             old, tests = state["reference"], state["tests"]
-            counts = _array(old["counts"], shape)
+            counts = counts_of(old["counts"], shape)
             reference = CountTable(counts, labels, groups, names, int(old["rows"]))
             monitor = Monitor(
                 reference, confidence=float(state["confidence"]), horizon=tests["horizon"],
                 **{_argument(state["measure"]): float(state["budget"])},
             )  # fmt: skip
             monitor.posteriors = bool(state["posteriors"])
-            s = len(tests["rows"])
-            rows, level, index = (_whole(tests[name], s) for name in ("rows", "level", "index"))
-            if level[0] != -1 or not Starts.named(level, index) or int(tests["clock"]) < 0:
-                raise ValueError("tests that no monitor has")
-            tables = _array(tests["tables"], (s, *shape))
-            monitor._starts = Starts(
-                tables, rows, level, index, int(tests["clock"]), tests["horizon"]
-            )
+            monitor._starts = Starts.from_dict(tests, shape)
             monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
             alarm = state["alarm"]
             monitor.alarm = None if alarm is None else Alarm.from_dict(alarm)
@@ -355,7 +347,7 @@ class Monitor:
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        from separatrix.production.monitor_view import page
+        from separatrix.production.monitor_page import page
 
         return page(self)
 
@@ -456,19 +448,3 @@ class _Tests(NamedTuple):
     rows: NDArray[np.int64]
     needed: Array
     order: NDArray[np.intp]
-
-
-def _array(values: Any, shape: tuple[int, ...]) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(
-            f"The counts of this monitor have bad values or shape {array.shape}, not {shape}."
-        )
-    return array
-
-
-def _whole(values: Any, count: int) -> NDArray[np.int64]:
-    array = np.asarray(values)
-    if array.shape != (count,) or array.dtype.kind != "i" or (array < -1).any():
-        raise InputError("The tests of this monitor have bad numbers of rows or names.")
-    return array.astype(np.int64)

@@ -22,6 +22,7 @@ from separatrix.columns.draws import (
 )
 from separatrix.columns.readers import read_blocks
 from separatrix.columns.text import harmless
+from separatrix.columns.values import objects
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import interactive, whole_file
 from separatrix.predictor import decision_log
@@ -93,7 +94,7 @@ def predict_file(
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
     show = interactive() if progress is None else progress
-    draw = _keyed(predictor, salt) if salt is not None else _placed(predictor, random_state)
+    draw = _coins(predictor, salt, random_state)
     done = 0
     with (
         whole_file(target) as temporary,
@@ -103,8 +104,8 @@ def predict_file(
         for block in _blocks(place, columns, rows, show):
             ids = None if id_column is None else id_texts(block[id_column], id_column)
             drawn = predictor.drawn(block, None, partial(draw, ids=ids))
-            copied = {} if id_column is None else {id_column: _objects(ids or [])}
-            copied |= {name: _objects(plain_values(block[name])) for name in kept}
+            copied = {} if id_column is None else {id_column: objects(ids or [])}
+            copied |= {name: objects(plain_values(block[name])) for name in kept}
             done += write(copied | _columns(predictor, drawn))
             note(decision_log.records(predictor, drawn, ids, salt) if log is not None else [])
         if not done:
@@ -112,13 +113,12 @@ def predict_file(
     return done
 
 
-def _keyed(predictor: Predictor, salt: str | bytes) -> Draw:
-    """Coins of a block of rows by their identities."""
-    return lambda n, ids: predictor.coins(n, ids=ids, salt=salt)
-
-
-def _placed(predictor: Predictor, random_state: int | Unset | None) -> Draw:
-    """Coins of a block of rows by their places in the file."""
+def _coins(
+    predictor: Predictor, salt: str | bytes | None, random_state: int | Unset | None
+) -> Draw:
+    """Coins of a block of rows by their identities, or by their places in the file."""
+    if salt is not None:
+        return lambda n, ids: predictor.coins(n, ids=ids, salt=salt)
     if not predictor.randomized:
         return lambda n, ids: predictor.coins(n)
     sizes: list[int] = []
@@ -175,12 +175,6 @@ def _columns(predictor: Predictor, drawn: Drawn) -> dict[str, NDArray[Any]]:
 def _score_names(predictor: Predictor) -> list[str]:
     labels = predictor.labels
     return ["score"] if len(labels) == 2 else [f"score_{label}" for label in labels]
-
-
-def _objects(values: Sequence[Any]) -> NDArray[Any]:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
-    return out
 
 
 @contextmanager

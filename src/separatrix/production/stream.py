@@ -1,4 +1,4 @@
-"""The tests of a stream: one of all rows, and overlapping ones that started later.
+"""The rows of a stream, and its tests: one of all rows, and overlapping ones that started later.
 
 Old rows hide a change. So a new test starts every 100 rows. The test that starts at row 100 k, with
 2^a the largest power of two that divides k, lives for 6 · 100 · 2^a rows: for a change at any row
@@ -15,14 +15,28 @@ share :math:`1/\\log(r - 1 + e) - 1/\\log(r + e)` of a fifteenth of the rest; th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["SPACING", "Starts", "share_of"]
+from separatrix.columns.groups import as_groups, intersect
+from separatrix.columns.scores import check_posteriors
+from separatrix.columns.values import Coded, as_array, as_levels, check_lengths, listed
+from separatrix.core.counts import CountTable
+from separatrix.errors import InputError
+
+__all__ = [
+    "SPACING",
+    "OrderedRows",
+    "Starts",
+    "coded_rows",
+    "counts_of",
+    "placed_counts",
+    "share_of",
+]
 
 Array = NDArray[np.float64]
 SPACING = 100  # rows
@@ -76,13 +90,6 @@ class Starts:
     def begun(self) -> NDArray[np.int64]:
         """The worker's row after which each test started."""
         return np.where(self.level < 0, 0, SPACING * _place(self.level, self.index))
-
-    @staticmethod
-    def named(level: NDArray[np.int64], index: NDArray[np.int64]) -> bool:
-        """Whether these can be the names of tests."""
-        names = set(zip(level.tolist(), index.tolist(), strict=True))
-        later = bool((level[1:] >= 0).all() and (level < _LEVELS).all() and (index >= 1).all())
-        return later and len(names) == len(level)
 
     def add(self, counts: Array, rows: int) -> None:
         """Rows whose order is unknown: tests that they pass start behind them."""
@@ -168,8 +175,99 @@ class Starts:
         plain = {name: getattr(self, name).tolist() for name in names}
         return plain | {"clock": self.clock, "horizon": self.horizon}
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], shape: tuple[int, ...]) -> Starts:
+        """The inverse of `to_dict`, for tables of a shape; tests that cannot be are refused."""
+        s, clock = len(data["rows"]), int(data["clock"])
+        rows, level, index = (np.asarray(data[name]) for name in ("rows", "level", "index"))
+        for one in (rows, level, index):
+            if one.shape != (s,) or one.dtype.kind != "i" or (one < -1).any():
+                raise InputError("The tests of this monitor have bad numbers of rows or names.")
+        names = set(zip(level.tolist(), index.tolist(), strict=True))
+        named = (level[1:] >= 0).all() and (level < _LEVELS).all() and (index >= 1).all()
+        if level[0] != -1 or not named or len(names) < s or clock < 0:
+            raise ValueError("tests that no monitor has")
+        tables = counts_of(data["tables"], (s, *shape))
+        rows, level, index = (one.astype(np.int64) for one in (rows, level, index))
+        return cls(tables, rows, level, index, clock, data["horizon"])
+
+
+def counts_of(values: Any, shape: tuple[int, ...]) -> Array:
+    """Counts of a state that was read."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all() or (array < 0).any():
+        raise InputError(
+            f"The counts of this monitor have bad values or shape {array.shape}, not {shape}."
+        )
+    return array
+
 
 def _place(level: NDArray[np.int64], index: Any) -> NDArray[np.int64]:
     """k of the test (a, r)."""
     odd = np.where(level == _LEVELS - 1, index, 2 * np.asarray(index) - 1)
     return np.asarray(odd * (1 << np.maximum(level, 0)))
+
+
+class OrderedRows(NamedTuple):
+    """The cell (y, z) of each row, and its prediction: a code, or a posterior in (n, u)."""
+
+    shape: tuple[int, ...]
+    cell: NDArray[np.intp]
+    prediction: NDArray[Any]
+
+    def blocks(self, first: int, others: int) -> Iterator[tuple[int, Array]]:
+        """Rows and counts (y, z, u) of the first rows, and of the others in blocks."""
+        n, (labels, groups, predictions) = len(self.cell), self.shape
+        if not n:
+            return
+        block = np.maximum(np.arange(n) - first, -1) // others + 1
+        cells, count = labels * groups, int(block[-1]) + 1
+        fused = block * cells + self.cell
+        if self.prediction.ndim == 1:
+            size = count * cells * predictions
+            counts = np.bincount(fused * predictions + self.prediction, minlength=size)
+        else:
+            columns = self.prediction.T
+            sums = [np.bincount(fused, weights=one, minlength=count * cells) for one in columns]
+            counts = np.stack(sums, -1)
+        tables = counts.astype(np.float64).reshape(count, *self.shape)
+        yield from zip(np.bincount(block).tolist(), tables, strict=True)
+
+
+def coded_rows(
+    reference: CountTable, y: Any, u: Any, z: Any, branch: ArrayLike | None = None
+) -> OrderedRows:
+    """Places of the rows on the axes of a reference; a value that it does not know is an error."""
+    at_y = as_levels(y, "y_true").places(reference.labels, "y_true")
+    at_z = as_groups(z).places(reference.groups, "sensitive_features")
+    if not isinstance(u, Coded) and as_array(u, "y_pred").ndim == 2:
+        predicted: NDArray[Any] = check_posteriors(as_array(u, "y_pred"), "y_pred")
+        if predicted.shape[1] != len(reference.predictions):
+            raise InputError(
+                f"`y_pred` has {predicted.shape[1]} columns for the reference's "
+                f"{len(reference.predictions)} predictions ({listed(reference.predictions)})."
+            )
+    else:
+        decided = as_levels(u, "y_pred")
+        if branch is not None:
+            decided = intersect({"branch": as_levels(branch, "branch"), "y_pred": decided})
+        predicted = decided.places(reference.predictions, "y_pred")
+    check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": predicted})
+    return OrderedRows(reference.counts.shape, at_y * len(reference.groups) + at_z, predicted)
+
+
+def placed_counts(reference: CountTable, batch: CountTable) -> Array:
+    """The counts of a table on the axes of a reference; a level that it lacks is an error."""
+    if batch.moments is not None and not np.allclose(batch.weight_squares, batch.counts.sum(2)):
+        raise InputError(
+            "The batch has weighted rows. The evidence of a stream is for rows of weight one."
+        )
+    for name in ("labels", "groups", "predictions"):
+        axis = getattr(reference, name)
+        if unknown := [level for level in getattr(batch, name) if level not in axis]:
+            raise InputError(
+                f"`{name}` holds {listed(unknown)}, which the reference does not know "
+                f"({listed(axis)}). A new level needs a new reference and a new monitor."
+            )
+    empty = replace(reference, counts=np.zeros_like(reference.counts), rows=0, moments=None)
+    return (empty + batch).counts

@@ -1,13 +1,15 @@
-"""A monitor as a page that opens offline: the sentence, the numbers, v over time, the rates."""
+"""A monitor as a page that opens offline, and as text lines for Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from separatrix.columns.groups import group_name
+from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_rates
 from separatrix.report.audit_page import named_rows, nats
 from separatrix.statistics.e_process import rate_sequences
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from separatrix.production.alarms import Report
     from separatrix.production.monitor import Monitor
 
-__all__ = ["SCOPE", "page"]
+__all__ = ["SCOPE", "metrics", "page"]
 
 SCOPE = (
     "The promise: while the rates of each group given the label are constant and keep the "
@@ -25,6 +27,7 @@ SCOPE = (
     "Where rates and the shares of the groups drift together, pooled rows can show a v that no "
     "moment has; a horizon bounds the rows that a test pools."
 )
+_MOST_BARS = 200
 _WIDTH, _HEIGHT, _LEFT, _TOP = 640, 200, 56, 10
 
 
@@ -107,17 +110,53 @@ def _chart(history: list[tuple[int, float, float]], report: Report) -> dict[str,
 def _bars(monitor: Monitor) -> list[dict[str, Any]]:
     """The rate of each prediction per label and group; for two predictions the second tells all."""
     table = monitor.table
-    rates = conditional_rates(table.counts)
     low, high = rate_sequences(table.counts, monitor.confidence)
     own = table.counts.sum(1) / np.maximum(table.counts.sum((1, 2)), 1.0)[:, None]
-    found = []
-    for y, z, u in np.argwhere(~np.isnan(rates)).tolist():
-        if len(table.predictions) == 2 and u == 0:
-            continue
-        found.append({
-            "label": str(table.labels[y]), "group": group_name(table.groups[z]),
-            "prediction": group_name(table.predictions[u]), "rate": float(rates[y, z, u]),
-            "low": float(low[y, z, u]), "high": float(high[y, z, u]),
-            "label_rate": float(own[y, u]), "rows": f"{table.counts[y, z].sum():,.0f}",
-        })  # fmt: skip
-    return found[:200]
+    two = len(table.predictions) == 2
+    return [
+        names | {
+            "rate": rate, "low": float(low[at]), "high": float(high[at]),
+            "label_rate": float(own[at[0], at[2]]), "rows": f"{table.counts[at[:2]].sum():,.0f}",
+        }
+        for at, names, rate in _rates(table)
+        if not (two and at[2] == 0)
+    ][:_MOST_BARS]  # fmt: skip
+
+
+def _rates(table: CountTable) -> Iterator[tuple[tuple[int, ...], dict[str, Any], float]]:
+    """Place, names and P(prediction | label, group) of each cell that has rows."""
+    rates = conditional_rates(table.counts)
+    for y, z, u in np.argwhere(np.isfinite(rates)).tolist():
+        names = {"label": str(table.labels[y]), "group": group_name(table.groups[z])}
+        names["prediction"] = group_name(table.predictions[u])
+        yield (y, z, u), names, float(rates[y, z, u])
+
+
+def metrics(monitor: Monitor) -> str:
+    """Every gauge with its help; a number that is not known is left out."""
+    report = monitor.report()
+    gauges = [
+        ("rows_total", "Rows seen.", report.rows),
+        (report.measure, "The measure that the budget is of, in all rows.", report.value),
+        (f"{report.measure}_budget", "What must not be exceeded.", report.budget),
+        ("evidence", "log E of the test that is closest to an alarm.", report.evidence),
+        ("evidence_needed", "log E that an alarm needs.", report.needed),
+        ("alarm", "Whether there was an alarm.", int(report.alarm is not None)),
+    ]
+    out = []
+    for name, told, value in gauges:
+        if np.isfinite(value):
+            kind = "counter" if name.endswith("_total") else "gauge"
+            out += [f"# HELP separatrix_{name} {told}", f"# TYPE separatrix_{name} {kind}"]
+            out.append(f"separatrix_{name} {value:.10g}")
+    if report.rows:
+        out.append("# HELP separatrix_rate P(prediction | label, group).")
+        out.append("# TYPE separatrix_rate gauge")
+        for _, names, rate in _rates(monitor.table):
+            labels = ",".join(f'{name}="{_escaped(level)}"' for name, level in names.items())
+            out.append(f"separatrix_rate{{{labels}}} {rate:.10g}")
+    return "\n".join(out) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
