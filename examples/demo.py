@@ -9,7 +9,7 @@ separatrix trace adult --estimator trees --method cmi_boosting --out demo
 from pathlib import Path
 
 from separatrix import datasets
-from separatrix.frontier.printed import write_tables
+from separatrix.frontier.answers import write_tables
 from separatrix.frontier.sweep.runner import Execution
 from separatrix.frontier.trace import trace_data
 

@@ -29,9 +29,7 @@ def test_the_paper_runs_its_methods_and_says_what_is_not_here(tmp_path, monkeypa
     monkeypatch.setattr(benchmarking.Source, "load", load)
     monkeypatch.setattr(benchmarking, "_run", lambda todo, *rest: seen.update(todo) or iter(()))
     monkeypatch.setattr(benchmarking.Results, "read", lambda place: place)
-    monkeypatch.setattr(
-        benchmarking.paper_page, "write_page", lambda results, place, missing: [missing]
-    )
+    monkeypatch.setattr(benchmarking, "write_page", lambda results, place, missing: [missing])
     (missing,) = benchmarking.paper_benchmark(None, tmp_path)
     assert set(missing) == {"compas", "bank", "celeba", "acs_occupation_large"}
     assert "--option celeba.weights=PATH" in missing["celeba"]

@@ -19,13 +19,11 @@ from pathlib import Path
 from benchmarks._measuring import DOCS, publish
 from benchmarks.peers import paper_figures, paper_summary
 from separatrix.core.planes import PLANES
-from separatrix.frontier import paper_figures as figures
-from separatrix.frontier import paper_page
-from separatrix.frontier import path_tables as tables
-from separatrix.frontier.results import Results
-from separatrix.frontier.tidy import select
-from separatrix.frontier.yardsticks import plane_table
+from separatrix.frontier import figures, paper, tables
+from separatrix.frontier.results import Results, select
+from separatrix.frontier.tables import plane_table
 from separatrix.io import write_whole
+from separatrix.report.figures import write_figure
 
 PLACE = DOCS / "evidence" / "results"
 QUICK = None  # reads a folder of `separatrix benchmark`
@@ -39,7 +37,7 @@ def by_dataset(folders: list[Path]) -> dict[str, Results]:
         results = Results.read(folder)
         for name in results.datasets:
             found.setdefault(name, results)
-    order = [*paper_page.DATASETS, *found]
+    order = [*paper.DATASETS, *found]
     return {name: found[name] for name in dict.fromkeys(order) if name in found}
 
 
@@ -63,8 +61,8 @@ def of_dataset(results: Results, dataset: str) -> None:
     columns, limit = results.columns, results.limit(dataset)
     planes = PLANES if results.labels(dataset) == 2 else ("information",)
     short = {plane: plane_table(columns, dataset, plane) for plane in planes}
-    if paper_page.paper_rows(dataset):
-        short["paper"] = paper_page.beside(results, dataset)
+    if paper.paper_rows(dataset):
+        short["paper"] = paper.beside(results, dataset)
     short["envelope"] = tables.envelopes(columns, dataset, levels=LEVELS, limit=limit)
     against = paper_summary.above_postprocessing(columns, dataset)
     short |= {} if against is None else {"above": against}
@@ -84,7 +82,7 @@ def of_dataset(results: Results, dataset: str) -> None:
     }
     for name, figure in drawn.items():
         if figure is not None:
-            figures.write_figure(figure, PLACE / f"{name}.png")
+            write_figure(figure, PLACE / f"{name}.png")
     print(cost_of(results, dataset))
 
 
@@ -99,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.only in (None, "tables"):
         for name, results in found.items():
             of_dataset(results, name)
-        trade_offs = paper_page.same_trade_off(next(iter(found.values())))
+        trade_offs = paper.same_trade_off(next(iter(found.values())))
         if trade_offs.rows:
             publish("paper-trade-offs", trade_offs.head, trade_offs.cells(), write=True)
     if asked.only in (None, "figures"):

@@ -10,11 +10,10 @@ import numpy as np
 from benchmarks.peers.paper_summary import paths
 from separatrix.core.envelope import pareto
 from separatrix.core.planes import PLANES, majority_rate
-from separatrix.frontier import paper_figures as figures
-from separatrix.frontier.results import Results
+from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.series import REFERENCES, Series, legend_names, series
-from separatrix.frontier.tidy import means, select
-from separatrix.frontier.yardsticks import BOUNDED
+from separatrix.frontier.tables import BOUNDED
+from separatrix.report.figures import blank_figure, finish, shared_legend, write_figure
 from separatrix.report.terminal import root_scale
 
 METHOD = paths(
@@ -42,19 +41,19 @@ def draw(found: dict[str, Results], out: Path) -> None:
     for name, (datasets, planes, wanted) in questions.items():
         if datasets:
             figure = panels(found, datasets, planes, wanted)
-            figures.write_figure(figure, out / f"question-{name}.png")
+            write_figure(figure, out / f"question-{name}.png")
 
 
 def panels(
     found: dict[str, Results], datasets: list[str], planes: list[str], wanted: list[Series]
 ) -> Any:
     """The best fold means of each method: what no other point of the same method beats."""
-    figure = figures.blank_figure(3.7 * len(datasets), 3.6 * len(planes) + 0.6)
+    figure = blank_figure(3.7 * len(datasets), 3.6 * len(planes) + 0.6)
     axes = figure.subplots(len(planes), len(datasets), squeeze=False)
     for row, plane in zip(axes, planes, strict=True):
         for ax, dataset in zip(row, datasets, strict=True):
             _panel(ax, found[dataset], dataset, plane, wanted)
-    figures.shared_legend(figure, axes.flat)
+    shared_legend(figure, axes.flat)
     return figure
 
 
@@ -86,7 +85,7 @@ def _panel(ax: Any, results: Results, dataset: str, plane: str, wanted: list[Ser
         top = [y for y in top if y >= rate - 0.002] + [rate - 0.002]
     if kind.score:
         top = [y for y in top if y >= 0.6]
-    figures.finish(ax, dataset, used if kind.score else kind.budget, kind.objective)
+    finish(ax, dataset, used if kind.score else kind.budget, kind.objective)
     root_scale(ax, (-0.0005 * most, 1.5 * most))
     marks = [share * most for share in (0.0, 0.05, 0.2, 0.5, 1.0)]
     ax.set_xticks(marks, [f"{mark:g}" for mark in marks])

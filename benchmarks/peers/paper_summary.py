@@ -11,12 +11,10 @@ import numpy as np
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.measures import METRICS
 from separatrix.core.planes import PLANES, majority_rate
-from separatrix.frontier import path_tables as tables
-from separatrix.frontier.budgets import best
-from separatrix.frontier.results import Results
+from separatrix.frontier import tables
+from separatrix.frontier.results import Columns, Results, means, select
 from separatrix.frontier.series import Series, legend_names, series
-from separatrix.frontier.tidy import Columns, means, select
-from separatrix.frontier.yardsticks import BOUNDED, BUDGETS, BUDGETS_OF_MANY, reached, small
+from separatrix.frontier.tables import BOUNDED, BUDGETS, best, reached, small
 from separatrix.report.table import Table
 
 
@@ -99,7 +97,7 @@ def worth_of_choosing(found: dict[str, Results]) -> Table:
         if len(set(columns["fold"].tolist())) < 2:
             continue
         for plane in ("information",) if many else SHOWN:
-            budgets = BUDGETS_OF_MANY if many else BUDGETS[plane]
+            budgets = BUDGETS["many" if many else plane]
             gains = [
                 gain
                 for own in series(columns)

@@ -92,13 +92,14 @@ def test_a_metric_of_scores_is_not_read_off_a_table():
 def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     balanced, results_folder, tmp_path
 ):
-    from separatrix.frontier import page_content as report
-    from separatrix.frontier import paper_figures as figures
-    from separatrix.frontier import path_tables
+    from separatrix.frontier import figures
+    from separatrix.frontier import page as report
+    from separatrix.frontier import tables as path_tables
     from separatrix.frontier.results import Results
     from separatrix.frontier.sweep.keys import PointKey
     from separatrix.frontier.trained import TrainedPoint, best_mixture
     from separatrix.procedure.request import Request
+    from separatrix.report.figures import finish
 
     columns = Results.read(results_folder).columns
     assert np.isfinite(columns["balanced_accuracy"][columns["status"] == "ok"]).all()
@@ -113,7 +114,7 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     page = report.write(results_folder, tmp_path / "report.html").read_text()
     assert 'value="balanced_accuracy"' in page
     ax = figures.six_panels(Results.read(results_folder), "two").axes[0]
-    figures.finish(ax, "", "violation", "balanced_accuracy")
+    finish(ax, "", "violation", "balanced_accuracy")
     assert ax.get_ylabel() == "balanced accuracy"
 
 

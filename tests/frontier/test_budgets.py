@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.measures import recorded_metrics
-from separatrix.frontier.budgets import best, nested
-from separatrix.frontier.tidy import CORRECTED, means
+from separatrix.frontier.results import CORRECTED, means
+from separatrix.frontier.tables import best, nested
 
 FOLDS, POINTS = 5, 12
 

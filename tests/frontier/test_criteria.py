@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import separatrix as sx
 from separatrix.core.measures import CRITERIA
 from separatrix.errors import InputError
-from separatrix.frontier.page_content import page
+from separatrix.frontier.page import page
 
 
 def people(n, seed):

@@ -16,9 +16,15 @@ import separatrix as sx
 from people import applicants
 from separatrix.cli import main
 from separatrix.errors import DataError
-from separatrix.frontier.answers import ANSWERS, Answer, read_answers, write_answers
-from separatrix.frontier.printed import describe, write_tables
-from separatrix.frontier.shippable import Shippable
+from separatrix.frontier.answers import (
+    ANSWERS,
+    Answer,
+    Shippable,
+    describe,
+    read_answers,
+    write_answers,
+    write_tables,
+)
 from separatrix.report.terminal import WIDTH
 
 pytestmark = pytest.mark.slow

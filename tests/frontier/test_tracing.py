@@ -16,10 +16,10 @@ from people import applicants
 from separatrix import datasets
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.checksums import check_sums
+from separatrix.frontier.results import select
 from separatrix.frontier.rows import as_data
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.tidy import select
 
 pytestmark = pytest.mark.slow
 

@@ -8,11 +8,9 @@ import pytest
 from separatrix.columns.counting import count_labels
 from separatrix.core.information import eo_gap
 from separatrix.core.planes import PLANES, majority_rate
-from separatrix.frontier.budgets import nested
-from separatrix.frontier.results import Results
+from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.series import series
-from separatrix.frontier.tidy import means, select
-from separatrix.frontier.yardsticks import area, floor_of_gaps, plane_table, reached
+from separatrix.frontier.tables import area, floor_of_gaps, nested, plane_table, reached
 
 
 @pytest.fixture(scope="module")

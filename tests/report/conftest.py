@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope
-from separatrix.frontier import page_content as report
-from separatrix.frontier.results import Results
-from separatrix.frontier.tidy import select
+from separatrix.frontier import page as report
+from separatrix.frontier.results import Results, select
 
 
 @pytest.fixture(scope="session")

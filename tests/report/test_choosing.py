@@ -13,8 +13,7 @@ from scipy.stats import binomtest
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope
-from separatrix.frontier.results import Results
-from separatrix.frontier.tidy import select
+from separatrix.frontier.results import Results, select
 
 pytestmark = pytest.mark.browser
 

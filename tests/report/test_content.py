@@ -10,18 +10,15 @@ import numpy as np
 import pytest
 
 from separatrix.columns.counting import count_posteriors
-from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
-from separatrix.frontier import page_content as report
-from separatrix.frontier.page_content import content, pooled
-from separatrix.frontier.results import Results
+from separatrix.frontier import page as report
+from separatrix.frontier.page import content, pooled
+from separatrix.frontier.results import Results, select, tidy
 from separatrix.frontier.series import Series
 from separatrix.frontier.series import series as series_of
 from separatrix.frontier.sweep.store import Record, Store
-from separatrix.frontier.tidy import select, tidy
 from separatrix.statistics import bounds
-from separatrix.statistics.certificates import violation_bound
 
 
 @pytest.fixture(scope="module")
@@ -130,27 +127,6 @@ def test_the_pooled_table_is_of_one_seed(records, results):
     assert table.rows == 1_500
 
 
-def test_certified_bounds_are_of_the_pooled_tables(records, results):
-    two = of(records, results)
-    points = two["points"]["deterministic"]
-    some = {
-        i
-        for scope in two["envelopes"]["deterministic"]["violation"]["utility"].values()
-        for i in scope
-    }
-    for i in some:
-        s = two["series"][points[i]["series"]]
-        own = select(
-            tidy(records),
-            method=s["method"],
-            policy="deterministic",
-            trade_off=points[i]["trade_off"],
-        )
-        own = select(own, inputs="x" if s["hollow"] else "xz")
-        table = CountTable(sum(own["counts"]), (0, 1), (0, 1), (0, 1), 1_500)
-        assert points[i]["upper"] == pytest.approx(violation_bound(table, 0.975))
-
-
 def test_the_bound_of_a_soft_table_errs_on_the_wide_side(results):
     """Without the squares of the posteriors it is never below the bound with them."""
     rng = np.random.default_rng(0)
@@ -210,20 +186,3 @@ def test_no_folder_of_the_data_is_told(records, results):
     two = of(records, replace(results, about={"two": about}))
     assert two["about"]["card"]["read_from"] == {"people.csv": "0" * 64}
     assert "secret" not in json.dumps(two)
-
-
-def test_a_bound_that_says_nothing_is_not_shown(records, results):
-    """With a handful of rows the certified bound is its ceiling H(Z|Y)."""
-
-    def few(record: Record) -> Record:
-        one = np.zeros((2, 2, 2))
-        one[:, :, 0] = 1  # one row of each label and group
-        return replace(record, soft=one, hard=one)
-
-    two = of([few(r) for r in records if r.run.fold == 0], results)
-    assert all(
-        p["upper"] is None
-        for policy in ("randomized", "deterministic")
-        for p in two["points"][policy]
-    )
-    assert any(note.startswith("No bound on v below H(Z|Y)") for note in two["notes"])

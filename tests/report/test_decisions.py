@@ -85,12 +85,28 @@ def test_a_row_a_point_and_a_key_choose_an_answer(opened):
 
 
 def test_the_scores_have_a_curve_per_group(opened):
+    opened.find("#scores-section summary").click()
     figures = opened.all("#scores figure")
     assert [f.text.splitlines()[0] for f in figures] == [
         "plain score", "separated score", "plain score without the group",
     ]  # fmt: skip
     assert len(opened.all("#scores polyline")) == 6
-    assert opened.all("#scores-legend li")[0].text in ("f", "m")
+    assert opened.all("#scores-legend li")[0].text in ("sex=f", "sex=m")
+
+
+def test_it_is_short_until_it_is_unfolded(opened):
+    screen = {"width": 1200, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    opened.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    assert opened.script("return document.documentElement.scrollHeight") <= 2_000
+    folded = opened.all("details.fold > summary")
+    assert [part.text.split(",")[0] for part in folded] == [
+        "Scores: the ROC curve of each group", "The criteria side by side", "Every point in nats",
+        "The data",
+    ]  # fmt: skip
+    assert not opened.find("#plot").is_displayed()
+    folded[2].click()
+    width = "return document.querySelector('#plot svg').viewBox.baseVal.width"
+    assert opened.script(f"await new Promise(requestAnimationFrame); {width}") > 500
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

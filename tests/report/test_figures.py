@@ -14,11 +14,10 @@ from matplotlib.colors import to_hex, to_rgb
 from separatrix import methods
 from separatrix.core.envelope import concave_envelope
 from separatrix.errors import InputError
-from separatrix.frontier import paper_figures as figures
-from separatrix.frontier.results import Results
+from separatrix.frontier import figures
+from separatrix.frontier.results import Results, select, tidy
 from separatrix.frontier.series import Series, batch_series, main_series
 from separatrix.frontier.sweep.store import Record, Store
-from separatrix.frontier.tidy import select, tidy
 from separatrix.report.figures import figure_bytes
 
 
@@ -121,8 +120,8 @@ def test_every_method_looks_different_to_every_eye(vision):
 
 
 @pytest.mark.nightly
-def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folder, tmp_path):
-    written = figures.draw(results_folder, tmp_path, progress=True)
+def test_files_are_written_whole_and_repeat_byte_for_byte(results, tmp_path):
+    written = figures.draw(results, tmp_path)
     assert [p.name for p in written] == [
         f"{name}.{ending}"
         for name in ("three", "three-gradient-norm", "two", "two-gradient-norm")
@@ -133,15 +132,9 @@ def test_files_are_written_whole_and_repeat_byte_for_byte(results, results_folde
     assert (tmp_path / "two-gradient-norm.svg").read_bytes() == again
 
 
-@pytest.mark.slow
-def test_the_frontier_of_one_dataset(results_folder, tmp_path):
-    with pytest.raises(InputError, match="one of three, two"):
-        figures.frontier(results_folder)
-    figure = figures.frontier(results_folder, tmp_path / "plane.png", dataset="two")
-    assert len(figure.axes) == 2
-    assert (tmp_path / "plane.png").read_bytes().startswith(b"\x89PNG")
+def test_a_format_that_matplotlib_does_not_know_is_refused(results, tmp_path):
     with pytest.raises(InputError, match="matplotlib knows"):
-        figures.frontier(results_folder, tmp_path / "plane.docx", dataset="two")
+        figures.draw(results, tmp_path, formats=["docx"])
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.frontier.results import Results
-from separatrix.frontier.tidy import means, select
+from separatrix.frontier.results import Results, means, select
 
 pytestmark = pytest.mark.browser
 

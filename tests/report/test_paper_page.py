@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from separatrix.frontier import paper_page
-from separatrix.frontier.results import Results
-from separatrix.frontier.tidy import select
+from separatrix.frontier import paper as paper_page
+from separatrix.frontier.results import Results, select
 
 pytest.importorskip("torch")
 

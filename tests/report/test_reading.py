@@ -11,7 +11,7 @@ import shutil
 import numpy as np
 import pytest
 
-from separatrix.frontier import page_content as report
+from separatrix.frontier import page as report
 from separatrix.frontier.sweep.store import Store
 
 pytestmark = pytest.mark.browser
@@ -141,7 +141,7 @@ def test_markup_in_a_name_stays_text(open_renamed):
         rows[0].text.startswith(f"Y = {{{{ 7 * 7 }}}} {NASTY}"),
         "</script><b>b" in rows[1].text,
     ] == [True, True]
-    assert rows[3].text.startswith("Y = '\"&amp; </script><b>b")
+    assert rows[3].text.startswith(f"Y = '\"&amp; {NASTY}=</script><b>b")
     assert NASTY in page.text("#subtitle")
     assert NASTY in page.all(".card")[1].text
     assert page.browser.get_log("browser") == []

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from separatrix.core.envelope import concave_envelope, utility_fraction
-from separatrix.frontier import path_tables as tables
-from separatrix.frontier.results import Results
+from separatrix.frontier import tables
+from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.series import Series, legend_names, series
 from separatrix.frontier.sweep.store import ReferenceCurve
-from separatrix.frontier.tidy import means, select
 from separatrix.report.table import Table
 
 

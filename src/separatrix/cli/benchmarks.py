@@ -97,7 +97,7 @@ def report(
 
     Example: separatrix report frontier
     """
-    from separatrix.frontier import page_content
+    from separatrix.frontier import page
     from separatrix.frontier.frontier import NUMERIC, Frontier
     from separatrix.frontier.traced import MANIFEST
 
@@ -107,7 +107,7 @@ def report(
         if frontier:  # its held-out posteriors say more
             Frontier.load(folder).report(place)
         else:
-            page_content.write(folder, place)
+            page.write(folder, place)
     answer(str(place), {"report": place}, json)
 
 

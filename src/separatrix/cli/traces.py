@@ -108,7 +108,7 @@ def trace(
         text = f"{numbers}\n\nReport: {page}\nNext: {ask}"
         answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
         return
-    from separatrix.frontier.printed import describe, write_tables
+    from separatrix.frontier.answers import describe, write_tables
     from separatrix.frontier.sweep.runner import Execution
     from separatrix.frontier.trace import trace_data
 

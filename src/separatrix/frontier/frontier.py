@@ -14,19 +14,16 @@ from numpy.typing import NDArray
 from separatrix.columns.frames import tidy
 from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InputError
-from separatrix.frontier import page_content as report
-from separatrix.frontier import path_tables as tables
-from separatrix.frontier import trade_off
-from separatrix.frontier.answers import Answer
+from separatrix.frontier import figures, page, tables
+from separatrix.frontier.answers import Answer, Shippable
 from separatrix.frontier.measured import model_of
 from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
 from separatrix.frontier.numeric_frontier import NumericFrontier
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
+from separatrix.frontier.results import select
 from separatrix.frontier.selection import ask, candidates_for
-from separatrix.frontier.shippable import Shippable
 from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.tidy import select
 from separatrix.frontier.traced import Traced
 from separatrix.io import as_path, copy_folder
 from separatrix.methods import POLICIES
@@ -200,8 +197,8 @@ class Frontier(Traced):
             The axes; with a path the figure.
         """
         if path is not None:
-            return trade_off.write(self.results, self.shippable, path)
-        return trade_off.draw(self.results, self.shippable, ax)
+            return figures.write_answers(self.results, self.shippable, path)
+        return figures.draw_answers(self.results, self.shippable, ax)
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline.
@@ -209,7 +206,7 @@ class Frontier(Traced):
         The first page of a frontier also solves for the other criteria, to compare them.
         """
         compare_criteria(self)
-        return report.write(self.folder, path, plain_audit=plain_audit(self))
+        return page.write(self.folder, path, plain_audit=plain_audit(self))
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""

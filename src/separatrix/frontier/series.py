@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from separatrix import methods
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.frontier.tidy import Columns, select
+from separatrix.frontier.results import Columns, select
 
 __all__ = [
-    "MARKERS", "REFERENCES", "Series", "batch_series", "legend_names", "main_series", "series",
+    "MARKERS", "REFERENCES", "Series", "batch_series", "legend_names", "main_series",
+    "named_series", "series",
 ]  # fmt: skip
 
 MARKERS = "osD^vP<X>ph8"
@@ -99,6 +100,12 @@ def series(columns: Columns) -> list[Series]:
     fields = (columns[name].tolist() for name in Series._fields)
     found = {Series(*key) for key in zip(*fields, strict=True)}
     return sorted(found, key=lambda s: (s.method in REFERENCES, s))
+
+
+def named_series(columns: Columns) -> list[tuple[Series, str]]:
+    """Those that occur with their names in a table or a legend."""
+    found = series(columns)
+    return list(zip(found, legend_names(found), strict=True))
 
 
 def main_series(columns: Columns, dataset: str) -> list[Series]:

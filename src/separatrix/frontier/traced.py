@@ -22,11 +22,10 @@ from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
 from separatrix.frontier.checksums import check_sums
-from separatrix.frontier.results import Results
+from separatrix.frontier.results import Columns, Results
 from separatrix.frontier.sweep.jobs import fingerprint
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun
-from separatrix.frontier.tidy import Columns
 from separatrix.io import as_path, write_whole
 from separatrix.procedure.measuring import Measurements
 from separatrix.procedure.procedures import Rows

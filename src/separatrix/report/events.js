@@ -89,8 +89,15 @@ plot.addEventListener("pointerdown", (event) => {
 });
 window.addEventListener("pointermove", (event) => { if (dragging) follow(event); });
 for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, () => { dragging = false; });
-let drawnWidth = 0; // drawing changes the height, and must not call itself
-new ResizeObserver(() => { if (plot.clientWidth !== drawnWidth) { drawnWidth = plot.clientWidth; draw(); if (ship()) drawDecisions(); } }).observe(plot);
+const drawnWidth = new Map(); // drawing changes the height, and must not call itself; what was folded has a width when it opens
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    if (target.clientWidth === drawnWidth.get(target)) continue;
+    drawnWidth.set(target, target.clientWidth);
+    if (target === plot) draw(); else if (ship()) drawDecisions();
+  }
+});
+for (const chart of [plot, at("decisions")]) resized.observe(chart);
 
 fill("dataset", ...data.datasets.map((one, i) => node("option", { value: i }, one.name)));
 at("dataset-box").hidden = data.datasets.length < 2;

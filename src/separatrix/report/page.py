@@ -19,7 +19,7 @@ __all__ = ["render"]
 
 
 def render(data: Any) -> str:
-    """The page of what `frontier.page_content.content` collects."""
+    """The page of what `frontier.page.content` collects."""
     from jinja2 import Environment
 
     here = files("separatrix.report")

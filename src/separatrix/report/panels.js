@@ -34,7 +34,6 @@ function showChosen() {
       return [(k.w && m === "eo_gap" ? "≤ " : "") + number(m, v), v, v === null ? null : sd];
     });
   }
-  row("certified v ≤", "upper", (k) => { const v = mix(k, (p) => p.upper); return [number("violation", v), v]; });
   if (d().limit) {
     row("u, share of the limit", "share", (k) => {
       const [v, best] = [value(k, "utility"), limitAt(value(k, "violation"))];
@@ -43,8 +42,7 @@ function showChosen() {
   }
   fill("chosen", ...rows);
   fill("chosen-note", (d().ship ? "± is the standard error on unseen rows. " : "± is one standard deviation over the folds. ") +
-    (single ? "" : "The coin is drawn apart from everything else and reported with the prediction, so v, u and accuracy are the weighted means; the EO gap is at most that; an AUROC of two models is not defined. ") +
-    `The certified bound is of the out-of-fold predictions of all rows and holds for this point alone with at least ${percent(data.confidence)}; for a point that was chosen by looking at many, pass a confidence to separatrix select.`);
+    (single ? "" : "The coin is drawn apart from everything else and reported with the prediction, so v, u and accuracy are the weighted means; the EO gap is at most that; an AUROC of two models is not defined. "));
 }
 const quoted = (s) => (/^[\w@%+=:,./-]+$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`);
 function showShip() {

@@ -9,10 +9,9 @@ import pytest
 
 from separatrix.core import information
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.results import Results
+from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.sweep.keys import RunKey
 from separatrix.frontier.sweep.store import RECORDS, Record, ReferenceCurve, Store
-from separatrix.frontier.tidy import means, select
 
 
 def run_key(fold=0):

@@ -1,45 +1,53 @@
-"""The content of the report's page as plain data: points, envelopes, rates, audits, notes.
+"""The content of the report's page as plain data: answers, points, envelopes, rates, audits, notes.
 
 All numbers are computed here from the records; the page's script only mixes two points and puts an
-interval around a rate.
+interval around a rate. The points of a trace's records get the promise of their answer, so that the
+page says of a model what the terminal and the model card say.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
+from separatrix import methods
 from separatrix.auditing.pages import measures
 from separatrix.auditing.result import Audit
 from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import concave_envelope, pareto
-from separatrix.core.measures import METRICS, leading_budgets, leading_metrics, leading_objectives
+from separatrix.core.measures import (
+    METRICS,
+    identity,
+    leading_budgets,
+    leading_metrics,
+    leading_objectives,
+)  # fmt: skip
 from separatrix.errors import InputError
-from separatrix.frontier.answers import BASE
-from separatrix.frontier.offered import audit_of_plain, named, offered, promised
-from separatrix.frontier.path_tables import secant_price
-from separatrix.frontier.results import Results
-from separatrix.frontier.series import Series, legend_names, main_series
-from separatrix.frontier.series import series as series_of
-from separatrix.frontier.shippable import Shippable
-from separatrix.frontier.tidy import select
+from separatrix.frontier.answers import BASE, KINDS, Answer, Shippable
+from separatrix.frontier.figures import BLIND, LIMITS
+from separatrix.frontier.results import Results, select
+from separatrix.frontier.series import Series, main_series, named_series
+from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.tables import secant_price
 from separatrix.frontier.traced import MANIFEST, read_manifest
 from separatrix.io import write_whole
 from separatrix.methods import POLICIES
-from separatrix.report.audit_page import named_rows
+from separatrix.report.audit_page import PALETTE, named_rows
 from separatrix.report.page import render
-from separatrix.statistics.certificates import default_composition, violation_bound
+from separatrix.report.words import number
 
 __all__ = ["content", "page", "pooled", "write"]
 
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
+_MOST_CURVES = 8  # of groups in one ROC figure
 
 
 def write(
@@ -97,75 +105,72 @@ def _dataset(
     results: Results, name: str, confidence: float, plain_audit: Audit | None
 ) -> dict[str, Any]:
     about = _without_paths(results.about[name])
-    series = series_of(select(results.mean, dataset=name))
-    labels, main = legend_names(series), set(main_series(results.mean, name))
+    called = dict(named_series(select(results.mean, dataset=name)))
+    series, main = list(called), set(main_series(results.mean, name))
     points = {policy: _points(results, name, series, policy) for policy in POLICIES}
-    both = [point for policy in POLICIES for point in points[policy]]
     shippable = Shippable.of(results)
+    own = [s for s in series if (s.method, s.inputs) == ("erm", "xz")]
     if shippable is not None:
-        promised(points, series, shippable)
-    scopes = {**points, BOTH: both}
-    hulls = {name: _hulls(listed, len(series)) for name, listed in scopes.items()}
-    certain = {id(both[i]) for i in _listed(hulls[BOTH])}
-    for policy in POLICIES:
-        certain |= {id(points[policy][i]) for i in _listed(hulls[policy])}
-        _measure(results, name, series, policy, points[policy], certain, confidence)
+        _promise(points, series, shippable)
+        own = [s for s in own if s.recipe == BASE]
+    erm = series.index(own[0]) if own else None
+    scopes = {**points, BOTH: [point for policy in POLICIES for point in points[policy]]}
+    tables = {p: _erm_table(results, name, own[0], p) if own else None for p in POLICIES}
+    audits = {policy: _audit(tables[policy], policy, confidence) for policy in POLICIES}
+    if shippable is not None:
+        audits = dict.fromkeys(POLICIES, _audit_of_plain(shippable, plain_audit))
     limit = results.limit(name)
-    plain = [s.method == "erm" and s.inputs == "xz" for s in series]
-    if shippable is not None:
-        plain = [found and s.recipe == BASE for found, s in zip(plain, series, strict=True)]
-    erm = plain.index(True) if any(plain) else None
-    audits: dict[str, dict[str, Any] | None]
-    if shippable is not None:
-        audits = dict.fromkeys(POLICIES, audit_of_plain(shippable, plain_audit))
-    else:
-        audits = {p: _audit(results, name, series, erm, p, confidence) for p in POLICIES}
+    groups = [group_name(from_plain(group), about["sensitive"] or ()) for group in about["groups"]]
     return {
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": [group_name(from_plain(group)) for group in about["groups"]],
+        "groups": groups,
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main, "knob": "λ"}
-            | (named(s) if shippable is not None else {})
-            for s, label in zip(series, labels, strict=True)
+            | (_named(s) if shippable is not None else {})
+            for s, label in called.items()
         ],
         "points": points,
-        "envelopes": hulls,
-        "ship": None if shippable is None else offered(shippable, results, plain_audit),
+        "envelopes": {scope: _hulls(listed, len(series)) for scope, listed in scopes.items()},
+        "ship": None if shippable is None else _offered(shippable, results, plain_audit),
         "erm": erm,
         "audits": audits,
-        "limit": None if limit is None else _curve(limit.violation, limit.utility),
-        "notes": _notes(results, name, series, labels, erm),
+        "limit": None if limit is None else _corners(limit),
+        "notes": _notes(results, name, tables["deterministic"], called),
     }
 
 
 def _points(
     results: Results, dataset: str, series: list[Series], policy: str
 ) -> list[dict[str, Any]]:
-    """Every trained point: means, standard deviations and single runs by fold and seed."""
+    """Every trained point: means, standard deviations, single runs by fold and seed, and rates."""
     found = []
     for place, s in enumerate(series):
         mean = select(results.mean, dataset=dataset, policy=policy, **s._asdict())
         runs = select(results.columns, dataset=dataset, policy=policy, status="ok", **s._asdict())
         for i in np.argsort(mean["trade_off"], kind="stable"):
-            trade_off = mean["trade_off"][i]
+            trade_off, lost = mean["trade_off"][i], int(mean["lost"][i])
             own = select(runs, trade_off=trade_off)
             order = np.lexsort((own["seed"], own["fold"]))
             cuts = own["threshold"][np.isfinite(own["threshold"])]
-            found.append(
-                {
-                    "series": place,
-                    "trade_off": _plain(trade_off),
-                    "folds": int(mean["folds"][i]),
-                    "lost": int(mean["lost"][i]),
-                    "threshold": _plain(cuts.mean()) if len(cuts) else None,
-                    "mean": {m: _plain(mean[m][i]) for m in leading_metrics()},
-                    "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()},
-                    "runs": {m: [_plain(x) for x in own[m][order]] for m in leading_metrics()},
-                }
-            )
+            table = pooled(results, dataset, s, policy, trade_off)
+            rates = [] if table is None else _shown_rates(table).tolist()
+            point = {
+                "series": place,
+                "trade_off": _plain(trade_off),
+                "folds": int(mean["folds"][i]),
+                "lost": lost,
+                "threshold": _plain(cuts.mean()) if len(cuts) else None,
+                "mean": {m: _plain(mean[m][i]) for m in leading_metrics()},
+                "sd": {m: _plain(mean[f"{m}_sd"][i]) for m in leading_metrics()},
+                "runs": {m: [_plain(x) for x in own[m][order]] for m in leading_metrics()},
+                "rates": [[_plain(r) for r in row] for row in rates] or None,
+            }
+            if lost and table is not None:  # fewer rows than the data have
+                point["cells"] = table.counts.sum(2).round().tolist()
+            found.append(point)
     return found
 
 
@@ -189,40 +194,6 @@ def _hulls(points: list[dict[str, Any]], series: int) -> dict[str, Any]:
     return out
 
 
-def _measure(
-    results: Results,
-    dataset: str,
-    series: list[Series],
-    policy: str,
-    points: list[dict[str, Any]],
-    certain: set[int],
-    confidence: float,
-) -> None:
-    """Add to each point its rates, and to those on an envelope the certified bound on v."""
-    for point in points:
-        table = pooled(results, dataset, series[point["series"]], policy, point["trade_off"])
-        rates = () if table is None else shown_rates(table)
-        point["rates"] = [[_plain(r) for r in row] for row in rates] or None
-        if point["lost"] and table is not None:  # fewer rows than the data have
-            point["cells"] = table.counts.sum(2).round().tolist()
-        # half the error each, so that the bounds of the two parts of a mixture hold at once
-        wanted = table is not None and id(point) in certain
-        point["upper"] = _certified(table, (1 + confidence) / 2) if wanted and table else None
-
-
-def _certified(table: CountTable, confidence: float) -> float | None:
-    """The bound on v, where it says more than that v ≤ H(Z|Y)."""
-    composition = default_composition(table)
-    upper = violation_bound(table, confidence, composition=composition)
-    return upper if upper < information.violation_ceiling(table.counts) * (1 - 1e-9) else None
-
-
-def _listed(hulls: dict[str, Any]) -> set[int]:
-    """The points on any of the envelopes."""
-    scopes = [by_scope.values() for by_y in hulls.values() for by_scope in by_y.values()]
-    return {i for lists in scopes for points in lists for i in points}
-
-
 def pooled(
     results: Results, dataset: str, series: Series, policy: str, trade_off: float | None
 ) -> CountTable | None:
@@ -236,9 +207,7 @@ def pooled(
     runs = select(runs, trade_off=trade_off)
     if not len(runs["seed"]):
         return None
-    seeds = runs["seed"]
-    tables = [c for c, seed in zip(runs["counts"], seeds, strict=True) if seed == seeds.min()]
-    counts = np.sum(tables, 0)
+    counts = np.sum(list(runs["counts"][runs["seed"] == runs["seed"].min()]), 0)
     about = results.about[dataset]
     labels, groups = (tuple(map(from_plain, about[name])) for name in ("labels", "groups"))
     whole = np.array_equal(counts, counts.round())  # the mean of several members is not
@@ -246,32 +215,26 @@ def pooled(
     return CountTable(counts, labels, groups, labels, rows=round(counts.sum()), moments=moments)
 
 
-def shown_rates(table: CountTable) -> np.ndarray:
+def _erm_table(results: Results, dataset: str, series: Series, policy: str) -> CountTable | None:
+    part = select(results.mean, dataset=dataset, policy=policy, **series._asdict())
+    return pooled(results, dataset, series, policy, float(part["trade_off"].min()))
+
+
+def _shown_rates(table: CountTable) -> np.ndarray:
     """P(U = 2nd label | y, z) for two labels, else P(U = y | y, z); NaN without rows."""
     rates = information.conditional_rates(table.counts)
     return rates[:, :, 1] if rates.shape[2] == 2 else np.einsum("yzy->yz", rates)
 
 
-def _audit(
-    results: Results,
-    dataset: str,
-    series: list[Series],
-    erm: int | None,
-    policy: str,
-    confidence: float,
-) -> dict[str, Any] | None:
+def _audit(table: CountTable | None, policy: str, confidence: float) -> dict[str, Any] | None:
     """The audit of ERM's out-of-fold predictions."""
-    if erm is None:
+    if table is None:
         return None
-    table = _erm_table(results, dataset, series[erm], policy)
     try:
-        audit = None if table is None else Audit.of(table, confidence)
+        audit = Audit.of(table, confidence)
     except InputError as error:  # a single group or label: nothing to audit, and this says why
         return {"measures": [], "notes": [str(error)]}
-    if audit is None:
-        return None
-    rows = named_rows(measures(audit))
-    notes = list(audit.notes)
+    rows, notes = named_rows(measures(audit)), list(audit.notes)
     if policy == "randomized":
         rows = [row for row in rows if not row["name"].startswith("test of")]
         rows[0] = rows[0] | {"note": "nats; plug-in"}
@@ -283,27 +246,19 @@ def _audit(
     return {"measures": rows, "notes": notes}
 
 
-def _erm_table(results: Results, dataset: str, series: Series, policy: str) -> CountTable | None:
-    part = select(results.mean, dataset=dataset, policy=policy, **series._asdict())
-    return pooled(results, dataset, series, policy, float(part["trade_off"].min()))
-
-
 def _notes(
-    results: Results, dataset: str, series: list[Series], labels: list[str], erm: int | None
+    results: Results, dataset: str, erm: CountTable | None, series: dict[Series, str]
 ) -> list[str]:
     """What these records cannot tell, one sentence each."""
     about = results.about[dataset]
     notes = []
-    table = None if erm is None else _erm_table(results, dataset, series[erm], "deterministic")
     if erm is None:
         notes.append("ERM ([Z|X]) was not run, so there is no audit of an unconstrained model.")
-    elif table is not None:
+    else:
         try:
-            notes += Audit.of(table).notes
+            notes += Audit.of(erm).notes
         except InputError as error:
             notes.append(str(error))
-        if _certified(table, 0.95) is None:
-            notes.append("No bound on v below H(Z|Y) can be certified with so few rows.")
     runs = select(results.columns, dataset=dataset, policy="deterministic")
     folds = len(set(runs["fold"].tolist()))
     cells = np.array(about["cells"])
@@ -315,15 +270,15 @@ def _notes(
         f"error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard "
         "decisions is mostly luck."
     )
-    for s, label in zip(series, labels, strict=True):
-        lost = select(runs, status=["diverged", "error", "timeout"], **s._asdict())
-        if len(lost["status"]):
-            counted = sorted(Counter(lost["status"].tolist()).items())
+    for s, label in series.items():
+        own = select(runs, **s._asdict())
+        lost = own["status"] != "ok"
+        if lost.any():
+            counted = sorted(Counter(own["status"][lost].tolist()).items())
             kinds = ", ".join(f"{n} {kind}" for kind, n in counted)
-            total = len(select(runs, **s._asdict())["status"])
             notes.append(
-                f"{label}: {len(lost['status'])} of {total} runs were lost ({kinds}; "
-                f"{lost['message'][0]}). Points that lost a fold are on no envelope."
+                f"{label}: {lost.sum()} of {len(lost)} runs were lost ({kinds}; "
+                f"{own['message'][lost][0]}). Points that lost a fold are on no envelope."
             )
     line = secant_price(select(results.mean, dataset=dataset, policy="randomized"))
     if line is not None:
@@ -331,8 +286,7 @@ def _notes(
             f"Between ERM without and with the group, each nat of violation buys {line.slope:.3g} "
             "nats of utility. By concavity, less violation than the former's costs at least that."
         )
-    manifest = results.folder / MANIFEST
-    if manifest.is_file():
+    if (results.folder / MANIFEST).is_file():
         told = read_manifest(results.folder)
         notes = [str(told["base"]["note"]), *map(str, told["notes"]), *notes]
     if results.limit(dataset) is None:
@@ -345,6 +299,97 @@ def _notes(
     return notes
 
 
+def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dict[str, Any]:
+    """What the page shows first: the sentence, the answers, the commands, ROC curves, the limit.
+
+    `audit` is that of the plain model, where there is one: its numbers tell the identity.
+    """
+    folder = str(results.folder)
+    axes = (shippable.gap, "accuracy") if shippable.aim == "accuracy" else ("violation", "utility")
+    compared = shippable.criteria()
+    best = shippable.usual() or shippable.first("plain")
+    curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
+    # the criteria have a table of their own
+    offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice")]
+    return {
+        "sentence": shippable.sentence(),
+        "price": shippable.price_of_blindness(),
+        "explained": shippable.explained(),
+        "axes": axes,
+        "answers": [_answer(shippable, a, folder) for a in offered],
+        "criteria": None if compared is None else asdict(compared),
+        "identity": None if audit is None else identity(audit.table.counts),
+        "start": offered.index(best),
+        "plain": offered.index(shippable.first("plain")),
+        "limit": None if curve is None else list(_corners(curve).values()),
+        "largest": shippable.largest(_MOST_CURVES),
+        "palette": list(PALETTE),
+    }
+
+
+def _answer(shippable: Shippable, answer: Answer, folder: str) -> dict[str, Any]:
+    colour = methods.style(str(answer.point.get("method", "postprocessing"))).colour
+    if answer.kind not in ("trained", "chosen"):
+        colour = methods.style("postprocessing").colour
+    return answer.to_dict() | {
+        "name": shippable.short(answer),
+        "about": KINDS[answer.kind],
+        "colour": BLIND if answer.blind else "#000000" if answer.kind == "constant" else colour,
+        "recognised": shippable.recognised(answer),
+        "command": shippable.command(folder, answer),
+        "python": shippable.python(folder, answer),
+    }
+
+
+def _promise(
+    points: dict[str, list[dict[str, Any]]], series: list[Series], shippable: Shippable
+) -> None:
+    """Give the points of the records the promise of their answers."""
+    names = ("method", "inputs", "recipe", "trade_off", "policy")
+    answers = [a for a in shippable.answers if "policy" in a.point]
+    known = {tuple(a.point[name] for name in names): a.promise for a in answers}
+    for policy, listed in points.items():
+        for point in listed:
+            own = (*series[point["series"]], point["trade_off"], policy)
+            for name, (value, error) in known.get(own, {}).items():
+                point["mean"][name], point["sd"][name] = value, error
+
+
+def _named(series: Series) -> dict[str, str]:
+    """What a trace calls the points around its base model."""
+    known = " without the group" if series.inputs == "x" else ""
+    if series.recipe == BASE:
+        return {"label": f"plain model{known}"}
+    if " within " not in series.recipe:
+        return {}
+    aim, budget = series.recipe.split(" within ")
+    label = f"solved: {METRICS[aim].label} within {METRICS[budget].label}{known}"
+    return {"label": label, "knob": METRICS[budget].label}
+
+
+def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]:
+    """The plain model: its promise, then what only an audit says."""
+    plain = shippable.first("plain")
+    rows = []
+    for name in ("accuracy", "auroc", "eo_gap", "violation", "utility"):
+        if name in plain.promise:
+            value, error = plain.promise[name]
+            unit = "; nats" if METRICS[name].nats else ""
+            noise = f"; pure chance shows {plain.floor:.4f}" if name == "eo_gap" else ""
+            told = {"name": METRICS[name].label, "value": number(name, value)}
+            rows.append(told | {"note": f"± {error:.2g} on unseen rows{unit}{noise}"})
+    if audit is None:
+        return {"measures": rows, "notes": []}
+    promised = ("violation v", "utility u", "equalized-odds gap", "accuracy", "shuffled groups")
+    more = [row for row in named_rows(measures(audit)) if not row["name"].startswith(promised)]
+    low, high = audit.violation_interval
+    if audit.estimable:
+        sure = f"{audit.confidence:.0%}".replace("%", " %")
+        ends = f"{number('violation', low)} … {number('violation', high)}"
+        more.insert(0, {"name": "interval of v", "value": ends, "note": f"at {sure}"})
+    return {"measures": [*rows, *more], "notes": list(audit.notes)}
+
+
 def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
     """The description without folders: a page must not tell where files lay."""
     card = about["card"]
@@ -354,8 +399,8 @@ def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
     return about | {"card": card | {"read_from": read_from, "source": source}}
 
 
-def _curve(violation: Any, utility: Any) -> dict[str, list[Any]]:
-    hull = concave_envelope(violation, utility)
+def _corners(curve: ReferenceCurve) -> dict[str, list[float]]:
+    hull = concave_envelope(curve.violation, curve.utility)
     return {"violation": hull.violation.tolist(), "utility": hull.utility.tolist()}
 
 
