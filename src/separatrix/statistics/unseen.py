@@ -86,7 +86,9 @@ class Promise(NamedTuple):
         if not np.isfinite(expected):
             return self
         value = 0.5 * (self.value + expected)
-        return Promise(value, self.error, min(self.low, value), max(self.high, value))
+        # the range of the folds alone may lie below what resamples expect
+        high = max(self.high, value + 2.0 * self.error)
+        return Promise(value, self.error, min(self.low, value), high)
 
     def upper(self, confidence: float) -> float:
         """What the metric exceeds with probability 1 − confidence, by a normal approximation."""
