@@ -22,12 +22,18 @@ from separatrix.columns.counting import (
     refuse_scores,
     refuse_unlisted,
 )
+from separatrix.columns.engines import (
+    Source,
+    check_numbers,
+    check_weights,
+    grouped_columns,
+    weight_totals,
+)
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import given
 from separatrix.columns.groups import as_groups
-from separatrix.columns.histograms import score_histogram
+from separatrix.columns.histograms import score_ends, score_histogram
 from separatrix.columns.readers import Roles, in_engine, whole_columns
-from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import MAX_LEVELS, Coded, as_array, listed
 from separatrix.core.counts import CountTable
 from separatrix.core.score_tables import ScoreTable
@@ -141,8 +147,7 @@ def count_score_rows(
 def _refuse_scores(source: Source, pred: str) -> None:
     """Refuse a column of many fractions before the engine groups by it; few are looked at later."""
     if source.text:
-        assert source.scan is not None
-        first = source.scan.columns([pred], rows=4 * MAX_LEVELS)[pred]
+        first = source.columns([pred], rows=4 * MAX_LEVELS)[pred]
     elif source.lazy.collect_schema()[pred].is_float():
         p = source.column(pred)
         with source.reading():
@@ -161,10 +166,10 @@ def _hard(
     source = source.parse(given(weight))
     parts = {"w": source.numbers(weight)} if weight is not None else {}
     made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
-    totals = _weight_totals() if weight is not None else []
+    totals = weight_totals() if weight is not None else []
     columns = grouped_columns(source, [y, *z, pred], parts, totals, made=made)
     at_u = columns[f"k{len(z) + 1}"]
-    factor = _check_weights(columns, weight)
+    factor = check_weights(columns, weight)
     # the combinations are rows again: counting them once gives the axes, and each then gets the
     # rows that it stands for
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
@@ -199,14 +204,14 @@ def _soft(
     ends = [*(f"q{i}" for i in range(len(pred))), "sum"]
     parts = {"ww": w * w, "sum": reduce(add, score)} | sums
     totals = [
-        *_weight_totals(),
+        *weight_totals(),
         *(nw.col(name).sum() for name in sums),
         *(nw.col(name).min().alias(f"{name}_min") for name in ends),
         *(nw.col(name).max().alias(f"{name}_max") for name in ends),
         nw.col("sum").count().alias("there"),
     ]
     columns = grouped_columns(source, [y, *z], numbers, totals, made=parts)
-    factor = _check_weights(columns, weight)
+    factor = check_weights(columns, weight)
     _check_scores(columns, pred)
     axis = columns["k0"].levels if labels is None else tuple(labels)
     if len(axis) != len(score):
@@ -227,35 +232,6 @@ def _soft(
     rows = sum(columns["rows"])
     counts, moments = counts / factor, moments / factor**2
     return CountTable(counts, axis, groups.levels, axis, rows, moments, factor).simplest()
-
-
-def _weight_totals() -> list[nw.Expr]:
-    return [
-        nw.col("w").sum(),
-        nw.col("ww").sum(),
-        nw.col("w").min().alias("w_min"),
-        nw.col("w").max().alias("w_max"),
-        nw.col("w").count().alias("w_there"),
-    ]
-
-
-def _check_weights(columns: dict[str, Any], weight: str | None) -> float:
-    """The largest weight, by which all are divided: only their ratios matter."""
-    if weight is None:
-        return 1.0
-    gone = sum(columns["rows"]) - sum(columns["w_there"])
-    if gone:
-        raise InputError(
-            f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
-            "weight."
-        )
-    low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
-    if not (low >= 0 and np.isfinite(high) and high > 0):
-        bad = low if not low >= 0 else high
-        raise InputError(
-            f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}."
-        )
-    return float(high)
 
 
 def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
@@ -282,22 +258,14 @@ def _check_scores(columns: dict[str, Any], pred: list[str]) -> None:
 
 
 def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | None) -> ScoreTable:
-    s = source.numbers(score)
-    asked = {"low": s.min(), "high": s.max()}
-    if weight:
-        w = source.numbers(weight)
-        asked |= {"most": w.max(), "rows": (w > 0).cast(nw.Int64).sum()}
-    with source.reading():
-        ends = source.lazy.select(**asked).collect()
-    found = {name: ends[name].to_list()[0] for name in asked}
-    low, high = found["low"], found["high"]
-    if low is None or not np.isfinite([low, high]).all():
-        raise InputError(
-            f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows."
-        )
-    span = (0.0, 1.0) if low >= 0 and high <= 1 else (float(low), float(high))
+    low, high = score_ends(source, score)
+    span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
     histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
-    most, rows = (float(found["most"]), int(found["rows"])) if weight is not None else (1.0, None)
+    most, rows = histogram.largest, None
+    if weight is not None:
+        with source.reading():
+            positive = (source.numbers(weight) > 0).cast(nw.Int64).sum()
+            rows = int(source.lazy.select(n=positive).collect()["n"].to_list()[0])
     return ScoreTable.from_histogram(
         histogram.counts / most,
         histogram.edges,

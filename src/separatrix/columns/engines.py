@@ -1,27 +1,35 @@
-"""CSV and Parquet files of any size through DuckDB, in the dialect of `text`.
+"""Tables that an engine counts: frames of any library, files; only a grouped table comes back.
 
-DuckDB sniffs nothing here: `text` reads the header, and every CSV column comes as text, so that
-the types follow from all values of a column, as in memory.
+CSV and Parquet files of any size go through DuckDB, in the dialect of `text`. DuckDB sniffs nothing
+here: `text` reads the header, and every CSV column comes as text, so that the types follow from all
+values of a column, as in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from separatrix.columns.features import NOT_AVAILABLE
-from separatrix.columns.frames import check_present
+from separatrix.columns.frames import as_frame, check_present, named_columns
 from separatrix.columns.text import read_header, typed
-from separatrix.columns.values import as_levels
+from separatrix.columns.values import Coded, as_levels, listed
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = ["Scan", "duckdb_is_here", "is_parquet", "scan"]
+__all__ = [
+    "Source", "check_numbers", "check_weights", "duckdb_is_here", "grouped_columns", "is_parquet",
+    "scan", "weight_totals",
+]  # fmt: skip
+
+_MOST = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
 
 
 def duckdb_is_here() -> bool:
@@ -43,31 +51,77 @@ def is_parquet(path: Path) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Scan:
-    """Files that are read when a column or a table is asked for.
+class Source:
+    """A table that an engine counts.
 
     Args:
-        source: the first file, for errors.
-        names: the columns' names; of a CSV file the relation calls them c0, c1, …
-        relation: DuckDB's.
-        text: whether every column is text.
+        lazy: the table.
+        place: what to call it in an error: the first file.
+        names: of the columns of CSV files, which are all text and called c0, c1, … inside.
+        relation: DuckDB's, of files.
         connection: kept here, since not every DuckDB keeps it alive with its relation.
+        parsed: the columns of CSV files that are numbers.
     """
 
-    source: str
-    names: list[str]
-    relation: Any
-    text: bool
-    connection: Any
+    lazy: nw.LazyFrame[Any]
+    place: str = "The table"
+    names: Sequence[str] = ()
+    relation: Any = None
+    connection: Any = None
+    parsed: frozenset[str] = frozenset()
+
+    @staticmethod
+    def from_frame(frame: Any) -> Source:
+        """The source of a frame of any library; a `Source` is itself."""
+        if isinstance(frame, Source):
+            return frame
+        known = as_frame(frame, "frame")
+        if known is None:
+            raise InputError(
+                "`frame` must be a dataframe or table (pandas, polars, pyarrow, DuckDB, Dask, "
+                f"PySpark), got {type(frame).__name__}. Arrays and files have functions of their "
+                "own."
+            )
+        return Source(known.lazy())
+
+    @property
+    def text(self) -> bool:
+        """Whether every column is text."""
+        return bool(self.names)
 
     def inner(self, name: str) -> str:
-        """What the relation calls a column."""
-        check_present([name], self.names, self.source)
-        return f"c{self.names.index(name)}" if self.text else name
+        """What the table calls a column."""
+        if not self.text:
+            return name
+        check_present([name], self.names, self.place)
+        return f"c{self.names.index(name)}"
+
+    def column(self, name: str) -> nw.Expr:
+        return nw.col(self.inner(name))
+
+    def numbers(self, name: str) -> nw.Expr:
+        """A column as floats; the text of a CSV file in its dialect."""
+        x = self.column(name)
+        if self.text and name not in self.parsed:
+            x = x.str.strip_chars()
+            x = nw.when(~x.is_in([*NOT_AVAILABLE, ""])).then(x)
+        return x.cast(nw.Float64)
+
+    def levels(self, values: list[Any], name: str) -> Coded:
+        """The values of a column of levels, missing ones coded; CSV text in its dialect."""
+        coded = as_levels(values, name, missing=True)
+        if not self.text:
+            return coded
+        found = typed(coded.codes, coded.levels)
+        return found if isinstance(found, Coded) else as_levels(found, name, missing=True)
 
     def columns(self, only: Sequence[str] | None = None, rows: int | None = None) -> dict[str, Any]:
-        """Columns in memory, typed; of all rows or the first ones."""
-        names = self.names if only is None else list(dict.fromkeys(only))
+        """Columns in memory, typed; of all rows or the first ones of files."""
+        if self.relation is None:
+            return named_columns(self.lazy.to_native(), list(only or ()), "frame")
+        here = self.names or self.relation.columns
+        names = here if only is None else list(dict.fromkeys(only))
+        check_present(names, here, self.place)
         numbers = self._numbers(names) if self.text and rows is None else {}
         wanted = [numbers.get(name, _quoted(self.inner(name))) for name in names]
         with self.reading():
@@ -107,8 +161,13 @@ class Scan:
                 parsed[name] = f"TRY_CAST({c} AS {'BIGINT' if whole else 'DOUBLE'}) AS {c}"
         return parsed
 
-    def parsed(self, names: Sequence[str]) -> Any:
-        """The relation, where these columns of text are numbers; other text is an error."""
+    def parse(self, names: Sequence[str]) -> Source:
+        """The same table, where these columns of CSV files are numbers, parsed once.
+
+        Other text in them is an error.
+        """
+        if not names or not self.text:
+            return self
         numbers = {self.inner(name) for name in names}
         gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
         parsed = {
@@ -116,22 +175,32 @@ class Scan:
             f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
             for c in numbers
         }
-        return self.relation.project(", ".join(parsed.get(c, c) for c in self.relation.columns))
+        read = self.relation.project(", ".join(parsed.get(c, c) for c in self.relation.columns))
+        return replace(self, lazy=nw.from_native(read).lazy(), parsed=frozenset(names))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """DuckDB's complaints as one sentence."""
-        import duckdb
-
-        try:
+        """DuckDB's complaints about files as one sentence."""
+        if self.connection is None:
             yield
-        except duckdb.ConversionException as error:
-            raise InputError(f"{self.source}: {_first_line(error)}") from error
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{self.source} cannot be read: {_first_line(error)}") from error
+            return
+        with _reading(self.place):
+            yield
 
 
-def scan(files: Sequence[Path]) -> Scan:
+@contextmanager
+def _reading(place: str) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.ConversionException as error:
+        raise InputError(f"{place}: {_first_line(error)}") from error
+    except (duckdb.Error, UnicodeDecodeError) as error:
+        raise DataError(f"{place} cannot be read: {_first_line(error)}") from error
+
+
+def scan(files: Sequence[Path]) -> Source:
     """Open one or several files of one kind, lazily."""
     if not duckdb_is_here():
         raise MissingExtraError(f"{files[0].name} needs DuckDB: pip install 'separatrix[engines]'.")
@@ -141,9 +210,8 @@ def scan(files: Sequence[Path]) -> Scan:
     connection.execute("SET enable_progress_bar = false")  # it would be drawn into the output
     listed = ", ".join(_text(str(one)) for one in files)
     names: list[str] = []
-    text = not is_parquet(files[0])
     query = f"SELECT * FROM read_parquet([{listed}])"
-    if text:
+    if not is_parquet(files[0]):
         headers = [read_header(one) for one in files]
         for one, header in zip(files, headers, strict=True):
             if header != headers[0]:
@@ -154,11 +222,114 @@ def scan(files: Sequence[Path]) -> Scan:
             f"SELECT * FROM read_csv([{listed}], auto_detect=false, header=true, "
             f"delim={_text(delimiter)}, quote='\"', escape='\"', columns={{{kinds}}})"
         )
-    found = Scan(str(files[0]), names, None, text, connection)
-    with found.reading():
+    with _reading(str(files[0])):
         relation = connection.sql(query)
-        names = names or list(relation.columns)
-    return Scan(str(files[0]), names, relation, text, connection)
+        lazy = nw.from_native(relation).lazy()
+    return Source(lazy, str(files[0]), names, relation, connection)
+
+
+def check_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str]) -> None:
+    """Refuse columns that are not there, and numbers that are none; text shows when it is read."""
+    if source.text:
+        check_present(wanted, source.names, source.place)
+        return
+    schema = source.lazy.collect_schema()
+    check_present(wanted, schema.names(), source.place)
+    python = source.lazy.implementation.is_polars()
+    for column in wanted:
+        if python and schema[column] == nw.Object:  # polars cannot compare them
+            raise InputError(
+                f"Column {column!r} holds Python objects. Cast it to text or numbers first."
+            )
+        if schema[column].is_nested():
+            raise InputError(
+                f"Column {column!r} is nested ({schema[column]}). Unpack it into plain columns."
+            )
+    for column in numbers:
+        if not schema[column].is_numeric() and schema[column] != nw.Boolean:
+            raise InputError(
+                f"Column {column!r} must hold numbers, but its type is {schema[column]}."
+            )
+
+
+def grouped_columns(
+    source: Source,
+    keys: list[str],
+    parts: dict[str, nw.Expr],
+    totals: list[nw.Expr],
+    by: Sequence[str] = (),
+    made: Mapping[str, nw.Expr] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The grouped table: the keys as `Coded` k0, k1, …, the totals as lists. One engine query.
+
+    No column keeps its name inside, so none can be taken for one of ours.
+
+    Args:
+        source: the table.
+        keys: columns of levels to group by.
+        parts: further columns, by the name that they have inside.
+        totals: what to add up in each group; the number of rows comes as `rows`.
+        by: parts to group by too; they come as lists of what the engine gives.
+        made: columns made of the parts, such as their products.
+    """
+    inner = {f"k{i}": source.column(key) for i, key in enumerate(keys)}
+    with source.reading():
+        lazy = source.lazy.select(**inner, **parts)
+        lazy = lazy.with_columns(**made) if made else lazy
+        totals = [nw.len().alias("rows"), *totals]
+        try:
+            grouped = lazy.group_by([*inner, *by]).agg(*totals).head(_MOST + 1).collect()
+        except (TypeError, NotImplementedError) as error:  # of pandas, for values it cannot hash
+            raise InputError(
+                f"One of the columns {listed(keys)} holds values that cannot be levels ({error}). "
+                "Use text or whole numbers."
+            ) from error
+    if len(grouped) > _MOST:
+        raise InputError(
+            f"The columns {listed(keys)} have over {_MOST:,} combinations; is one an identifier?"
+        )
+    if len(grouped) == 0:
+        raise InputError("The table has no rows.")
+    columns: dict[str, Any] = {name: grouped[name].to_list() for name in grouped.columns}
+    for key, name in zip(inner, keys, strict=True):
+        values = source.levels(columns[key], name)
+        if gone := int(np.asarray(columns["rows"])[values.missing].sum()):
+            raise InputError(
+                f"Column {name!r} has {gone:,} missing value{'s' * (gone > 1)}. Drop those rows or "
+                "give missing a level."
+            )
+        columns[key] = as_levels(values, name)
+    return columns
+
+
+def weight_totals() -> list[nw.Expr]:
+    """What `check_weights` looks at, of the parts `w` and `ww`."""
+    return [
+        nw.col("w").sum(),
+        nw.col("ww").sum(),
+        nw.col("w").min().alias("w_min"),
+        nw.col("w").max().alias("w_max"),
+        nw.col("w").count().alias("w_there"),
+    ]
+
+
+def check_weights(columns: dict[str, Any], weight: str | None) -> float:
+    """The largest weight, by which all are divided: only their ratios matter."""
+    if weight is None:
+        return 1.0
+    gone = sum(columns["rows"]) - sum(columns["w_there"])
+    if gone:
+        raise InputError(
+            f"Column {weight!r} has {gone:,} missing weights. Drop those rows or give them a "
+            "weight."
+        )
+    low, high = np.min(columns["w_min"]), np.max(columns["w_max"])
+    if not (low >= 0 and np.isfinite(high) and high > 0):
+        bad = low if not low >= 0 else high
+        raise InputError(
+            f"Column {weight!r} must hold finite weights, not negative and not all zero, got {bad}."
+        )
+    return float(high)
 
 
 def _quoted(name: str) -> str:

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.engines import (
+    Source,
+    check_numbers,
+    check_weights,
+    grouped_columns,
+    weight_totals,
+)
 from separatrix.columns.frames import names_of
 from separatrix.columns.groups import as_groups
-from separatrix.columns.sources import Source, check_numbers, grouped_columns
 from separatrix.columns.values import Levels
 from separatrix.core.numbers import whole_number
 from separatrix.errors import InputError
 
-__all__ = ["ScoreHistogram", "score_histogram"]
+__all__ = ["ScoreHistogram", "score_ends", "score_histogram"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +39,7 @@ class ScoreHistogram(NamedTuple):
         edges: array (bins + 1,), rising; bin b holds edges[b] ≤ score < edges[b+1], the last bin
             its upper edge too.
         squares: the same of the squared weights; None where rows weigh one.
+        largest: weight.
     """
 
     counts: Array
@@ -41,6 +47,7 @@ class ScoreHistogram(NamedTuple):
     groups: Levels
     edges: Array
     squares: Array | None = None
+    largest: float = 1.0
 
 
 def score_histogram(
@@ -76,7 +83,7 @@ def score_histogram(
     """
     [y], [score] = names_of(y, "y"), names_of(score, "score")
     keys = [y, *names_of(z, "z")]
-    source = Source.of_frame(frame)
+    source = Source.from_frame(frame)
     numbers = [score, *([] if weight is None else names_of(weight, "weight"))]
     for column in numbers:
         if column in keys:
@@ -86,22 +93,22 @@ def score_histogram(
     if bins > 1 << 20:
         raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")
     s = source.numbers(score)
-    low, high = _ends(source, s, score) if span is None else span
+    low, high = score_ends(source, score) if span is None else span
     if not low < high:
         low, high = low - 0.5, low + 0.5  # a single score
     parts, totals = {"bin": ((s - low) * (bins / (high - low))).floor()}, []
     if weight:
-        parts["w"], w = source.numbers(weight), nw.col("w")
-        parts["ww"] = source.numbers(weight) * source.numbers(weight)
-        totals = [w.sum(), w.min().alias("least"), w.count().alias("there")]
-        totals.append(nw.col("ww").sum())
+        w = source.numbers(weight)
+        parts |= {"w": w, "ww": w * w}
+        totals = weight_totals()
     table = grouped_columns(source, keys, parts, totals, by=("bin",))
     rows = np.asarray(table["rows"], dtype=np.float64)
     place = _bins(table["bin"], rows, bins, score, (low, high))
     label = table["k0"]
     group = as_groups({name: table[f"k{i}"] for i, name in enumerate(keys[1:], 1)})
     counts = np.zeros((len(label.levels), len(group.levels), bins))
-    total = _weights(table, rows, weight) if weight is not None else rows
+    largest = check_weights(table, weight)
+    total = rows if weight is None else np.asarray(table["w"], dtype=np.float64)
     at = label.codes, group.codes, place
     np.add.at(counts, at, total)
     squares = None
@@ -109,16 +116,18 @@ def score_histogram(
         squares = np.zeros_like(counts)
         np.add.at(squares, at, np.asarray(table["ww"], dtype=np.float64))
     edges = np.linspace(low, high, bins + 1)
-    return ScoreHistogram(counts, label.levels, group.levels, edges, squares)
+    return ScoreHistogram(counts, label.levels, group.levels, edges, squares, largest)
 
 
-def _ends(source: Source, s: nw.Expr, score: str) -> tuple[float, float]:
+def score_ends(source: Source, score: str) -> tuple[float, float]:
+    """The smallest and the largest score of a table; both are finite."""
+    s = source.numbers(score)
     with source.reading():
         ends = source.lazy.select(low=s.min(), high=s.max()).collect()
     low, high = ends["low"].to_list()[0], ends["high"].to_list()[0]
     if low is None or not np.isfinite([low, high]).all():
         raise InputError(
-            f"Column {score!r} has no finite smallest and largest score: {low}, {high}."
+            f"Column {score!r} must hold finite numbers, got {low} to {high}. Drop those rows."
         )
     return float(low), float(high)
 
@@ -140,15 +149,3 @@ def _bins(
             f"{span[1]:g}. Pass `span=None` for scores that are not probabilities."
         )
     return np.minimum(at, bins - 1).astype(np.intp)
-
-
-def _weights(table: dict[str, Any], rows: Array, weight: str) -> Array:
-    gone = int(rows.sum() - sum(table["there"]))
-    if gone:
-        raise InputError(
-            f"Column {weight!r} has {gone:,} missing weights. Drop or fill those rows."
-        )
-    total, least = np.asarray(table["w"], dtype=np.float64), min(table["least"])
-    if not (least >= 0 and np.isfinite(total).all() and total.sum() > 0):
-        raise InputError(f"Column {weight!r} must hold finite weights, not negative, not all zero.")
-    return total

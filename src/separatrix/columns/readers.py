@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+from separatrix.columns.engines import Source, duckdb_is_here, is_parquet, scan
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import check_present, check_roles, given, named_columns
-from separatrix.columns.sources import Source
 from separatrix.columns.text import read_files, text_blocks
 from separatrix.errors import DataError, InputError, MissingExtraError
 
@@ -98,9 +97,9 @@ def in_engine(data: Any) -> Source | None:
     if isinstance(data, Mapping):
         return None
     if not isinstance(data, str | Path):
-        return Source.of_frame(data)
+        return Source.from_frame(data)
     files = find_files(data)
-    return Source.of_frame(scan(files)) if is_parquet(files[0]) or is_large(files) else None
+    return scan(files) if is_parquet(files[0]) or is_large(files) else None
 
 
 def whole_columns(data: Any, roles: Roles) -> tuple[Any, Any, dict[str, Any], Any]:
@@ -110,11 +109,10 @@ def whole_columns(data: Any, roles: Roles) -> tuple[Any, Any, dict[str, Any], An
     """
     if isinstance(data, str | Path):
         columns: Mapping[str, Any] = read_table(data, roles.columns)
-    elif isinstance(data, Source) and data.scan is not None:
-        columns = data.scan.columns(roles.columns)
+    elif isinstance(data, Source):
+        columns = data.columns(roles.columns)
     else:
-        table = data.lazy.to_native() if isinstance(data, Source) else data
-        columns = named_columns(table, roles.columns, "frame")
+        columns = named_columns(data, roles.columns, "frame")
     u = [columns[name] for name in roles.predictions]
     if len(u) > 1:
         numbers = zip(u, roles.predictions, strict=True)
