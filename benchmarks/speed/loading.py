@@ -51,7 +51,7 @@ def csv_file() -> Path:
 def csv() -> Any:
     from separatrix import datasets
 
-    return datasets.from_file(csv_file(), target="y", sensitive="sex").X
+    return datasets.from_frame(csv_file(), target="y", sensitive="sex").X
 
 
 def csv_with_pandas() -> Any:

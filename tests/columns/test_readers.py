@@ -102,7 +102,7 @@ def test_audits_of_files_equal_the_audit_of_their_arrays(reader, tmp_path, pred,
 
 def test_trace_and_audit_read_the_same_labels_and_groups(reader, tmp_path):
     rows(tmp_path)
-    data = datasets.from_file(
+    data = datasets.from_frame(
         tmp_path / "rows.csv", target="y", sensitive=["sex", "old"], drop=["u", "q"]
     )
     table = count_rows(tmp_path / "rows.csv", y="y", z=["sex", "old"], pred="u")

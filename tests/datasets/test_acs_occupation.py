@@ -275,7 +275,7 @@ def test_a_damaged_zip_is_an_error(census: Path) -> None:
 def test_a_changed_column_is_an_error(census: Path) -> None:
     columns = ["RELSHIPP" if name == "RELP" else name for name in COLUMNS]
     (census / "csv_pvt.zip").write_bytes(zipped(person_file(1, columns=columns), "psam_p50.csv"))
-    with pytest.raises(DataError, match="has no column RELP: it is not a person file of the 2018"):
+    with pytest.raises(DataError, match=r"not a person file of the 2018 .*'RELP'"):
         datasets.load("acs_occupation_large", states=["vt"])
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from separatrix import datasets
-from separatrix.datasets import _embedding
+from separatrix.datasets import celeba as celeba_file
 from separatrix.errors import DataError, InputError
 
 N = 10
@@ -104,7 +104,7 @@ def test_the_embedding_is_made_once(
     assert first.X.shape == (N, 12)
     assert isinstance(first.X, np.memmap)
     assert len({row.tobytes() for row in np.asarray(first.X)}) == N
-    monkeypatch.setattr(_embedding, "imagenet_pixels", lambda path: pytest.fail("embedded twice"))
+    monkeypatch.setattr(celeba_file, "imagenet_pixels", lambda path: pytest.fail("embedded twice"))
     again = datasets.load("celeba", weights=weights)
     assert np.array_equal(again.X, first.X)
     assert [path.suffix for path in (cache / "celeba").iterdir()] == [".npy"]
@@ -125,7 +125,7 @@ def test_a_killed_embedding_is_resumed(celeba: Path, tmp_path: Path) -> None:
     code = f"""
 import os, signal, numpy as np
 from pathlib import Path
-from separatrix.datasets._embedding import embed
+from separatrix.datasets.celeba import embed
 calls = []
 def network(pixels):
     calls.append(1)
@@ -144,9 +144,9 @@ embed(images, Path({str(target)!r}), network, 3, "weights", batch=2)
         seen.append(len(pixels))
         return pixels.mean((2, 3))
 
-    found = _embedding.embed(images, target, network, 3, "weights", batch=2)
+    found = celeba_file.embed(images, target, network, 3, "weights", batch=2)
     assert seen == [2, 2]
-    whole = _embedding.embed(images, tmp_path / "whole.npy", network, 3, "weights", batch=2)
+    whole = celeba_file.embed(images, tmp_path / "whole.npy", network, 3, "weights", batch=2)
     assert np.array_equal(found, whole)
     assert os.listdir(target.parent) == ["features.npy"]
 
@@ -165,18 +165,18 @@ def test_a_part_of_other_weights_or_images_is_begun_again(celeba: Path, tmp_path
     for identity in ("weights", "other weights"):
         seen.clear()
         with pytest.raises(KeyboardInterrupt):
-            _embedding.embed(images, target, network, 3, identity, batch=2)
+            celeba_file.embed(images, target, network, 3, identity, batch=2)
         assert seen == [2, 2, 2]
     seen[:] = [0]
     with pytest.raises(KeyboardInterrupt):
-        _embedding.embed(images[::-1], target, network, 3, "other weights", batch=2)
+        celeba_file.embed(images[::-1], target, network, 3, "other weights", batch=2)
     assert seen == [0, 2, 2, 2]
     record = target.with_suffix(".part.json")
     assert json.loads(record.read_text())["done"] == 4
     record.write_text("{")  # a record cut short: begin again rather than trust the rows
     seen[:] = [0]
     with pytest.raises(KeyboardInterrupt):
-        _embedding.embed(images[::-1], target, network, 3, "other weights", batch=2)
+        celeba_file.embed(images[::-1], target, network, 3, "other weights", batch=2)
     assert seen == [0, 2, 2, 2]
 
 
@@ -187,11 +187,11 @@ def test_pixels_are_as_torchvision_prepares_them(tmp_path: Path) -> None:
     left_white = np.zeros((218, 178, 3), np.uint8)
     left_white[:, :89] = 255
     Image.fromarray(left_white).save(tmp_path / "half.png")
-    pixels = _embedding.imagenet_pixels(tmp_path / "half.png")
+    pixels = celeba_file.imagenet_pixels(tmp_path / "half.png")
     assert pixels.shape == (3, 224, 224)
     assert pixels.dtype == np.float32
-    assert np.allclose(pixels[:, 100, 5], (1 - _embedding._MEAN) / _embedding._SPREAD, atol=1e-5)
-    assert np.allclose(pixels[:, 100, -5], -_embedding._MEAN / _embedding._SPREAD, atol=1e-5)
+    assert np.allclose(pixels[:, 100, 5], (1 - celeba_file._MEAN) / celeba_file._SPREAD, atol=1e-5)
+    assert np.allclose(pixels[:, 100, -5], -celeba_file._MEAN / celeba_file._SPREAD, atol=1e-5)
     assert abs(np.flatnonzero(pixels[0, 100] < 0)[0] - 112) <= 2  # the edge stays in the middle
 
 

@@ -226,7 +226,7 @@ def write_csv(path: Path, delimiter: str = ",") -> str:
 def test_a_text_file_is_read_like_its_frame(tmp_path: Path, name: str, delimiter: str) -> None:
     path = tmp_path / name
     write_csv(path, delimiter)
-    data = datasets.from_file(path, **ARGUMENTS)
+    data = datasets.from_frame(path, **ARGUMENTS)
     expected = datasets.from_frame(TABLE, **ARGUMENTS)
     assert [f.lower() for f in data.features] == list(
         expected.features
@@ -241,28 +241,28 @@ def test_a_parquet_file_is_read_like_its_frame(
 ) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(frame("pyarrow"), tmp_path / "a.parquet")
-    data = datasets.from_file(tmp_path / "a.parquet", **ARGUMENTS)
+    data = datasets.from_frame(tmp_path / "a.parquet", **ARGUMENTS)
     assert np.array_equal(data.X, datasets.from_frame(TABLE, **ARGUMENTS).X)
     (tmp_path / "cut.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:500])
     with pytest.raises(DataError, match=r"cut\.parquet is not a whole Parquet file"):
-        datasets.from_file(tmp_path / "cut.parquet", **ARGUMENTS)
+        datasets.from_frame(tmp_path / "cut.parquet", **ARGUMENTS)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(
         MissingExtraError, match=r"a\.parquet needs pyarrow: pip install 'separatrix\[engines\]'"
     ):
-        datasets.from_file(tmp_path / "a.parquet", **ARGUMENTS)
+        datasets.from_frame(tmp_path / "a.parquet", **ARGUMENTS)
 
 
 def test_bad_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"There is no file .*gone\.csv"):
-        datasets.from_file(tmp_path / "gone.csv", **ARGUMENTS)
+        datasets.from_frame(tmp_path / "gone.csv", **ARGUMENTS)
     write_csv(tmp_path / "a.csv.gz")
     (tmp_path / "a.csv.gz").write_bytes((tmp_path / "a.csv.gz").read_bytes()[:-20])
     with pytest.raises(DataError, match=r"a\.csv\.gz cannot be read to its end"):
-        datasets.from_file(tmp_path / "a.csv.gz", **ARGUMENTS)
+        datasets.from_frame(tmp_path / "a.csv.gz", **ARGUMENTS)
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
     with pytest.raises(DataError, match="is not UTF-8 text"):
-        datasets.from_file(tmp_path / "a.csv", **ARGUMENTS)
+        datasets.from_frame(tmp_path / "a.csv", **ARGUMENTS)
 
 
 def test_new_raw_rows_reach_the_deployed_preprocessing() -> None:

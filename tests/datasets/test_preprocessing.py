@@ -19,7 +19,7 @@ PLAN = Preprocessing(
     (
         Number("age"),
         Category("job", cap=2),
-        Band("hours", (20, 40), ("short", "middle", "long")),
+        Band("hours", ("short", "middle", "long"), edges=(20, 40)),
         Category("member"),
     )
 )
@@ -128,7 +128,7 @@ def test_refitting_sees_the_training_rows_only_and_keeps_the_layout(seed: int) -
         "c": np.array([*"abcdefgh", None])[rng.integers(9, size=30)],
         "m": np.where(rng.random(30) < 0.1, np.nan, rng.normal(size=30)),
     }
-    bands = Band("m", (-2, 0, 2), ("a", "b", "c", "d"))
+    bands = Band("m", ("a", "b", "c", "d"), edges=(-2, 0, 2))
     fitted = Preprocessing((Number("x"), Category("c", cap=5), Number("m"), bands)).fit(raw)
     train = rng.permutation(30)[:12]
     refitted = fitted.refit(raw, train)
@@ -153,9 +153,9 @@ def test_a_level_absent_from_training_is_other_where_there_is_one() -> None:
 
 
 def test_an_unseen_level_or_missing_value_without_a_column_is_zero() -> None:
-    fitted = Preprocessing((Category("c"), Number("x"), Band("b", (1,), ("low", "high")))).fit(
-        {"c": ["a", "b"], "x": [1.0, 3.0], "b": [0, 1]}
-    )
+    fitted = Preprocessing(
+        (Category("c"), Number("x"), Band("b", ("low", "high"), edges=(1,)))
+    ).fit({"c": ["a", "b"], "x": [1.0, 3.0], "b": [0, 1]})
     assert fitted.transform({"c": ["z", None], "x": [None, 2.0], "b": [None, 2]}).tolist() == [
         [0, 0, 0, 0, 0],
         [0, 0, 0, 0, 1],
@@ -179,8 +179,8 @@ def test_bad_values_are_named() -> None:
         Preprocessing((Number("x"),)).fit({"x": [1.0, np.inf]})
     with pytest.raises(InputError, match="`x` must hold numbers, got 'many'"):
         Preprocessing((Number("x"),)).fit({"x": [1.0, 2.0]}).transform({"x": ["1", "many"]})
-    with pytest.raises(InputError, match="`bands` of `x` must be 3"):
-        Preprocessing((Band("x", (1, 2), ("a", "b")),)).fit({"x": [1]})
+    with pytest.raises(InputError, match="`levels` of `x` must be 3"):
+        Preprocessing((Band("x", ("a", "b"), edges=(1, 2)),)).fit({"x": [1]})
     with pytest.raises(InputError, match="same number of rows, got `x` 2, `c` 1"):
         Preprocessing((Number("x"), Category("c"))).fit({"x": [1, 2], "c": ["a", "b"]}).transform(
             {"x": [1, 2], "c": ["a"]}

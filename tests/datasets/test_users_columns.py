@@ -49,8 +49,7 @@ def table(engine: str, columns: dict[str, Any], folder: Path) -> Any:
 
 
 def opened(source: Any, **arguments: Any) -> datasets.Data:
-    reader = datasets.from_file if isinstance(source, Path) else datasets.from_frame
-    return reader(source, **{"target": "hired", "sensitive": "sex", **arguments})
+    return datasets.from_frame(source, **{"target": "hired", "sensitive": "sex", **arguments})
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -49,7 +49,7 @@ def test_files(seed, tmp_path_factory):
         assert result is None or shows(result)
         result = told(lambda: sx.audit_score(path, target=y, sensitive_features=[z], prediction=u))
         assert result is None or shows(result)
-        data = told(lambda: sx.datasets.from_file(path, target=y, sensitive=[z]))
+        data = told(lambda: sx.datasets.from_frame(path, target=y, sensitive=[z]))
         assert data is None or finite(data.X)
 
 

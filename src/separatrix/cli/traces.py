@@ -168,4 +168,4 @@ def _open(source: str, columns: Mapping[str, Any], min_level_rows: int) -> Data:
         raise InputError(_UNNAMED.format(source))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # what is left out is printed as notes
-        return datasets.from_file(source, min_level_rows=min_level_rows, **columns)
+        return datasets.from_frame(source, min_level_rows=min_level_rows, **columns)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
-from importlib.resources import files
+from pkgutil import iter_modules
 from typing import Any
 
 from separatrix.columns.features import take
 from separatrix.columns.grouping import Grouping
-from separatrix.datasets._dataset import Card, Data, Dataset, Truth
+from separatrix.datasets._dataset import Card, Data, Dataset, Truth, folds
 from separatrix.datasets._files import find, where_to_put
-from separatrix.datasets._folds import folds
-from separatrix.datasets._frames import from_file, from_frame, plan
+from separatrix.datasets._frames import from_frame, plan
 from separatrix.datasets._preprocessing import Band, Category, Date, Number, Preprocessing
 from separatrix.errors import InputError
 
@@ -33,7 +32,6 @@ __all__ = [
     "Truth",
     "dataset",
     "folds",
-    "from_file",
     "from_frame",
     "listing",
     "load",
@@ -49,8 +47,8 @@ def names() -> list[str]:
     >>> "adult" in names()
     True
     """
-    found = (entry.name for entry in files(__name__).iterdir())
-    return sorted(name[:-3] for name in found if name.endswith(".py") and not name.startswith("_"))
+    found = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in found if not name.startswith("_"))
 
 
 def dataset(name: str) -> Dataset:

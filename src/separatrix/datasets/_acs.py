@@ -9,15 +9,15 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, find, read, where_to_put
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
@@ -30,13 +30,14 @@ __all__ = [
     "SOURCE",
     "Kind",
     "Records",
-    "coded_names",
+    "data",
     "here",
     "plan",
     "records",
 ]
 
 Kind = Literal["income", "employment"]
+Columns = dict[str, NDArray[np.float64]]
 SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
 LICENCE = "public domain (US Government work)"
 CITATION = (
@@ -70,9 +71,9 @@ _RACES = {
     8: "some other race",
     9: "two or more races",
 }
-_AGE = Band("AGEP", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70"))
+_AGE = Band("AGEP", ("10", "20", "30", "40", "50", "60", ">=70"), edges=(20, 30, 40, 50, 60, 70))
 _DEGREES = ("no diploma", "high school", "some college", "associate", "bachelor", "master")
-_SCHOOL = Band("SCHL", (16, 18, 20, 21, 22, 23), (*_DEGREES, "professional or doctorate"))
+_SCHOOL = Band("SCHL", (*_DEGREES, "professional or doctorate"), edges=(16, 18, 20, 21, 22, 23))
 
 
 def _codes(column: str, *codes: int) -> Category:
@@ -87,8 +88,8 @@ _PLANS = {
         _codes("MAR", *range(1, 6)),
         _codes("RELP", *range(18)),
         _codes("SEX", 1, 2),
-        Band("WKHP", (20, 35, 40, 41, 50), ("<20", "20-34", "35-39", "40", "41-49", ">=50")),
-        Band("POBP", (60,), ("US", "elsewhere")),
+        Band("WKHP", ("<20", "20-34", "35-39", "40", "41-49", ">=50"), edges=(20, 35, 40, 41, 50)),
+        Band("POBP", ("US", "elsewhere"), edges=(60,)),
     ),
     "employment": (
         _AGE,
@@ -121,7 +122,7 @@ class Records:
         left_out: rows with another occupation or none.
     """
 
-    columns: dict[str, NDArray[np.float64]]
+    columns: Columns
     read_from: dict[str, str]
     notes: tuple[str, ...]
     left_out: int
@@ -139,15 +140,31 @@ def plan(kind: str) -> Preprocessing:
     return Preprocessing(_PLANS[kind])
 
 
-def coded_names(
-    occupations: NDArray[np.float64], races: NDArray[np.float64]
-) -> tuple[NDArray[np.intp], NDArray[np.intp], tuple[str, ...], tuple[str, ...]]:
-    """y, z, labels and groups; only occupations and groups that occur."""
-    labels, y = np.unique(occupations.astype(np.int64), return_inverse=True)
-    groups, z = np.unique(races.astype(np.int64), return_inverse=True)
-    names = tuple(f"{code:04d}" for code in labels.tolist())  # OCCP as the Census writes it
-    races_here = tuple(_RACES[code] for code in groups.tolist())
-    return y.astype(np.intp), z.astype(np.intp), names, races_here
+def data(
+    declared: Dataset,
+    name: str,
+    kind: Kind,
+    records: Records,
+    rows: NDArray[np.intp],
+    dropped: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
+) -> Data:
+    """Some records as data; only occupations and groups that occur have a code."""
+    table = {column: x[rows] for column, x in records.columns.items()}
+    labels, y = np.unique(table.pop("OCCP").astype(np.int64), return_inverse=True)
+    groups, z = np.unique(table.pop("RAC1P").astype(np.int64), return_inverse=True)
+    others = f"{records.left_out:,} rows without an occupation among the twenty most frequent."
+    card = declared.card(name, records.read_from, (others, *dropped), (*records.notes, *notes))
+    return Data(
+        y=y.astype(np.intp),
+        z=z.astype(np.intp),
+        labels=tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
+        groups=tuple(_RACES[code] for code in groups.tolist()),
+        card=card,
+        columns=table,
+        preprocessing=plan(kind).fit(table),
+        target="OCCP",
+    )
 
 
 def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
@@ -193,9 +210,7 @@ def _arrow(name: str) -> Any:
         raise MissingExtraError(text) from error
 
 
-def _read_parquet(
-    file: File, wanted: Sequence[str]
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+def _read_parquet(file: File, wanted: Sequence[str]) -> tuple[Columns, dict[str, str]]:
     parquet = _arrow("parquet")
     blob = read(file)
     table = parquet.read_table(io.BytesIO(blob.content), columns=list(wanted))
@@ -251,54 +266,45 @@ def _check_person_file(content: bytes) -> None:
 
 def _read_census(
     states: Sequence[str], wanted: Sequence[str], kind: str
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, str]]:
+) -> tuple[Columns, dict[str, str]]:
     from rich.console import Console
     from rich.progress import track
 
-    parts: list[dict[str, NDArray[np.float64]]] = []
-    read_from = {}
+    parts, read_from = [], {}
     console, quiet = Console(stderr=True), len(states) < 3
     for state in track(states, "Census files", console=console, transient=True, disable=quiet):
         blob = read(_census_file(state))
         parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
         read_from[blob.origin] = blob.sha256
-    return {name: np.concatenate([part[name] for part in parts]) for name in wanted}, read_from
+    return _joined(parts, wanted), read_from
 
 
-def _read_person_file(
-    content: bytes, origin: str, wanted: Sequence[str], kind: str
-) -> dict[str, NDArray[np.float64]]:
+def _joined(parts: Sequence[Columns], wanted: Sequence[str]) -> Columns:
+    return {name: np.concatenate([np.empty(0), *(p[name] for p in parts)]) for name in wanted}
+
+
+def _read_person_file(content: bytes, origin: str, wanted: Sequence[str], kind: str) -> Columns:
     if content[:2] != b"PK":
-        return _read_person_text(lambda: io.BytesIO(content), origin, wanted, kind)
+        return _read_person_text(io.BytesIO(content), origin, wanted, kind)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         names = archive.namelist()
         inside = [name for name in names if name.startswith("psam_p") and name.endswith(".csv")]
         if not inside:
             raise DataError(f"{origin} should hold a psam_pNN.csv, it holds {', '.join(names)}.")
-        streams = [partial(archive.open, name) for name in inside]
-        parts = [_read_person_text(stream, origin, wanted, kind) for stream in streams]
-    return {name: np.concatenate([part[name] for part in parts]) for name in wanted}
+        streams = (archive.open(name) for name in inside)
+        return _joined([_read_person_text(one, origin, wanted, kind) for one in streams], wanted)
 
 
-def _read_person_text(
-    open_text: Callable[[], IO[bytes]], origin: str, wanted: Sequence[str], kind: str
-) -> dict[str, NDArray[np.float64]]:
+def _read_person_text(text: IO[bytes], origin: str, wanted: Sequence[str], kind: str) -> Columns:
     """The wanted columns, batch by batch: the file of all states has 3 million rows."""
     csv = _arrow("csv")
     filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
     needed = tuple(dict.fromkeys((*wanted, *filters)))
-    with open_text() as stream:
-        header = stream.readline().decode().strip().replace('"', "").split(",")
-    if absent := [name for name in needed if name not in header]:
-        raise DataError(
-            f"{origin} has no column {', '.join(absent)}: it is not a person file of the 2018 "
-            "one-year PUMS (RELP, for one, was renamed in 2019)."
-        )
     types = dict.fromkeys(needed, "float64")
     options = csv.ConvertOptions(include_columns=list(needed), column_types=types)
     parts = []
     try:
-        with open_text() as stream, csv.open_csv(stream, convert_options=options) as batches:
+        with text, csv.open_csv(text, convert_options=options) as batches:
             for batch in batches:
                 columns = {name: _floats(batch[name]) for name in needed}
                 kept: Any = slice(None)
@@ -306,10 +312,14 @@ def _read_person_text(
                     age, income, hours, weight = (columns[name] for name in filters)
                     kept = (age > 16) & (income > 100) & (hours > 0) & (weight >= 1)
                 parts.append({name: columns[name][kept] for name in wanted})
+    except KeyError as error:  # pyarrow's own names the column
+        raise DataError(
+            f"{origin} is not a person file of the 2018 one-year PUMS (RELP, for one, was renamed "
+            f"in 2019): {error.args[0]}."
+        ) from error
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
-    none = [dict.fromkeys(wanted, np.empty(0))]
-    return {name: np.concatenate([part[name] for part in parts or none]) for name in wanted}
+    return _joined(parts, wanted)
 
 
 ALL_STATES = _census_file("us")  # at the end, as it holds a function of this file

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
+from separatrix.columns.bins import FEW, bin_labels, edges_of, numbers_of
 from separatrix.columns.dates import date_text, looks_like_dates
 from separatrix.columns.features import (
     NOT_AVAILABLE,
@@ -22,15 +24,26 @@ from separatrix.columns.features import (
     take,
 )
 from separatrix.columns.frames import check_present, column_names, named_columns, names_of
+from separatrix.columns.grouping import OTHER, Grouping
+from separatrix.columns.groups import intersect
 from separatrix.columns.readers import read_table
-from separatrix.columns.values import Coded, check_lengths, encode
+from separatrix.columns.values import (
+    Coded,
+    as_levels,
+    check_lengths,
+    encode,
+    listed,
+    row_numbers,
+)
 from separatrix.core.numbers import whole_number
 from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
-from separatrix.datasets._roles import MissingGroups, sensitive_of, target_of
 from separatrix.errors import InputError
 
-__all__ = ["from_file", "from_frame", "plan"]
+__all__ = ["from_frame", "plan"]
+
+MAX_LABELS = 100
+MissingGroups = Literal["drop", "own"] | None
 
 
 def from_frame(
@@ -57,7 +70,8 @@ def from_frame(
     with more than 12 different numbers is cut at its quartiles. The card says all of this.
 
     Args:
-        frame: a dataframe of any library that narwhals takes, or a mapping of columns.
+        frame: a dataframe of any library that narwhals takes, a mapping of columns, or the path of
+            a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file.
         target: the column to predict, 2 to 100 levels. More than 12 numbers that are not whole are
             refused: that is regression.
         sensitive: the column or columns that define the groups; several are intersected. They are
@@ -73,7 +87,7 @@ def from_frame(
         unit: the column that says who a row is about, where one person has several rows: they are
             kept in one fold. It is no feature.
         positive: the label that decisions are about, of two; by default the second.
-        name: what the card calls it.
+        name: what the card calls it; a file has its own name.
 
     >>> rows = {"age": [31, 45, 27, 60], "job": ["cook", "nurse", "cook", None],
     ...         "sex": ["f", "m", "m", "f"], "hired": ["no", "yes", "yes", "no"]}
@@ -81,6 +95,13 @@ def from_frame(
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
     """
+    own, read_from = "the user's own", {}
+    source = own
+    if isinstance(frame, str | Path):
+        path, source, name = Path(frame), str(frame), Path(frame).name
+        frame = read_table(path)
+        with path.open("rb") as stream:
+            read_from = {source: hashlib.file_digest(stream, "sha256").hexdigest()}
     chosen = tuple(names_of(sensitive, "sensitive"))
     target = str(target)
     names = column_names(frame, "frame")
@@ -117,9 +138,9 @@ def from_frame(
     planned, dropped = _planned(columns, keep, categorical, cap, min_rows)
     used = {column: columns[column] for column in planned.columns}
     fitted = planned.fit(used)
-    own, asked = "the user's own", (f"`{column}`: asked to." for column in drop)
+    asked = (f"`{column}`: asked to." for column in drop)
     notes = (*groups.notes, *_notes(fitted, used))
-    card = Card(name, name, own, own, "", dropped=(*asked, *dropped), notes=notes)
+    card = Card(name, name, source, own, "", read_from, (*asked, *dropped), notes)
     y, z = coded.codes.astype(np.intp), groups.z.codes.astype(np.intp)
     return Data(
         y, z, coded.levels, groups.z.levels, card, columns=used, preprocessing=fitted,
@@ -188,32 +209,6 @@ def _planned(
     return Preprocessing(tuple(features)), tuple(dropped)
 
 
-def from_file(
-    path: str | Path,
-    *,
-    target: str,
-    sensitive: str | Sequence[str],
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    cap: int = 50,
-    min_level_rows: int = 1,
-    missing_groups: MissingGroups = None,
-    unit: str | None = None,
-    positive: Any = None,
-) -> Data:
-    """`from_frame` of a CSV file (plain or .gz; comma, semicolon, tab or bar) or a Parquet file."""
-    place = Path(path)
-    data = from_frame(
-        read_table(place), target=target, sensitive=sensitive, drop=drop, keep=keep,
-        categorical=categorical, cap=cap, min_level_rows=min_level_rows,
-        missing_groups=missing_groups, unit=unit, positive=positive, name=place.name,
-    )  # fmt: skip
-    with place.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()
-    return replace(data, card=replace(data.card, source=str(place), read_from={str(place): digest}))
-
-
 def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -> None:
     for what, wanted in arguments.items():
         if isinstance(wanted, str):
@@ -265,3 +260,133 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
     if whole and distinct == len(known_values) >= 100 and not keep:
         return "an identifier: all values are distinct"
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitive:
+    """The groups of the rows that are used.
+
+    Args:
+        z: codes and groups, of the used rows.
+        grouping: finds them in new rows.
+        rows: the used rows; None for all.
+        notes: what was done to the columns, one sentence each.
+    """
+
+    z: Coded
+    grouping: Grouping
+    rows: NDArray[np.intp] | None
+    notes: tuple[str, ...]
+
+
+def target_of(values: Any, column: str, positive: Any = None) -> Coded:
+    """The labels: 2 to 100 levels; many different numbers are refused.
+
+    Args:
+        values, column: of the target.
+        positive: which of two labels is the second, the one that decisions are about.
+    """
+    numbers = numbers_of(values, column)
+    if numbers is not None:
+        known = numbers[~np.isnan(numbers)]
+        distinct = np.unique(known)
+        whole = bool((distinct == np.floor(distinct)).all())
+        if len(distinct) > (MAX_LABELS if whole else FEW):
+            middle = f"{np.median(known):g}"
+            raise InputError(
+                f"The target column `{column}` holds {len(distinct):,} different numbers: that "
+                'looks like regression. Pass target="continuous" (--continuous) to `trace`, or '
+                f"make classes of it, for instance whether it is above {middle}."
+            )
+    coded = _levels(as_levels(values, column), column, "target")
+    if positive is None:
+        return coded
+    if len(coded.levels) != 2:
+        raise InputError(
+            f"`positive` names one of two labels; the target column `{column}` has "
+            f"{len(coded.levels)}: {listed(coded.levels)}. Leave it out."
+        )
+    last = as_levels([positive], "positive").places(coded.levels, "positive")[0]
+    return coded if last else Coded(1 - coded.codes, coded.levels[::-1])
+
+
+def sensitive_of(
+    parts: Mapping[str, Any],
+    missing_groups: MissingGroups,
+    categorical: Sequence[str],
+    min_level_rows: int = 1,
+) -> Sensitive:
+    """The groups of one or several columns.
+
+    Args:
+        parts: the columns by name.
+        missing_groups: what becomes of rows without a value.
+        categorical: columns of numbers that are codes: they are not put into bins.
+        min_level_rows: groups of fewer rows are joined as "(other)".
+    """
+    if missing_groups not in (None, "drop", "own"):
+        raise InputError(f"`missing_groups` must be 'drop' or 'own', got {missing_groups!r}.")
+    notes: list[str] = []
+    edges = edges_of(parts, categorical)
+    for column, own_edges in edges.items():
+        bands = bin_labels(own_edges)
+        notes.append(
+            f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: "
+            f"{', '.join(bands)}."
+        )
+    gone = {column: as_levels(x, column, missing=True).missing for column, x in parts.items()}
+    some = any(one.any() for one in gone.values())
+    rows = _used(gone, missing_groups, notes) if some else None
+    own = some and missing_groups == "own"
+    plan = Grouping(tuple(parts), (), edges, missing=some)
+    coded = {column: plan.part(values, column) for column, values in parts.items()}
+    if rows is not None:
+        coded = {column: one[rows].compact() for column, one in coded.items()}
+    z = intersect({column: _levels(one, column, "sensitive") for column, one in coded.items()})
+    z, grouping = replace(plan, missing=own).merged(z, min_level_rows)
+    if grouping.other:
+        notes.append(
+            f"{', '.join(f'`{c}`' for c in parts)}: groups of fewer than {min_level_rows} rows are "
+            f'joined as "{OTHER}".'
+        )
+    return Sensitive(z, grouping, rows, tuple(notes))
+
+
+def _used(
+    gone: Mapping[str, NDArray[np.bool_]], choice: MissingGroups, notes: list[str]
+) -> NDArray[np.intp] | None:
+    """The rows that are used, None for all; an error where nobody has chosen."""
+    column, missing = next((c, one) for c, one in gone.items() if one.any())
+    if choice is None:
+        count = int(missing.sum())
+        raise InputError(
+            f"The sensitive column `{column}` has {count:,} missing value{'s' * (count > 1)} "
+            f'(row{"s" * (count > 1)} {row_numbers(missing)}). Pass missing_groups="drop" '
+            '(--missing-groups drop) to leave such rows out, or "own" to make them a group.'
+        )
+    every = np.any(list(gone.values()), axis=0)
+    columns = ", ".join(f"`{c}`" for c, one in gone.items() if one.any())
+    if choice == "own":
+        notes.append(
+            f"{columns}: {int(every.sum()):,} rows without a value are a group, (missing)."
+        )
+        return None
+    notes.append(f"{columns}: {int(every.sum()):,} rows without a value are left out.")
+    if every.all():
+        raise InputError(f"The sensitive column `{column}` has no value in any row.")
+    return np.flatnonzero(~every)
+
+
+def _levels(coded: Coded, column: str, role: str) -> Coded:
+    """A target or sensitive column: 2 to 100 levels, of kinds that JSON holds."""
+    if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
+        raise InputError(
+            f"The {role} column `{column}` holds {odd[0]!r}. Turn its values into text or numbers."
+        )
+    if not 2 <= len(coded.levels) <= MAX_LABELS:
+        raise InputError(
+            f"The {role} column `{column}` has {len(coded.levels):,} levels "
+            f"({listed(coded.levels)}); it needs 2 to {MAX_LABELS}. "
+            + ("Is it constant?" if len(coded.levels) < 2 else "Join the rare ones.")
+        )
+    return Coded(coded.codes.astype(np.intp), coded.levels)

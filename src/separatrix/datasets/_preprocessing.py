@@ -26,7 +26,7 @@ from separatrix.columns.features import (
     raw_columns,
     take,
 )
-from separatrix.columns.values import check_lengths
+from separatrix.columns.values import Coded, check_lengths
 from separatrix.errors import InputError
 
 __all__ = ["Band", "Category", "Date", "Feature", "Number", "Preprocessing"]
@@ -151,8 +151,12 @@ class Category:
     def names(self) -> tuple[str, ...]:
         return tuple(f"{self.column}={level}" for level in self._places)
 
-    def fit(self, values: Values) -> Category:
-        x = as_category(values, self.column)
+    def coded(self, values: Values) -> Coded:
+        """The column as codes of levels, -1 for missing."""
+        return as_category(values, self.column)
+
+    def fit(self, values: Values) -> Self:
+        x = self.coded(values)
         counts = x.counts()
         levels, other = self.levels, self.other
         if not levels:
@@ -161,19 +165,20 @@ class Category:
             levels = tuple(str(x.levels[code]) for code in sorted(ranked))
             other = len(ranked) < int(np.count_nonzero(counts))
         missing = self.missing or bool((x.codes < 0).any())
-        return replace(self, levels=levels, other=other, missing=missing).refit(x)
+        return replace(self, levels=levels, other=other, missing=missing).refit(values)
 
-    def refit(self, values: Values) -> Category:
-        x = as_category(values, self.column)
+    def refit(self, values: Values) -> Self:
+        x = self.coded(values)
         here = {level for level, count in zip(x.levels, x.counts(), strict=True) if count}
         if here - set(self.levels):
             here.add("(other)")
         if (x.codes < 0).any():
             here.add("(missing)")
-        return replace(self, idle=tuple(level for level in self._places if level not in here))
+        idle = tuple(level for level in self._places if level not in here)
+        return replace(self, idle=idle)
 
     def fill(self, values: Values, out: Matrix) -> None:
-        x = as_category(values, self.column)
+        x = self.coded(values)
         place = {level: index for index, level in enumerate(self._places) if level not in self.idle}
         unseen = place.get("(other)", -1)
         gone = place.get("(missing)", unseen)
@@ -182,51 +187,29 @@ class Category:
             otherwise = gone if level in NOT_AVAILABLE else unseen
             index.append(place.get(level, place.get(number_text(level), otherwise)))
         index.append(gone)  # for code -1
-        _one_hot(np.array(index)[x.codes], out)
+        column = np.array(index)[x.codes]
+        rows = np.flatnonzero(column >= 0)
+        out[:] = 0
+        out[rows, column[rows]] = 1
 
 
 @dataclass(frozen=True)
-class Band:
-    """A number in bands: one 0/1 column per band, edges[i-1] ≤ x < edges[i], and for missing."""
+class Band(Category):
+    """A number in bands, its levels: one 0/1 column for each, edges[i-1] ≤ x < edges[i]."""
 
-    column: str
-    edges: tuple[float, ...]
-    bands: tuple[str, ...]
-    missing: bool = False
-    idle: tuple[int, ...] = ()
+    edges: tuple[float, ...] = ()
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        bands = (*self.bands, *("(missing)",) * self.missing)
-        return tuple(f"{self.column}={band}" for band in bands)
-
-    def _index(self, values: Values) -> NDArray[np.intp]:
+    def coded(self, values: Values) -> Coded:
+        """The band of each number."""
         x = as_numbers(values, self.column)
-        gone = len(self.bands) if self.missing else -1
-        return np.where(np.isnan(x), gone, np.searchsorted(self.edges, x, "right"))
+        band = np.searchsorted(self.edges, x, "right")
+        return Coded(np.where(np.isnan(x), -1, band), self.levels)
 
-    def fit(self, values: Values) -> Band:
-        if len(self.bands) != len(self.edges) + 1:
+    def fit(self, values: Values) -> Self:
+        if len(self.levels) != len(self.edges) + 1:
             wanted = len(self.edges) + 1
-            raise InputError(f"`bands` of `{self.column}` must be {wanted}, its edges plus one.")
-        missing = self.missing or bool(np.isnan(as_numbers(values, self.column)).any())
-        return replace(self, missing=missing).refit(values)
-
-    def refit(self, values: Values) -> Band:
-        here = np.bincount(self._index(values) + 1, minlength=len(self.names) + 1)[1:]
-        return replace(self, idle=tuple(np.flatnonzero(here == 0).tolist()))
-
-    def fill(self, values: Values, out: Matrix) -> None:
-        index = self._index(values)
-        index[np.isin(index, self.idle)] = -1
-        _one_hot(index, out)
-
-
-def _one_hot(index: NDArray[np.intp], out: Matrix) -> None:
-    """A one in column `index` of each row; none where it is -1."""
-    rows = np.flatnonzero(index >= 0)
-    out[:] = 0
-    out[rows, index[rows]] = 1
+            raise InputError(f"`levels` of `{self.column}` must be {wanted}, its edges plus one.")
+        return super().fit(values)
 
 
 Feature = Number | Date | Category | Band

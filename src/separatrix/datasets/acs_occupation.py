@@ -16,6 +16,7 @@ from separatrix.datasets import _acs
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.errors import InputError
 
+_NAME = "acs_occupation"
 _AT_LEAST = 5  # rows of every group
 
 
@@ -36,36 +37,26 @@ def load(
         n: how many rows of "income" to draw; every group keeps at least five.
         random_state: seed of the draw.
     """
-    preprocessing = _acs.plan(columns)
     records = _acs.records(columns, states)
     complete = np.flatnonzero(np.all([~np.isnan(x) for x in records.columns.values()], axis=0))
-    dropped: tuple[str, ...] = (
-        f"{records.left_out:,} rows without an occupation among the twenty most frequent.",
-        f"{len(records) - len(complete):,} rows with a missing value.",
-    )
-    notes: tuple[str, ...] = records.notes
+    missing = f"{len(records) - len(complete):,} rows with a missing value."
     if columns == "employment":
-        rows = complete
-        if not len(rows):
+        if not len(complete):
             raise InputError(
                 "No complete row of the employment columns in these files. Pass more `states`."
             )
-        ages = np.unique(records.columns["AGEP"][rows]).astype(int)
+        ages = np.unique(records.columns["AGEP"][complete]).astype(int)
         aged = " to ".join(map(str, sorted({ages[0], ages[-1]})))
-        notes += (
-            f"ESP is recorded only for children who live with their parents, so the {len(rows):,} "
-            f"complete rows are all of working people aged {aged}.",
+        note = (
+            "ESP is recorded only for children who live with their parents, so the "
+            f"{len(complete):,} complete rows are all of working people aged {aged}."
         )
-    else:
-        rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
-        left = len(complete) - len(rows)
-        dropped += (f"{left:,} complete rows by the draw of {n:,} (seed {random_state}).",)
-        notes += (f"Every group keeps {_AT_LEAST} rows or more: small ones are over-represented.",)
-    table = {name: x[rows] for name, x in records.columns.items()}
-    card = DATASET.card("acs_occupation", records.read_from, dropped, notes)
-    coded = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
-    fitted = preprocessing.fit(table)
-    return Data(*coded, card, columns=table, preprocessing=fitted, target="OCCP")
+        return _acs.data(DATASET, _NAME, columns, records, complete, (missing,), (note,))
+    rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
+    left = len(complete) - len(rows)
+    drawn = f"{left:,} complete rows by the draw of {n:,} (seed {random_state})."
+    note = f"Every group keeps {_AT_LEAST} rows or more: small ones are over-represented."
+    return _acs.data(DATASET, _NAME, columns, records, rows, (missing, drawn), (note,))
 
 
 def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:

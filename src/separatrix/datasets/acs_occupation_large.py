@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from separatrix.datasets import _acs
 from separatrix.datasets._dataset import Data, Dataset
 
@@ -23,14 +25,8 @@ def load(*, columns: _acs.Kind = "income", states: str | Sequence[str] | None = 
         states: read the Census files of these states ("vt", …, or "us" for all, also as the text
             "vt,wy"); those not here are downloaded.
     """
-    preprocessing = _acs.plan(columns)
     records = _acs.records(columns, states)
-    table = dict(records.columns)
-    dropped = (f"{records.left_out:,} rows without an occupation among the twenty most frequent.",)
-    card = DATASET.card("acs_occupation_large", records.read_from, dropped, records.notes)
-    coded = _acs.coded_names(table.pop("OCCP"), table.pop("RAC1P"))
-    fitted = preprocessing.fit(table)
-    return Data(*coded, card, columns=table, preprocessing=fitted, target="OCCP")
+    return _acs.data(DATASET, "acs_occupation_large", columns, records, np.arange(len(records)))
 
 
 DATASET = Dataset(

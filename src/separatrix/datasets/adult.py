@@ -21,8 +21,8 @@ _COLUMNS = (
 )  # fmt: skip
 _NUMBERS = ("age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week")
 _PAPER = (
-    Band("age", (20, 30, 40, 50, 60, 70), ("10", "20", "30", "40", "50", "60", ">=70")),
-    Band("education-num", tuple(range(6, 14)), ("<6", *map(str, range(6, 13)), ">12")),
+    Band("age", ("10", "20", "30", "40", "50", "60", ">=70"), edges=(20, 30, 40, 50, 60, 70)),
+    Band("education-num", ("<6", *map(str, range(6, 13)), ">12"), edges=tuple(range(6, 14))),
 )
 _FULL = tuple(
     Number(name) if name in _NUMBERS else Category(name)

@@ -27,7 +27,7 @@ from separatrix.errors import InputError
 _PAPER = (
     Category("age_cat", ("Less than 25", "25 - 45", "Greater than 45")),
     Category("c_charge_degree", ("F", "M")),
-    Band("priors_count", (1, 4), ("0", "1-3", ">3")),
+    Band("priors_count", ("0", "1-3", ">3"), edges=(1, 4)),
 )
 _NUMBERS = ("age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count")
 _FULL: tuple[Feature, ...] = (

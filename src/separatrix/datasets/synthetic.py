@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset, Truth
@@ -99,9 +100,9 @@ def _named(name: str, labels: int, groups: int, values: int) -> Array:
             raise InputError(f"The law 'shortcut' has Y = Z: {asked}.")
         return near[:, :, None] * np.eye(labels) / labels
     z = np.linspace(-1, 1, groups)
-    of_group = _softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
+    of_group = softmax(2 * (x - 0.5) * z[None], 1)  # P(z | x)
     score = 4 * (x[:, :, None] - 0.5 - 0.25 * z) * np.linspace(-1, 1, labels)[None, :, None]
-    return _softmax(score, 1) * of_group[:, None, :] / values
+    return softmax(score, 1) * of_group[:, None, :] / values
 
 
 def _label_group_law(labels: int, groups: int) -> Array:
@@ -138,11 +139,6 @@ def _conditional(p: Array, axis: int) -> Array:
     """P(axis | the others), uniform where the others have no mass."""
     total = p.sum(axis, keepdims=True)
     return np.divide(p, total, out=np.full(p.shape, 1 / p.shape[axis]), where=total > 0)
-
-
-def _softmax(score: Array, axis: int) -> Array:
-    p = np.exp(score - score.max(axis, keepdims=True))
-    return p / p.sum(axis, keepdims=True)
 
 
 def _checked(law: ArrayLike) -> Array:

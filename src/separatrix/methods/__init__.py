@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from pkgutil import iter_modules
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike, NDArray
@@ -150,11 +151,8 @@ def names() -> list[str]:
     >>> "cmi" in names()
     True
     """
-    return sorted(
-        path.name.removesuffix(".py")
-        for path in files(__name__).iterdir()
-        if path.name.endswith(".py") and not path.name.startswith("_")
-    )
+    found = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in found if not name.startswith("_"))
 
 
 def style(name: str) -> Style:
