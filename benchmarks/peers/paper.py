@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks._measuring import DOCS, publish
 from benchmarks.peers import paper_figures, paper_summary
-from separatrix.core.planes import PLANES
+from separatrix.core.envelope import PLANES
 from separatrix.frontier import figures, paper, tables
 from separatrix.frontier.results import Results, select
 from separatrix.frontier.tables import plane_table

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.paper_summary import paths
-from separatrix.core.envelope import pareto
-from separatrix.core.planes import PLANES, majority_rate
+from separatrix.core.envelope import PLANES, majority_rate, pareto
 from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.series import REFERENCES, Series, legend_names, series
 from separatrix.frontier.tables import BOUNDED

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from separatrix.core.envelope import concave_envelope
+from separatrix.core.envelope import PLANES, concave_envelope, majority_rate
 from separatrix.core.measures import METRICS
-from separatrix.core.planes import PLANES, majority_rate
 from separatrix.frontier import tables
 from separatrix.frontier.results import Columns, Results, means, select
 from separatrix.frontier.series import Series, legend_names, series

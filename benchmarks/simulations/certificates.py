@@ -34,8 +34,11 @@ from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
 from separatrix.frontier.certified import passed, rules_of
 from separatrix.frontier.measured import CERTIFIED
 from separatrix.procedure.request import Request
-from separatrix.statistics.certificates import violation_bound
-from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
+from separatrix.statistics.certificates import (
+    folds_eo_gap_bound,
+    folds_violation_bound,
+    violation_bound,
+)
 from separatrix.statistics.gaps import eo_gap_bound
 
 QUICK = ("--repetitions", "1", "--only", "normal, 2 groups, v", "--kept", os.devnull)

@@ -25,7 +25,7 @@ from separatrix.statistics import inference, planning
 from separatrix.statistics.certificates import violation_bound
 from separatrix.statistics.exponent import normal_bound
 from separatrix.statistics.gaps import eo_gap_bound, eo_gap_interval
-from separatrix.statistics.paired import paired_change
+from separatrix.statistics.inference import paired_change
 from separatrix.statistics.proportions import accuracy_interval, auroc_interval
 
 QUICK = ("--repetitions", "3", "--only-failures")

@@ -17,7 +17,7 @@ from benchmarks._measuring import publish
 from benchmarks.simulations.simulate import simulate
 from separatrix.columns.counting import count_scores
 from separatrix.core.score_gaps import gap_curve, largest_gap
-from separatrix.statistics.score_bounds import gap_bound
+from separatrix.statistics.bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
 
 QUICK = ("--repetitions", "2", "--rows", "1000")

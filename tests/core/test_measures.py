@@ -10,6 +10,7 @@ import pytest
 
 from separatrix.columns.counting import count_labels
 from separatrix.core import information
+from separatrix.core.envelope import PLANES, expected_cost, majority_rate
 from separatrix.core.measures import (
     BUDGETS,
     CRITERIA,
@@ -20,7 +21,6 @@ from separatrix.core.measures import (
     leading_objectives,
     measure,
 )  # fmt: skip
-from separatrix.core.planes import PLANES, expected_cost, majority_rate
 from separatrix.errors import InputError
 
 

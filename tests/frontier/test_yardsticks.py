@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from separatrix.columns.counting import count_labels
+from separatrix.core.envelope import PLANES, majority_rate
 from separatrix.core.information import eo_gap
-from separatrix.core.planes import PLANES, majority_rate
 from separatrix.frontier.results import Results, means, select
 from separatrix.frontier.series import series
 from separatrix.frontier.tables import area, floor_of_gaps, nested, plane_table, reached

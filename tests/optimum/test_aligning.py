@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.scores.align import PENALTIES, align, alignment_path
+from separatrix.optimum.scores.align import PENALTIES, RisingMaps, _cells, align, alignment_path
 from separatrix.optimum.scores.aligned import AlignedScore
-from separatrix.optimum.scores.monotone_maps import RisingMaps, _cells
 
 
 def rows(seed, n=4000, groups=2):

@@ -16,8 +16,8 @@ from scipy.stats import multinomial
 
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
-from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.e_process import (
+    Alternatives,
     _least,
     evidence_ceiling,
     log_e_process,

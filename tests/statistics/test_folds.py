@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.statistics.certificates import violation_bound
-from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound, side_by_side
+from separatrix.statistics.certificates import (
+    folds_eo_gap_bound,
+    folds_violation_bound,
+    side_by_side,
+    violation_bound,
+)
 from separatrix.statistics.gaps import eo_gap_bound
 from separatrix.statistics.inference import null_quantile
 

@@ -16,7 +16,7 @@ from separatrix.core.information import check_confidence
 from separatrix.errors import InputError
 from separatrix.report.terminal import preformatted
 from separatrix.statistics import certificates, inference
-from separatrix.statistics.paired import paired_change
+from separatrix.statistics.inference import paired_change
 
 __all__ = ["Comparison", "compare"]
 

@@ -24,9 +24,9 @@ from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import certificates, inference
+from separatrix.statistics.bounds import gap_bound
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.proportions import auroc_interval
-from separatrix.statistics.score_bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables
 
 __all__ = ["RocCurve", "ScoreAudit"]

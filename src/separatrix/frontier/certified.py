@@ -3,7 +3,7 @@
 Rules for shares of the budget are tried from the strictest on, until one fails: a fixed sequence of
 tests needs no share of the error for each. The best of those that passed ships.
 
-"large-sample": every fold's rows certify the fold's rule (`statistics.folds`), and the same
+"large-sample": every fold's rows certify the fold's rule (`statistics.certificates`), and the same
 procedure on all rows ships. "finite-sample": the rule of fold 0 ships, and the rows of fold 0,
 which it did not see, certify it. The proof needs rows that no part of the rule saw; sharing the
 error over the five folds' rules would cost more than their rows bring.
@@ -32,9 +32,13 @@ from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Decisions
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
-from separatrix.statistics.certificates import default_composition, violation_bound
+from separatrix.statistics.certificates import (
+    default_composition,
+    folds_eo_gap_bound,
+    folds_violation_bound,
+    violation_bound,
+)
 from separatrix.statistics.certificates import promise as promise_text
-from separatrix.statistics.folds import folds_eo_gap_bound, folds_violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 
 __all__ = ["CertifiedRule", "bounds_of", "certified", "passed", "rules_of"]

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from separatrix import datasets, methods
+from separatrix.core.envelope import PLANES
 from separatrix.core.measures import METRICS
-from separatrix.core.planes import PLANES
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import figures, tables
 from separatrix.frontier.results import Columns, Results, select

@@ -21,15 +21,17 @@ from numpy.typing import NDArray
 
 from separatrix.core.counts import CountTable
 from separatrix.core.envelope import (
+    PLANES,
     Envelope,
     Secant,
     concave_envelope,
+    expected_cost,
     hypervolume,
+    majority_rate,
     secant,
     utility_fraction,
 )  # fmt: skip
 from separatrix.core.measures import METRICS, leading_metrics
-from separatrix.core.planes import PLANES, expected_cost, majority_rate
 from separatrix.frontier.results import Columns, means, select
 from separatrix.frontier.series import REFERENCES, Series, named_series
 from separatrix.frontier.sweep.store import ReferenceCurve

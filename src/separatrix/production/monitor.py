@@ -32,9 +32,9 @@ from separatrix.io import as_path, write_whole
 from separatrix.production.alarms import Alarm, Cell, Report
 from separatrix.production.stream import SPACING, Starts, coded_rows, counts_of, placed_counts
 from separatrix.statistics import inference
-from separatrix.statistics.alternatives import Alternatives
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import (
+    Alternatives,
     ViolationEvidence,
     lower_bound,
     rate_sequences,

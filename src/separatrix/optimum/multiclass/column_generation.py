@@ -2,7 +2,7 @@ r"""The best decisions within a budget, with or without the group: column genera
 
 A rule of x alone has the rates R[y,z,u] = E[P(U=u|x) q(y,z|x)] / P(y,z): linear in the rule. A rule
 that sees the group is one of x = (p, z) with q(y, z'|x) = p_y 1{z' = z} (`LabelLaw`). With the
-prices of a budget (`master`) the best rule decides
+prices of a budget (below) the best rule decides
 
 .. math:: \arg\max_u \sum_{y,z} q(y,z|x) \, W[y,z,u], \qquad W = g - \text{price} / P(y,z),
 
@@ -12,33 +12,254 @@ priced decision is an upper bound for every rule, and the loop ends when mixture
 rows (`BlindRows`) the mixture is counted with their own labels, so the budget holds on them
 whatever q says, and q is used for the prices only. The columns that are best under the law q are
 there from the start, and the loop ends when no priced decision improves the mixture.
+
+*The mixture* of columns that is best within a budget, and the prices of the budget there. A column
+is a decision known by its rates R[y, z, u] = P(U=u | y, z). For a budget on the
+differences between groups the mixture is a linear programme with rows A R + B a ≤ b, a auxiliary
+numbers in [0, 1]. Its prices μ ≥ 0 bound *every* rule with gains c·R:
+
+.. math:: c \cdot R \le \max_R (c - A^\top μ) \cdot R + \sum_j [-(B^\top μ)_j]_+ + μ \cdot b .
+
+The violation v is a maximum of linear functions: v(R') ≥ Σ P(y,z) log(R/R̄) R' for *every* R,
+with equality at R' = R. So it is a budget of such cuts, each at the price μ and with b = ε. They
+are added where the segment from the best mixture without any violation leaves the budget.
 """
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from separatrix.columns.values import Levels
-from separatrix.core.measures import Metric
-from separatrix.errors import InputError
+from separatrix.core.measures import BUDGETS, Metric
+from separatrix.core.numerics import bisect
+from separatrix.errors import InputError, SeparatrixError
 from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
-from separatrix.optimum.multiclass.master import DifferenceBudget, budget_of
 from separatrix.optimum.objectives import Cost, Value, objective_of
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.rules import BlindRule, HardMixture
 
-__all__ = ["ColumnPoint", "Columns", "best_blind"]
+__all__ = ["ColumnPoint", "Columns", "DifferenceBudget", "best_blind", "budget_of"]
 
 Array = NDArray[np.float64]
+_MOST = 400  # differences between groups; with more the programmes take minutes
+_CUTS = 60  # of the violation, for one mixture
+_MET = 1e-6  # of the range of the gains: cuts and violation have met
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_INSIDE = 1e-9  # rates below this are cut as if they were this
+_NOTHING = 1e-12  # nats: a smaller violation is none
+_TINY = 1e-300
 _ROUNDS = 300  # columns at most, for one question; 4 labels × 3 groups need about 200
 _CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
 _USEFUL = 1e-5  # nats: close enough for the utility of a law
 _NOISE = 1e-4  # nats, and share of the gains: close enough for rows, not known that well
 _HOLD = 0.5  # how much of the best prices the next ones keep: plain prices swing
 _HOLD_MANY = 0.85  # of a price for every pair of groups and decision, which swing more
+
+
+class Mixture(NamedTuple):
+    """Weights of the columns, what a rate R[y, z, u] costs, and what the budget itself costs."""
+
+    weights: Array
+    price: Array
+    spent: float
+
+
+class DifferenceBudget:
+    """A budget on the groups' differences.
+
+    Args:
+        widths: array (rows, labels): max_i Σ_y widths[i, y] · TV_y ≤ ε.
+        mass: P(y, z); cells without mass take no part.
+        outputs: the number of decisions.
+    """
+
+    def __init__(self, widths: Array, mass: Array, outputs: int) -> None:
+        self.shape = (*mass.shape, outputs)
+        here = (mass > 0) & (widths.max(0) > 0)[:, None]
+        build = self._ranges if outputs == 2 else self._pairs
+        on_rates, on_auxiliary, share = build(here)
+        self.on_rates = np.vstack([on_rates, np.zeros((len(widths), on_rates.shape[1]))])
+        self.on_auxiliary = np.vstack([on_auxiliary, widths @ share])
+        self.last = len(widths)
+
+    def mix(self, gains: Array, rates: Array, level: float) -> Mixture:
+        """The best mixture of columns with these gains (m,) and rates (m, labels, groups, U)."""
+        m, (rows, more) = len(gains), self.on_auxiliary.shape
+        right = np.r_[np.zeros(rows - self.last), np.full(self.last, level)]
+        scale = float(np.ptp(gains)) or 1.0
+        found = linprog(
+            np.r_[-gains / scale, np.zeros(more)],
+            np.hstack([self.on_rates @ rates.reshape(m, -1).T, self.on_auxiliary]),
+            right,
+            np.r_[np.ones(m), np.zeros(more)][None],
+            [1.0],
+            bounds=(0.0, 1.0),
+            method="highs-ds",
+        )
+        if found.status != 0:
+            raise SeparatrixError(f"The linear programme failed: {found.message}")
+        mu = np.maximum(-found.ineqlin.marginals, 0.0) * scale
+        weights = np.maximum(found.x[:m], 0.0)
+        spent = float(np.maximum(-(mu @ self.on_auxiliary), 0.0).sum() + mu @ right)
+        return Mixture(weights / weights.sum(), (mu @ self.on_rates).reshape(self.shape), spent)
+
+    def _ranges(self, here: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+        """Two decisions: the rates of U = 1 between lo_y and hi_y; TV_y is hi_y − lo_y."""
+        labels = len(here)
+        y, z = np.nonzero(here)
+        n, index = len(y), np.arange(len(y))
+        rates, auxiliary = np.zeros((2, n, *self.shape)), np.zeros((2, n, 2, labels))
+        rates[0, index, y, z, 1], auxiliary[0, index, 1, y] = 1.0, -1.0
+        rates[1, index, y, z, 1], auxiliary[1, index, 0, y] = -1.0, 1.0
+        share = np.hstack([-np.eye(labels), np.eye(labels)]).T
+        return rates.reshape(2 * n, -1), auxiliary.reshape(2 * n, -1), share.T
+
+    def _pairs(self, here: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+        """More decisions: positive parts d of the differences of each pair, and widths t_y."""
+        labels, outputs = here.shape[0], self.shape[2]
+        pairs = [(y, *ab) for y in range(labels) for ab in combinations(np.flatnonzero(here[y]), 2)]
+        n = len(pairs)
+        if n * outputs > _MOST:
+            raise InputError(
+                f"An EO budget for {labels} labels and {here.shape[1]} groups has too many "
+                "differences between groups to be solved. Use `budget='violation'`, or join groups."
+            )
+        part, width = np.zeros((n, outputs, *self.shape)), np.zeros((n, labels))
+        for k, (y, a, b) in enumerate(pairs):
+            part[k, np.arange(outputs), y, a, np.arange(outputs)] = 1.0
+            part[k, np.arange(outputs), y, b, np.arange(outputs)] = -1.0
+            width[k, y] = 1.0
+        total = np.kron(np.eye(n), np.ones((1, outputs)))
+        rates = np.vstack([part.reshape(n * outputs, -1), np.zeros((n, np.prod(self.shape)))])
+        auxiliary = np.vstack(
+            [
+                np.hstack([-np.eye(n * outputs), np.zeros((n * outputs, labels))]),
+                np.hstack([total, -width]),
+            ]
+        )
+        share = np.hstack([np.zeros((labels, n * outputs)), np.eye(labels)])
+        return rates, auxiliary, share
+
+
+class ViolationBudget:
+    """A budget on v = I(U;Z|Y), by cuts where the segment from no violation leaves it.
+
+    Args:
+        mass: P(y, z).
+        outputs: the number of decisions.
+    """
+
+    def __init__(self, mass: Array, outputs: int) -> None:
+        self.mass = mass[..., None]
+        self.share = (mass / np.maximum(mass.sum(1, keepdims=True), _TINY))[..., None]  # P(z | y)
+        self.none = DifferenceBudget(np.eye(len(mass)), mass, outputs)  # v = 0: no differences
+        self.cuts = np.zeros((0, mass.size * outputs))
+
+    def mix(self, gains: Array, rates: Array, level: float) -> Mixture:
+        """As in `DifferenceBudget`."""
+        inner = self.none.mix(gains, rates, 0.0)
+        if level <= _NOTHING:
+            return inner
+        flat, scale = rates.reshape(len(rates), -1).T, float(np.ptp(gains)) or 1.0
+        for _ in range(_CUTS):
+            cuts = self.cuts @ flat
+            found = linprog(
+                -gains / scale,
+                cuts / level if len(cuts) else None,  # the solver's tolerance is absolute
+                np.ones(len(cuts)) if len(cuts) else None,
+                np.ones((1, len(gains))),
+                [1.0],
+                bounds=(0.0, 1.0),
+                method="highs-ds",
+                options=_EXACT,
+            )
+            if found.status != 0:
+                raise SeparatrixError(f"The linear programme failed: {found.message}")
+            far = np.maximum(found.x, 0.0)
+            step = far / far.sum() - inner.weights
+            size = self._leaves(inner.weights, step, rates, level)
+            weights = inner.weights + size * step
+            if size < 1.0:
+                self._cut(np.tensordot(weights, rates, 1))
+            if (1.0 - size) * float(gains @ step) <= _MET * scale:
+                break
+        mu = np.zeros(0)
+        if len(cuts):
+            mu = np.maximum(-found.ineqlin.marginals, 0.0) * scale / level
+        price = mu @ self.cuts[: len(mu)]
+        self.cuts = self.cuts[np.r_[mu > 0, np.ones(len(self.cuts) - len(mu), dtype=bool)]]
+        return Mixture(weights, price.reshape(rates.shape[1:]), float(mu.sum()) * level)
+
+    def _leaves(self, start: Array, step: Array, rates: Array, level: float) -> float:
+        """Where the segment leaves the budget: 1 if it does not."""
+        first, way = (np.tensordot(one, rates, 1) for one in (start, step))
+        if self._violation(first + way) <= level:
+            return 1.0
+        last, _ = bisect(lambda x: self._violation(first + x * way) <= level, 0.0, 1.0, 40)
+        return float(last)
+
+    def _cut(self, mean: Array) -> None:
+        """v(R') ≥ Σ P(y,z) log(R / R̄) R' for every R, with equality at R' = R."""
+        inside = np.maximum(mean, _INSIDE)
+        cut = self.mass * np.log(inside / (self.share * inside).sum(1, keepdims=True))
+        self.cuts = np.concatenate([self.cuts, cut.reshape(1, -1)])
+
+    def _violation(self, mean: Array) -> float:
+        inside = np.maximum(mean, _TINY)
+        ratio = np.log(inside / np.maximum((self.share * inside).sum(1, keepdims=True), _TINY))
+        return float((self.mass * inside * ratio).sum())
+
+
+class PooledBudget:
+    """A budget on P(U=u | z), whatever the label: that of one label with the pooled rates.
+
+    Args:
+        inner: the budget of a single label.
+        mass: P(y, z).
+    """
+
+    def __init__(self, inner: DifferenceBudget | ViolationBudget, mass: Array) -> None:
+        of_group = mass.sum(0)
+        self.inner, self.share = inner, mass / np.where(of_group > 0, of_group, 1.0)
+
+    def mix(self, gains: Array, rates: Array, level: float) -> Mixture:
+        """The best mixture of columns with these gains (m,) and rates (m, labels, groups, U)."""
+        pooled = np.einsum("yz,myzu->mzu", self.share, rates)[:, None]
+        found = self.inner.mix(gains, pooled, level)
+        return found._replace(price=self.share[..., None] * found.price[0])
+
+
+def budget_of(
+    budget: Metric, mass: Array, outputs: int
+) -> DifferenceBudget | ViolationBudget | PooledBudget:
+    """The programme of a budget of the list, for these labels and groups."""
+    labels = len(mass)
+    if budget.criterion == "sufficiency":
+        raise InputError(
+            "A predictive gap needs rules that see the group; use another criterion without it."
+        )
+    if budget.pooled and labels == 2:
+        whole = mass.sum(0, keepdims=True)
+        if budget.widths is None:
+            return PooledBudget(ViolationBudget(whole, outputs), mass)
+        return PooledBudget(DifferenceBudget(np.array(budget.widths, float), whole, outputs), mass)
+    if budget.name == "violation":
+        return ViolationBudget(mass, outputs)
+    if labels == 2:
+        return DifferenceBudget(np.array(budget.widths, dtype=np.float64), mass, outputs)
+    present = (mass.sum(1) > 0).astype(np.float64)
+    widths = {"eo_gap": present[None] / present.sum(), "eo_max": np.diag(present)}
+    if budget.name not in widths:
+        others = ", ".join(repr(name) for name, other in BUDGETS.items() if other.many_labels)
+        raise InputError(
+            f"More than two labels: the budget must be one of {others}, got {budget.name!r}."
+        )
+    return DifferenceBudget(widths[budget.name], mass, outputs)
 
 
 class ColumnPoint(NamedTuple):

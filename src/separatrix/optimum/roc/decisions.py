@@ -3,7 +3,7 @@ r"""The best binary decisions from a score, for an objective and a budget: exact
 The rates of a randomised threshold rule fill the product of the groups' ROC regions (`regions`).
 
 - Accuracy, balanced accuracy, cost under a violation: a root in its price (`lagrangian`);
-  under I(U;Z) the same root with other regions (`parity`).
+  under I(U;Z) the same root with other regions (`ParityRegions`).
 - The same under an EO gap, EO max, TPR, FPR or parity gap: a linear programme (`linear_programme`).
 - The utility: vertices of a polygon of overall rates (`certified`).
 - Any objective under a predictive gap: branch and bound over two numbers (`sufficiency`).
@@ -30,8 +30,7 @@ from separatrix.optimum.roc.certified import certified_curve, most_useful_vertex
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
 from separatrix.optimum.roc.lower_envelope import lower_curve
-from separatrix.optimum.roc.parity import ParityRegions
-from separatrix.optimum.roc.regions import Regions, RocCurve, roc_curve
+from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 
