@@ -22,7 +22,7 @@ from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import DISTRIBUTIONS, Distribution
 from separatrix.crossfit.nested import OutOfFoldScores
 from separatrix.procedure.candidates import candidates
-from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.measuring import Run
 from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import Promise
 from separatrix.procedure.request import Request
@@ -68,10 +68,14 @@ def simulate(distribution: Distribution, repetitions: int, seed: int) -> list[Ou
         fold[order] = np.arange(len(y)) % _FOLDS
         rows = Rows(y, z, (0, 1), groups)
         held_out = OutOfFoldScores(fold, scores)
-        measure = Measurements(lambda _, found=held_out: found, rows)
         for asked in ASKED:
             request = Request.from_arguments(max_eo_gap=asked)
-            (found,) = candidates({"group rule": ""}, measure, rows, request)
+            (found,) = candidates(
+                {"group rule": ""},
+                lambda _, rule: Run(rule, held_out, rows).measured(),  # noqa: B023
+                rows,
+                request,
+            )
             rates = distribution.rates(found.payload.rule.rule) if found.possible else None
             outcomes.append(Outcome(asked, rates, dict(found.promise)))
     return outcomes

@@ -15,7 +15,7 @@ from people import paid
 from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.numeric_frontier import NumericFrontier, NumericPoint
+from separatrix.frontier.numeric import NumericFrontier, NumericPoint
 from separatrix.statistics.unseen import Promise
 
 

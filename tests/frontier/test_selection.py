@@ -170,7 +170,7 @@ def test_both_budgets_are_kept(frontier):
 
 
 def test_a_killed_trace_goes_on_where_it_was(tmp_path, monkeypatch):
-    from separatrix.frontier import base_scores as bases
+    from separatrix.frontier import base_models as bases
 
     X, y, z = _people(300, 4)
     fitted = []

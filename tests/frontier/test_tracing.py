@@ -15,7 +15,7 @@ import separatrix as sx
 from people import applicants
 from separatrix import datasets
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.checksums import check_sums
+from separatrix.frontier.folder import check_sums
 from separatrix.frontier.results import select
 from separatrix.frontier.rows import as_data
 from separatrix.frontier.sweep.keys import ALL_ROWS

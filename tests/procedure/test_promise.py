@@ -9,7 +9,7 @@ from benchmarks.simulations.distributions import DISTRIBUTIONS
 from separatrix.crossfit.nested import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.procedure.candidates import candidates
-from separatrix.procedure.measuring import Measurements
+from separatrix.procedure.measuring import Run
 from separatrix.procedure.procedures import Rows
 from separatrix.procedure.promise import tightened
 from separatrix.procedure.request import Request
@@ -20,7 +20,8 @@ def evidence(name, seed):
     scores, y, z = distribution.sample((3, seed))
     fold = np.arange(len(y)) % 3
     rows = Rows(y, z, (0, 1), tuple(range(len(distribution.share))))
-    return rows, Measurements(lambda _: OutOfFoldScores(fold, scores), rows)
+    held_out = OutOfFoldScores(fold, scores)
+    return rows, lambda _, procedure: Run(procedure, held_out, rows).measured()
 
 
 @pytest.mark.parametrize("confidence", [None, 0.9])

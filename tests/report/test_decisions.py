@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from separatrix.frontier.checksums import write_checksums
+from separatrix.frontier.folder import write_checksums
 from separatrix.frontier.sweep.store import Store
 
 pytestmark = pytest.mark.browser

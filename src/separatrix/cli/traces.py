@@ -14,7 +14,7 @@ from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from separatrix.datasets import Data
-    from separatrix.frontier.numeric_frontier import NumericFrontier
+    from separatrix.frontier.numeric import NumericFrontier
 
 __all__ = ["trace"]
 

@@ -47,8 +47,8 @@ from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import CandidateTable, candidates
 from separatrix.procedure.choice import choose
-from separatrix.procedure.measuring import Measurements
-from separatrix.procedure.procedures import Rows
+from separatrix.procedure.measuring import Measured, Run
+from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 
@@ -459,12 +459,16 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         if not any(bases.values()):
             raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
 
-        def scores(name: str) -> OutOfFoldScores:
-            return OutOfFoldScores(self._fold, self.bases_[bases[name]].scores)
-
         assert self.table_ is not None
-        measurements = Measurements(scores, self.table_)
-        found = candidates(reasons, measurements, self.table_, request)
+        table, runs = self.table_, dict[str, Run]()
+
+        def measure(name: str, procedure: Procedure) -> Measured:
+            if name not in runs:
+                scores = OutOfFoldScores(self._fold, self.bases_[bases[name]].scores)
+                runs[name] = Run(procedure, scores, table)
+            return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
+
+        found = candidates(reasons, measure, table, request)
         choice = choose(found, request, self._group_words(quoted=False))
         shipped = choice.candidate
         self.choice_, self.sentence_ = shipped.name, str(choice)

@@ -1,26 +1,48 @@
-"""The base model of a trace: which one, what it sees, and how it was chosen."""
+"""The base models of a trace: which one, what it sees, and its fits fold by fold.
+
+A piece is one fit of `crossfit.nested`: the scores of the rows that the model did not see and,
+where the model may ship, the model itself. Each is a file of its own in `base/`, written when it is
+done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
+numbers: rows, folds, model, what it predicts, and the folds left out.
+
+Models are kept as `predictor.stored` keeps them. Nothing is ever loaded through pickle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
+from threadpoolctl import threadpool_limits
 
-from separatrix.crossfit.base_models import base_model_named
+from separatrix.crossfit.base_models import base_model_named, joint_posteriors, posteriors
 from separatrix.crossfit.joint import JointModel
 from separatrix.crossfit.model_choice import choose_bases
-from separatrix.crossfit.nested import Fit, NestedScores, Piece
+from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
+from separatrix.crossfit.numeric_fit import predictions
+from separatrix.crossfit.out_of_fold import fit_one, with_group
 from separatrix.datasets import Data
-from separatrix.errors import InputError
-from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT, BaseRows, fit_bases
+from separatrix.errors import DataError, InputError
 from separatrix.frontier.sweep.jobs import fingerprint
 from separatrix.frontier.sweep.keys import hash_of
+from separatrix.io import write_whole
+from separatrix.predictor.stored import model_bytes, model_from_bytes
+from separatrix.processes import in_processes
 
-__all__ = ["Base", "base_key", "base_of", "fit_base"]
+__all__ = ["BASE", "JOINT", "KEPT", "LABELS", "NUMBERS", "WITHOUT", "Base", "BaseRows"]
+__all__ += ["base_key", "base_of", "fit_base", "fit_bases", "read_bases", "read_model"]
+
+BASE = "base"
+KEPT = 0  # the outer fold whose model is kept too: its rows certify it
+# what a model predicts: P(y | x, z), P(y | x) from x alone, P(y, z | x), or a number
+LABELS, WITHOUT, JOINT, NUMBERS = "labels", "without", "joint", "numbers"
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +92,7 @@ def base_of(
             )
         name = type(estimator).__name__
         return Base((name,) * (len(folds) + 1), {name: estimator}, raw, "x", f"Base model: {name}.")
-    X = with_groups(data)
+    X = with_group(data.X, data.z, len(data.groups))
     if isinstance(estimator, str):
         model = base_model_named(estimator)
         note = f"Base model: {estimator}."
@@ -78,11 +100,6 @@ def base_of(
     chosen = choose_bases(X, data.y, data.z, fold, random_state=random_state)
     models = {name: base_model_named(name) for name in set(chosen.names)}
     return Base(chosen.names, models, X, "xz", str(chosen), chosen.pieces)
-
-
-def with_groups(data: Data) -> NDArray[np.float32]:
-    """The prepared matrix with a 0/1 column per group in front."""
-    return np.hstack([np.eye(len(data.groups), dtype=np.float32)[data.z], data.X])
 
 
 def base_key(data: Data, base: Base, fold: NDArray[np.intp]) -> str:
@@ -111,3 +128,145 @@ def fit_base(
     shape = (len(data.labels), len(data.groups))
     rows = BaseRows(X, data.y, data.z, shape, fold, key, kind)
     return fit_bases(folder, rows, base.bases, models, known=pieces, n_jobs=n_jobs, done=done)
+
+
+@dataclass(frozen=True, eq=False)
+class BaseRows:
+    """What the base models are fitted to.
+
+    Args:
+        X: rows as the models take them.
+        y, z: codes.
+        shape: how many labels and groups.
+        fold: of each row.
+        key: hash of rows and folds.
+        kind: "labels" for P(y | x, z), "without" for P(y | x) from rows without the
+            group's columns, "joint" for P(y, z | x), which knows the groups in training only,
+            "numbers" for a numeric outcome y.
+    """
+
+    X: Any
+    y: NDArray[Any]
+    z: NDArray[Any]
+    shape: tuple[int, int]
+    fold: NDArray[np.intp]
+    key: str
+    kind: str = LABELS
+
+    def train(self, model: Any, X: Any, places: NDArray[np.intp]) -> Any:
+        """A fitted clone."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            if self.kind == JOINT:
+                return clone(model).fit(X, self.y[places], self.z[places])
+            return fit_one(model, X, self.y[places], None)
+
+    def score(self, model: Any, X: Any) -> Array:
+        """Scores (m, C), C = labels or labels × groups, columns of unseen labels zero."""
+        if self.kind == JOINT:
+            return joint_posteriors(model, X, self.shape)
+        if self.kind == NUMBERS:
+            return predictions(model, X)[:, None]
+        return posteriors(model, X, self.shape[0])
+
+
+def fit_bases(
+    folder: Path,
+    rows: BaseRows,
+    bases: Sequence[str],
+    models: Mapping[str, Any],
+    *,
+    known: Mapping[Fit, Piece] | None = None,
+    n_jobs: int = 1,
+    done: Callable[[], None] = lambda: None,
+) -> NestedScores:
+    """Every fit that the nested scores need; finished pieces are read, not computed.
+
+    Args:
+        folder: of the trace.
+        rows: what to fit.
+        bases: the name of the model of each outer fold, and last of all rows.
+        models: unfitted models by name.
+        known: pieces that were fitted to these rows already.
+        n_jobs: processes.
+        done: called after each fit.
+    """
+    from joblib import delayed
+
+    (folder / BASE).mkdir(parents=True, exist_ok=True)
+    fits = plan_fits(bases)
+    for fit, (scores, model) in (known or {}).items():
+        if fit in fits:
+            _write(folder, rows, fit, scores, model_bytes(model) if _ships(fit) else None)
+    missing = [fit for fit in fits if not _file(folder, rows, fit).is_file()]
+    for _ in range(len(fits) - len(missing)):
+        done()
+    work = (delayed(_piece)(rows, fit, models[fit.base]) for fit in missing)
+    many = n_jobs != 1 and len(missing) > 1
+    with in_processes(work, n_jobs if many else 1) as answers:
+        for fit, (scores, model) in zip(missing, answers, strict=True):
+            _write(folder, rows, fit, scores, model)
+            done()
+    return read_bases(folder, rows, bases)
+
+
+def read_bases(folder: Path, rows: BaseRows, bases: Sequence[str]) -> NestedScores:
+    """The nested scores from finished pieces; `read_model` reads a model."""
+    pieces: dict[Fit, Piece] = {
+        fit: (_scores(_file(folder, rows, fit)), None) for fit in plan_fits(bases)
+    }
+    return assemble(rows.fold, bases, pieces)
+
+
+def read_model(folder: Path, rows: BaseRows, bases: Sequence[str], k: int | None) -> Any:
+    """The model fitted to all rows (k None), or the one that did not see the fold `KEPT`."""
+    fit = Fit(bases[-1], ()) if k is None else Fit(bases[k], (k,))
+    path = _file(folder, rows, fit).with_suffix(".model")
+    return model_from_bytes(_read(path), (), path)
+
+
+def _piece(rows: BaseRows, fit: Fit, model: Any) -> tuple[Array, bytes | None]:
+    """One fit; the model as bytes where it ships."""
+    with threadpool_limits(1):
+        scores, fitted = fit_piece(
+            fit, rows.X, rows.fold, lambda X, places: rows.train(model, X, places), rows.score
+        )
+    return scores, model_bytes(fitted) if _ships(fit) else None
+
+
+def _ships(fit: Fit) -> bool:
+    """Whether the model may ship: M() of all rows, or M(0), which the rows of fold 0 certify."""
+    return fit.without in ((), (KEPT,))
+
+
+def _file(folder: Path, rows: BaseRows, fit: Fit) -> Path:
+    name = hash_of([rows.key, rows.kind, fit.base, list(fit.without)])
+    return folder / BASE / f"{name}.safetensors"
+
+
+def _write(folder: Path, rows: BaseRows, fit: Fit, scores: Array, model: bytes | None) -> None:
+    from safetensors.numpy import save
+
+    path = _file(folder, rows, fit)
+    if model is not None:  # first, since the scores say that the piece is done
+        write_whole(path.with_suffix(".model"), model)
+    write_whole(path, save({"scores": np.ascontiguousarray(scores)}))
+
+
+def _scores(path: Path) -> Array:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return np.asarray(load(_read(path))["scores"])
+    except (SafetensorError, KeyError) as error:
+        raise DataError(f"{path} is not a file of scores as `trace` writes it: {error}.") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{path} cannot be read ({error.strerror}): run the trace again to make it anew."
+        ) from error

@@ -21,8 +21,8 @@ import numpy as np
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier.base_scores import JOINT
-from separatrix.frontier.base_scores import LABELS as LABEL_SCORES
+from separatrix.frontier.base_models import JOINT
+from separatrix.frontier.base_models import LABELS as LABEL_SCORES
 from separatrix.frontier.measured import CERTIFIED, held_out_table, procedure_predictor
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.traced import Traced

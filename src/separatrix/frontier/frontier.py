@@ -17,8 +17,8 @@ from separatrix.errors import DataError, InputError
 from separatrix.frontier import figures, page, tables
 from separatrix.frontier.answers import Answer, Shippable
 from separatrix.frontier.measured import model_of
-from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
-from separatrix.frontier.numeric_frontier import NumericFrontier
+from separatrix.frontier.numeric import MANIFEST as NUMERIC
+from separatrix.frontier.numeric import NumericFrontier
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
 from separatrix.frontier.results import select

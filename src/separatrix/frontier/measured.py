@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
 from separatrix.core.counts import CountTable
-from separatrix.frontier.base_scores import JOINT, KEPT, LABELS, WITHOUT
+from separatrix.frontier.base_models import JOINT, KEPT, LABELS, WITHOUT
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced

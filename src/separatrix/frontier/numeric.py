@@ -1,55 +1,292 @@
-"""`trace` of a numeric target: aligned predictions around a regressor, measured on outer folds.
+"""A numeric target: `trace` of aligned predictions around a regressor, and its frontier.
 
 The rows are split once (`crossfit.nested`): in every outer fold the regressor is cross-fitted on
 the other folds, maps are fitted to its predictions of rows that it did not see, and the outer fold
 is predicted by the regressor that did not see it. What ships is the same procedure on all rows. The
-folder holds `numeric.json` (names, settings, points), `numeric.safetensors` (outcome, attribute,
-fold and predictions of every row) and `base.model`, the regressor fitted to all rows.
+folder holds `numeric.json` (names, settings, points), `numeric.safetensors` (outcome, attribute and
+fold of every row) and the fits in `base/`.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import weakref
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from joblib import delayed
 from numpy.typing import NDArray
-from safetensors.numpy import save
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
 from sklearn.linear_model import LinearRegression
 
 from separatrix import __version__, datasets
-from separatrix.columns.groups import as_groups, group_columns, to_plain
+from separatrix.columns.frames import tidy
+from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import as_groups, from_plain, group_columns, to_plain
 from separatrix.columns.values import Levels, check_lengths
-from separatrix.core.conditional_cmi import attribute_bins
-from separatrix.core.numbers import whole_number
-from separatrix.crossfit.nested import Fit, Piece, assemble, fit_piece, plan_fits
-from separatrix.crossfit.numeric_fit import predictions, regressor
-from separatrix.crossfit.out_of_fold import fit_one
-from separatrix.errors import InputError
-from separatrix.frontier.checksums import remove_checksums, write_checksums
-from separatrix.frontier.numeric_frontier import (
-    ARRAYS,
-    FORMAT,
-    MANIFEST,
-    MODEL,
-    NumericFrontier,
+from separatrix.core.conditional_cmi import attribute_bins, rank_violation
+from separatrix.core.measures import label_of
+from separatrix.core.numbers import not_negative, whole_number
+from separatrix.crossfit.nested import plan_fits
+from separatrix.crossfit.numeric_fit import regressor
+from separatrix.datasets import Preprocessing
+from separatrix.errors import DataError, InfeasibleError, InputError
+from separatrix.frontier.base_models import (
+    BASE,
+    NUMBERS,
+    BaseRows,
+    fit_bases,
+    read_bases,
+    read_model,
 )
+from separatrix.frontier.folder import check_sums, remove_checksums, writing
 from separatrix.frontier.rows import features_of, one_column
-from separatrix.io import Stages, as_folder, write_whole
-from separatrix.optimum.scores.align import SENSITIVE, outcome
-from separatrix.optimum.scores.aligned import attribute
-from separatrix.predictor.stored import model_bytes
-from separatrix.processes import in_processes
+from separatrix.io import Stages, as_path, copy_folder, write_whole
+from separatrix.optimum.scores.align import (
+    PENALTIES,
+    SENSITIVE,
+    Numeric,
+    aligned_path,
+    chosen,
+    outcome,
+)
+from separatrix.optimum.scores.aligned import AlignedScore, attribute
+from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.predictor import Predictor
+from separatrix.report import numeric_page
+from separatrix.report.words import estimate_text
+from separatrix.statistics.unseen import Promise
 
-__all__ = ["trace_numeric"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+__all__ = ["MANIFEST", "NumericFrontier", "NumericPoint", "trace_numeric"]
+
+ARRAYS, MANIFEST, FORMAT = "numeric.safetensors", "numeric.json", 3
+Array = NDArray[np.float64]
+METRICS = ("r2", "rmse", "violation")
 _BASE = "regressor"
+
+
+@dataclass(frozen=True, eq=False)
+class NumericPoint:
+    """What ships within a budget, and what unseen rows will show.
+
+    Args:
+        max_violation: the budget; None for the best R².
+        penalty: β of what ships.
+        promise: R², RMSE and v with standard errors: means over outer folds, each with a penalty
+            that its own inner folds chose.
+        eased: outer folds that could not keep the budget and took the least v.
+        make: makes the predictor.
+    """
+
+    max_violation: float | None
+    penalty: float
+    promise: dict[str, Promise]
+    eased: int
+    make: Callable[[], Predictor] = field(repr=False)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The procedure that was measured, on all rows: what to ship."""
+        return self.make()
+
+    def save(self, folder: str | Path) -> Path:
+        """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
+        return Path(self.predictor.save(folder))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be said: predictions that are no better than one number for everybody."""
+        r2 = self.promise["r2"]
+        if r2.value > 2.0 * r2.error:
+            return ()
+        return (
+            f"No signal: R² {estimate_text('r2', r2)} is not above 0 by two errors, so the mean "
+            "outcome, the same for everybody, predicts as well.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        promise = {name: list(found) for name, found in self.promise.items()}
+        asked = {"max_violation": self.max_violation, "penalty": self.penalty}
+        return {**asked, "promise": promise, "eased": self.eased, "notes": list(self.notes)}
+
+    def __str__(self) -> str:
+        asked = "best R²" if self.max_violation is None else f"v ≤ {self.max_violation:g}"
+        said = [f"{label_of(name)} {estimate_text(name, x)}" for name, x in self.promise.items()]
+        eased = f" {self.eased} outer folds could not keep it." if self.eased else ""
+        first = f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
+        return "\n".join([first, *(f"! {note}" for note in self.notes)])
+
+
+class NumericFrontier:
+    """What is possible for a numeric target. Made by `trace(..., target="continuous")`.
+
+    `points` has R², RMSE and v of every penalty, `select` solves for a budget, `report` writes a
+    page.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        check_sums(self.folder)
+        try:
+            self.manifest: dict[str, Any] = json.loads((self.folder / MANIFEST).read_text("utf-8"))
+            arrays = load((self.folder / ARRAYS).read_bytes())
+            if self.manifest["format"] != FORMAT:
+                raise ValueError(f"format {self.manifest['format']}")
+            self.groups = tuple(map(from_plain, self.manifest["groups"]))
+            self.data = Numeric(arrays["y"], arrays["y"], arrays["z"], self.groups)
+            codes = arrays["y"], arrays["z"], (1, 1), arrays["fold"]
+            self._base = BaseRows(None, *codes, "", NUMBERS)
+            self._bases = [_BASE] * (int(self.manifest["folds"]) + 1)
+            self.nested = read_bases(self.folder, self._base, self._bases)
+        except (OSError, KeyError, TypeError, ValueError, SafetensorError) as error:
+            raise DataError(
+                f"{str(self.folder)!r} is not a whole frontier of a numeric target "
+                f"({type(error).__name__}: {error})."
+            ) from error
+        numeric = self.manifest["sensitive"] == "continuous"
+        self.codes = attribute_bins(self.data.z) if numeric else self.data.z
+
+    @property
+    def points(self) -> Any:
+        """A tidy frame: penalty (none for the regressor as it is), fold, r2, rmse, violation."""
+        names = ("penalty", "fold", *METRICS)
+        return tidy({name: [row[name] for row in self._rows] for name in names})
+
+    @property
+    def means(self) -> list[tuple[float | None, dict[str, Promise]]]:
+        """Each penalty with the means over the outer folds and their standard errors."""
+        rows = self._rows
+        penalties = dict.fromkeys(row["penalty"] for row in rows)
+        return [(b, _mean([row for row in rows if row["penalty"] == b])) for b in penalties]
+
+    @property
+    def _rows(self) -> list[dict[str, Any]]:
+        if not self.manifest["points"]:
+            raise DataError(
+                f"{str(self.folder)!r} has no answers: its trace did not end. Trace the data again "
+                "with the same folder."
+            )
+        return list(self.manifest["points"])
+
+    def measured(self) -> list[dict[str, Any]]:
+        """R², RMSE and v of the regressor as it is and of every penalty, on every outer fold."""
+        found: list[dict[str, Any]] = []
+        for k in self.nested.folds:
+            train, test, codes = self._split(k)
+            found.append({"penalty": None, "fold": k, **self._judged(test.y, test.s, codes)})
+            for one in aligned_path(train, PENALTIES, self.manifest["levels"]):
+                out = one.levels[one.coded(test.s, test.z)]
+                row = {"penalty": one.penalty, "fold": k, **self._judged(test.y, out, codes)}
+                found.append(row)
+        return found
+
+    def select(self, *, max_violation: float | None = None) -> NumericPoint:
+        """The best R² within a budget of v; without one, the best R².
+
+        `point.predictor` is what to ship, `point.promise` what it will show on unseen rows. The
+        penalty is chosen on inner folds, in every outer fold anew.
+
+        Args:
+            max_violation: v of conditional ranks, in nats.
+        """
+        if max_violation is not None:
+            max_violation = not_negative(max_violation, "max_violation")
+        rows, eased = [], 0
+        shipped = self._solved(self._all(), max_violation)
+        for k in self.nested.folds:
+            train, test, codes = self._split(k)
+            try:
+                one = self._solved(train, max_violation)
+            except InfeasibleError as error:
+                one = self._solved(train, error.smallest["violation"] * (1.0 + 1e-9))
+                eased += 1
+            out = one.levels[one.coded(test.s, test.z)]
+            rows.append(self._judged(test.y, out, codes))
+        promise = _mean(rows)
+        choice: dict[str, Any] = {"maximize": "r2", "penalty": shipped.penalty}
+        choice["promise"] = promise
+        if max_violation is not None:
+            choice["max_violation"] = max_violation
+        return NumericPoint(
+            max_violation, shipped.penalty, promise, eased, lambda: self._predictor(shipped, choice)
+        )
+
+    def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
+        """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
+        if path is not None:
+            return numeric_page.draw_file(self.means, path)
+        return numeric_page.draw(self.means, ax)
+
+    def report(self, path: str | Path) -> Path:
+        """One self-contained HTML page that opens offline."""
+        return numeric_page.write(path, self.manifest, self.means)
+
+    def save(self, folder: str | Path) -> Path:
+        """Copy the frontier to a folder that does not exist yet; whole or not at all."""
+        return copy_folder(self.folder, as_path(folder, "folder"))
+
+    def __str__(self) -> str:
+        return "\n".join(numeric_page.lines(self.manifest, self.means))
+
+    def __repr__(self) -> str:
+        size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
+        return f"<NumericFrontier of {self.manifest['name']!r}: {size}>"
+
+    def _all(self) -> Numeric:
+        return replace(self.data, s=self.nested.honest[:, 0])
+
+    def _split(self, k: int) -> tuple[Numeric, Numeric, NDArray[Any]]:
+        """Training rows and test rows of an outer fold, each with honest predictions."""
+        rows, scores = self.nested.training(k)
+        tested, own = self.nested.tested(k)
+        test = replace(self.data[tested], s=own[:, 0])
+        return replace(self.data[rows], s=scores[:, 0]), test, self.codes[tested]
+
+    def _solved(self, data: Numeric, asked: float | None) -> AlignedScore:
+        levels, seed = self.manifest["levels"], self.manifest["seed"]
+        last = 0.0 if asked is None else chosen(data, asked, levels=levels, random_state=seed)
+        return aligned_path(data, [b for b in PENALTIES if b <= last], levels)[-1]
+
+    def _judged(self, y: Array, u: Array, codes: NDArray[Any]) -> dict[str, float]:
+        error = float(np.mean((y - u) ** 2))
+        v = rank_violation(y, u, codes, int(self.codes.max()) + 1)
+        return {"r2": 1.0 - error / float(y.var()), "rmse": error**0.5, "violation": v}
+
+    def _predictor(self, shipped: AlignedScore, choice: dict[str, Any]) -> Predictor:
+        m = self.manifest
+        model = read_model(self.folder, self._base, self._bases, None)
+        prepared = m["preprocessing"]
+        if len(shipped.levels) < 2:
+            raise InputError(
+                f"This regressor releases {shipped.levels[0]:g} for everybody: there is nothing to "
+                "ship."
+            )
+        return Predictor(
+            tuple(shipped.levels.tolist()),
+            self.groups,
+            (Branch(Base(model, "value"), shipped),),
+            preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
+            grouping=Grouping(tuple(m["columns"]), self.groups),
+            about={"choice": choice, "card": {"name": m["name"], "rows": m["rows"]}},
+        )
+
+
+def _mean(rows: list[dict[str, Any]]) -> dict[str, Promise]:
+    found = {}
+    for name in METRICS:
+        x = np.array([row[name] for row in rows])
+        found[name] = Promise.normal(float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))))
+    return found
 
 
 def trace_numeric(
@@ -98,25 +335,21 @@ def trace_numeric(
         raise InputError(f"`X` and `y` must have as many rows, {n:,} in `y`.")
     if not 3 <= cv <= n:  # a model that saw neither of two folds needs a third
         raise InputError(f"`cv` must be between 3 and the {n:,} rows, got {cv}.")
-    folder = _folder(out)
-    remove_checksums(folder)
+    if out is not None:
+        _check_folder(as_path(out, "out"))
     stages = Stages(progress)
-    try:
+    with writing(out) as folder:
+        remove_checksums(folder)
+        shutil.rmtree(folder / BASE, ignore_errors=True)  # of other rows, perhaps
         fold = datasets.folds(np.zeros(n, dtype=np.intp), codes, cv, random_state)
-        fits = plan_fits([_BASE] * (cv + 1))
-        with stages.stage(f"Fitting {type(model).__name__}", len(fits)) as done:
-            work = (delayed(_piece)(one, model, rows, numbers, fold) for one in fits)
-            pieces: dict[Fit, Piece] = {}
-            with in_processes(work, n_jobs, kept=False) as answers:
-                for fit, piece in zip(fits, answers, strict=True):
-                    pieces[fit] = piece
-                    done()
-        scores = assemble(fold, [_BASE] * (cv + 1), pieces)
+        base = BaseRows(rows, numbers, z, (1, 1), fold, "", NUMBERS)
+        bases = [_BASE] * (cv + 1)
+        with stages.stage(f"Fitting {type(model).__name__}", len(plan_fits(bases))) as done:
+            fit_bases(folder, base, bases, {_BASE: model}, n_jobs=n_jobs, done=done)
         arrays = {"y": numbers, "z": z, "fold": fold}
-        arrays |= {"inner": scores.inner[..., 0], "honest": scores.honest[:, 0]}
-        ordered = {one: np.ascontiguousarray(a) for one, a in arrays.items()}
-        write_whole(folder / ARRAYS, save(ordered))
-        write_whole(folder / MODEL, model_bytes(pieces[Fit(_BASE, ())][1]))
+        write_whole(
+            folder / ARRAYS, save({one: np.ascontiguousarray(a) for one, a in arrays.items()})
+        )
         manifest = {
             "format": FORMAT, "version": __version__, "name": name, "target": target, "rows": n,
             "folds": cv, "seed": random_state, "levels": levels, "sensitive": sensitive,
@@ -128,11 +361,6 @@ def trace_numeric(
         with stages.stage("Measuring what could be shipped"):
             manifest["points"] = NumericFrontier(folder).measured()
         write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
-        write_checksums(folder)
-    except BaseException:
-        if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
     frontier = NumericFrontier(folder)
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
@@ -167,26 +395,8 @@ def _rows(X: Any, estimator: Any, target: str) -> tuple[Any, Any, Any]:
     return named["trees" if estimator is None else estimator], prepared.transform(columns), prepared
 
 
-def _piece(fit: Fit, model: Any, rows: Any, y: NDArray[Any], fold: NDArray[np.intp]) -> Piece:
-    """One fit, and its predictions of the rows that it did not see."""
-    return fit_piece(fit, rows, fold, partial(_train, model, y), _score)
-
-
-def _train(model: Any, y: NDArray[Any], X: Any, places: NDArray[np.intp]) -> Any:
-    return fit_one(model, X, y[places], None)
-
-
-def _score(model: Any, X: Any) -> NDArray[np.float64]:
-    return predictions(model, X)[:, None]
-
-
-def _folder(out: str | Path | None) -> Path:
-    if out is None:
-        return Path(tempfile.mkdtemp(prefix="separatrix-"))
-    place = as_folder(out, "out")
-    if place.exists() and any(place.iterdir()) and not (place / MANIFEST).is_file():
+def _check_folder(place: Path) -> None:
+    if place.is_dir() and any(place.iterdir()) and not (place / MANIFEST).is_file():
         raise InputError(
             f"{str(place)!r} holds something else than a numeric frontier. Pass another folder."
         )
-    place.mkdir(parents=True, exist_ok=True)
-    return place

@@ -21,8 +21,8 @@ from separatrix.core.measures import CRITERIA
 from separatrix.errors import InfeasibleError
 from separatrix.frontier import answers as files
 from separatrix.frontier.answers import BASE, Answer
-from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
-from separatrix.frontier.checksums import remove_checksums, write_checksums
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
+from separatrix.frontier.folder import remove_checksums, write_checksums
 from separatrix.frontier.measured import held_out_audit
 from separatrix.frontier.selection import POSTPROCESSING, choice_for
 from separatrix.frontier.sweep.keys import RunKey, hash_of

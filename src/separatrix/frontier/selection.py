@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
 from separatrix.frontier.certified import certified
 from separatrix.frontier.constant import is_constant, with_warnings
 from separatrix.frontier.measured import held_out_audit, procedure_predictor, trained_predictor
@@ -236,7 +236,7 @@ def _is_constant(candidate: Candidate) -> bool:
 
 def _shipped(frontier: Traced, procedure: Procedure, rule: Any, kind: str) -> Array:
     """Counts (1, y, z, u) of the rule that ships, on the honest scores of all rows."""
-    rows, (_, scores) = frontier.table, frontier.measured.scores(kind).training(None)
+    rows, (_, scores) = frontier.table, frontier.scores(kind).training(None)
     law = procedure.law(rule, scores, rows.z)
     return soft_sums(law, rows.y, rows.z, rows.cells)[0][None]
 
@@ -267,7 +267,7 @@ def _smallest_that_decides(frontier: Traced, question: Request) -> dict[str, flo
     if not question.solvable:
         return {}
     procedure, kind = _procedure(question), JOINT if question.blind else LABELS
-    solve = procedure.solver(frontier.measured.scores(kind).training(None)[1], frontier.table)
+    solve = procedure.solver(frontier.scores(kind).training(None)[1], frontier.table)
 
     def budgets(factor: float) -> dict[str, float]:
         return {name: most * factor for name, most in question.budgets.items()}

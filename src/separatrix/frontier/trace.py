@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,21 +20,19 @@ from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.base_models import base_key, base_of, fit_base
-from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT
-from separatrix.frontier.checksums import remove_checksums, write_checksums
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, base_key, base_of, fit_base
 from separatrix.frontier.data_notes import few_rows, leaking_columns, repeated_rows, useless_model
+from separatrix.frontier.folder import remove_checksums, writing
 from separatrix.frontier.frontier import Frontier
-from separatrix.frontier.numeric import trace_numeric
-from separatrix.frontier.numeric_frontier import MANIFEST as NUMERIC
-from separatrix.frontier.numeric_frontier import NumericFrontier
+from separatrix.frontier.numeric import MANIFEST as NUMERIC
+from separatrix.frontier.numeric import NumericFrontier, trace_numeric
 from separatrix.frontier.questions_answered import write_answers
 from separatrix.frontier.rows import as_data
 from separatrix.frontier.sweep.jobs import Job, Source, grid
 from separatrix.frontier.sweep.runner import HERE, Execution, describe, run
 from separatrix.frontier.sweep.store import Store
 from separatrix.frontier.traced import check_same_base, check_same_rows, write_manifest
-from separatrix.io import Stages, as_folder
+from separatrix.io import Stages
 
 __all__ = ["trace", "trace_data"]
 
@@ -168,9 +165,8 @@ def trace_data(
     stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
     stages = Stages(execution.progress)
-    try:
+    with writing(out) as folder:
         if (folder / NUMERIC).is_file():
             raise InputError(
                 f"{str(folder)!r} holds the frontier of a numeric target. Pass another folder for "
@@ -206,17 +202,11 @@ def trace_data(
             _check_outcome(folder, wanted)
         Store(folder).describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
-        about["trusted"] = []
         write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
                        criterion=criterion, max_eo_gap=max_eo_gap, notes=notes)  # fmt: skip
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
-        write_checksums(folder)
-    except BaseException:
-        if out is None:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
     if out is None:  # a temporary folder lives as long as its frontier
         weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
     return frontier

@@ -20,15 +20,15 @@ from separatrix.columns.groups import from_plain, to_plain
 from separatrix.crossfit.nested import NestedScores
 from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.base_scores import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
-from separatrix.frontier.checksums import check_sums
+from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
+from separatrix.frontier.folder import check_sums
 from separatrix.frontier.results import Columns, Results
 from separatrix.frontier.sweep.jobs import fingerprint
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun
 from separatrix.io import as_path, write_whole
-from separatrix.procedure.measuring import Measurements
-from separatrix.procedure.procedures import Rows
+from separatrix.procedure.measuring import Measured, Run
+from separatrix.procedure.procedures import Procedure, Rows
 
 __all__ = [
     "MANIFEST",
@@ -53,6 +53,7 @@ class Traced:
     def __init__(self, folder: str | Path) -> None:
         self.folder = as_path(folder, "folder")
         self.manifest = read_manifest(self.folder)
+        self._measured: dict[str, Measured] = {}  # solving twice takes twice the time
 
     @cached_property
     def results(self) -> Results:
@@ -123,16 +124,18 @@ class Traced:
             return self.nested
         return self._scores(WITHOUT)
 
-    @cached_property
-    def measured(self) -> Measurements:
-        """Procedures around the base model, by the kind of its scores."""
+    def scores(self, kind: str) -> NestedScores:
+        """The honest scores of a kind."""
+        name = {LABELS: "nested", WITHOUT: "without", JOINT: "joint"}[kind]
+        found: NestedScores = getattr(self, name)
+        return found
 
-        def scores(kind: str) -> NestedScores:
-            name = {LABELS: "nested", WITHOUT: "without", JOINT: "joint"}[kind]
-            found: NestedScores = getattr(self, name)
-            return found
-
-        return Measurements(scores, self.table)
+    def measured(self, kind: str, procedure: Procedure) -> Measured:
+        """A procedure around the base model, run on every outer fold and on all rows; once."""
+        asked = f"{kind} {procedure}"
+        if asked not in self._measured:
+            self._measured[asked] = Run(procedure, self.scores(kind), self.table).measured()
+        return self._measured[asked]
 
     @property
     def sees_groups(self) -> bool:
@@ -162,7 +165,7 @@ class Traced:
     def base_model(self, kind: str = LABELS, k: int | None = None) -> Any:
         """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
         rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
-        return read_model(self.folder, rows, bases, k, self.manifest["base"]["trusted"])
+        return read_model(self.folder, rows, bases, k)
 
     def _scores(self, kind: str) -> NestedScores:
         return read_bases(self.folder, self._base_rows(kind), self.manifest["base"]["bases"])
@@ -254,7 +257,7 @@ def write_manifest(
         folder: of the trace.
         name, data, folds, seed: of the trace.
         base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
-            they are fitted to), `reads` (what they see), `note` (how they were chosen), `trusted`.
+            they are fitted to), `reads` (what they see), `note` (how they were chosen).
         blind: whether decisions without the group were traced.
         criterion: whose gap the usual questions are about.
         max_eo_gap: the gap that the first sentence is about.

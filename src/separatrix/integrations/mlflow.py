@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix.errors import InputError, require
-from separatrix.frontier.numeric_frontier import NumericFrontier
+from separatrix.frontier.numeric import NumericFrontier
 from separatrix.io import write_whole
 from separatrix.predictor.loading import load
 

@@ -7,7 +7,7 @@ ships is fitted to `training(None)`, all rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver
 from separatrix.procedure.promise import tightened
 from separatrix.statistics.unseen import Promise, unseen
 
-__all__ = ["Measured", "Measurements", "Run", "Scores", "mean_cost", "measures_for", "unseen_score"]
+__all__ = ["Measured", "Run", "Scores", "mean_cost", "measures_for", "unseen_score"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -77,9 +77,10 @@ class Measured:
 
 
 class Run:
-    """A procedure on the rows of a table, for any budgets of the same kinds.
+    """A procedure on the rows of a table, for its budgets and for stricter ones.
 
-    What budgets share, sorted rows and curves of every fold, is computed once.
+    What they share, sorted rows, curves and resamples of every fold, is computed once. The margin
+    is read off a grid below the first budget that is asked for: ask a new run for a larger one.
 
     Args:
         procedure: what to run.
@@ -152,31 +153,6 @@ class Run:
             laws = np.concatenate([one.law for one in folds])[order]
         eased = sum(one.eased for one in folds)
         return Measured(procedure, rule, tables, squares, rows.groups, eased, laws)
-
-
-class Measurements:
-    """Procedures measured around the base models of one table; nothing is solved twice.
-
-    Args:
-        scores: of a base model, by its name.
-        rows: labels, groups and weights.
-    """
-
-    def __init__(self, scores: Callable[[str], Scores], rows: Rows) -> None:
-        self.scores, self.rows = scores, rows
-        self._known: dict[str, Measured] = {}
-        self._last: tuple[str, Run] | None = None  # with its curves, for its other budgets
-
-    def __call__(self, base: str, procedure: Procedure) -> Measured:
-        """A procedure on the scores of a base model."""
-        asked = f"{base} {procedure}"
-        if asked not in self._known:
-            any_level: Any = dict.fromkeys(procedure.budgets, np.nan)
-            kind = f"{base} {replace(procedure, budgets=any_level)}"  # type: ignore[type-var]
-            if self._last is None or self._last[0] != kind:
-                self._last = kind, Run(procedure, self.scores(base), self.rows)
-            self._known[asked] = self._last[1].measured(procedure.budgets)
-        return self._known[asked]
 
 
 class _Fold(NamedTuple):

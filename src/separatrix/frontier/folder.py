@@ -1,4 +1,4 @@
-"""Checksums of a finished trace: a changed byte is refused instead of changing a number.
+"""The folder of a trace, and its checksums: a changed byte is refused, it changes no number.
 
 `checksums.json` is written when everything else is there and removed before anything is added, so
 a folder without it is one that is being written. Pages and figures are not data and are left out.
@@ -8,16 +8,37 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from separatrix.errors import DataError
-from separatrix.io import write_whole
+from separatrix.io import as_folder, write_whole
 
-__all__ = ["CHECKSUMS", "check_sums", "remove_checksums", "write_checksums"]
+__all__ = ["CHECKSUMS", "check_sums", "remove_checksums", "write_checksums", "writing"]
 
 CHECKSUMS = "checksums.json"
 _DATA = (".json", ".model", ".safetensors")
+
+
+@contextmanager
+def writing(out: str | Path | None) -> Iterator[Path]:
+    """The folder that a trace writes to, with checksums at the end.
+
+    Args:
+        out: None for a temporary one, which goes if the trace fails.
+    """
+    folder = as_folder(tempfile.mkdtemp(prefix="separatrix-") if out is None else out, "out")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield folder
+        write_checksums(folder)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def write_checksums(folder: Path) -> None:
