@@ -38,11 +38,7 @@ def single(data, fitted):
         (Branch(Base.from_lane("cmi", 0.0, fitted, 0), DrawnLabel()),),
         preprocessing=data.preprocessing,
         grouping=data.grouping,
-        about={
-            "choice": {"max_violation": 0.01},
-            "points": [(0.01, 0.1), (0.02, 0.2)],
-            "point": (0.02, 0.2),
-        },
+        about={"choice": {"max_violation": 0.01}},
     )
 
 

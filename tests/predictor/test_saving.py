@@ -35,7 +35,6 @@ def test_the_same_predictor_comes_back(mixture, folder):
         "arrays.safetensors",
         "base0.safetensors",
         "base1.safetensors",
-        "frontier.svg",
         "manifest.json",
     ]
     assert [p.name for p in folder.parent.iterdir()] == ["model"]

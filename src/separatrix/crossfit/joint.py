@@ -8,7 +8,6 @@ answer and does worse.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from separatrix.crossfit.out_of_fold import (
     PRECOMPUTED,
+    CrossFit,
     base_model,
     fit_one,
     known_labels,
@@ -29,11 +29,10 @@ from separatrix.crossfit.out_of_fold import (
     splits_of,
 )
 from separatrix.crossfit.sensitive_columns import without_columns
-from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.optimum.rules import check_joint
 
-__all__ = ["JointFit", "JointModel", "cross_fit_joint"]
+__all__ = ["JointModel", "cross_fit_joint"]
 
 Array = NDArray[np.float64]
 _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
@@ -116,25 +115,6 @@ class JointModel(BaseEstimator):
         return np.hstack([rows, each.astype(rows.dtype if rows.dtype.kind == "f" else float)])
 
 
-@dataclass(frozen=True, eq=False)
-class JointFit:
-    """One joint model, and what clones of it said about rows that they did not see; `CrossFit`.
-
-    Args:
-        model: fitted to all rows; None if X is q itself.
-        scores: q(y, z | x) of every row of `fit`, array (n, labels, groups).
-        classes: the labels, sorted.
-        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
-        left_out: places of the columns that the model does not see.
-    """
-
-    model: JointModel | None
-    scores: Array = field(repr=False)
-    classes: NDArray[Any]
-    preprocessing: Preprocessing | None = None
-    left_out: tuple[int, ...] = ()
-
-
 def cross_fit_joint(
     estimator: Any,
     X: Any,
@@ -148,7 +128,7 @@ def cross_fit_joint(
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
     left_out: tuple[int, ...] = (),
-) -> JointFit:
+) -> CrossFit:
     """q(y, z | x) of every row by joint models that did not see it; the scheme of `cross_fit`.
 
     Args:
@@ -165,14 +145,14 @@ def cross_fit_joint(
             raise InputError(
                 f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return JointFit(None, check_joint(X, (len(classes), count)), classes)
+        return CrossFit(None, check_joint(X, (len(classes), count)), "joint")
     if isinstance(cv, str) and cv == "prefit":
         if not isinstance(estimator, JointModel):
             raise InputError(
                 '`cv="prefit"` with `blind=True` needs a fitted `JointModel`, got '
                 f"{type(estimator).__name__}."
             )
-        return JointFit(estimator, estimator.joint_proba(X), classes)
+        return CrossFit(estimator, estimator.joint_proba(X), "joint")
     splits = splits_of(cv, X, y, z, groups, random_state)
     X = without_columns(X, left_out) if left_out else X
     model, preprocessing = base_model(estimator, X)
@@ -188,7 +168,8 @@ def cross_fit_joint(
         return _of_all_groups(fitted, _safe_indexing(rows, test), count)
 
     whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
-    return JointFit(whole, scores, classes, preprocessing, left_out)
+    places = () if preprocessing is not None else left_out
+    return CrossFit(whole, scores, "joint", preprocessing, places)
 
 
 def _of_all_groups(model: JointModel, rows: Any, count: int) -> Array:

@@ -6,7 +6,6 @@ all rows for new ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,33 +18,18 @@ from separatrix import datasets
 from separatrix.columns.scores import quantity_column
 from separatrix.crossfit.out_of_fold import (
     PRECOMPUTED,
+    CrossFit,
     fit_one,
     has_text,
     is_prefit,
     out_of_fold,
     splits_of,
 )
-from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
-__all__ = ["NumericFit", "cross_fit_numbers", "predictions", "regressor"]
+__all__ = ["cross_fit_numbers", "predictions", "regressor"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class NumericFit:
-    """One regressor, and what clones of it predict for rows that they did not see.
-
-    Args:
-        model: fitted to all rows; None if X is the predictions.
-        scores: the out-of-fold prediction of every row of `fit`, (n,).
-        preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
-    """
-
-    model: Any
-    scores: Array = field(repr=False)
-    preprocessing: Preprocessing | None = None
 
 
 def cross_fit_numbers(
@@ -59,7 +43,7 @@ def cross_fit_numbers(
     random_state: Any = 0,
     sample_weight: Array | None = None,
     n_jobs: int | None = None,
-) -> NumericFit:
+) -> CrossFit:
     """Predict every row by a regressor that did not see it, and fit one to all rows.
 
     Args:
@@ -80,9 +64,9 @@ def cross_fit_numbers(
             raise InputError(
                 f"`estimator` must be a regressor, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return NumericFit(None, quantity_column(X, "X"))
+        return CrossFit(None, quantity_column(X, "X"), "value")
     if is_prefit(estimator, cv):
-        return NumericFit(estimator, predictions(estimator, X))
+        return CrossFit(estimator, predictions(estimator, X), "value")
     splits = splits_of(cv, X, y, z, groups, random_state, labels=False)
     model = regressor(estimator)
     prepared = datasets.plan(X).fit(X) if estimator is None and has_text(X) else None
@@ -97,7 +81,7 @@ def cross_fit_numbers(
         return predictions(fitted, _safe_indexing(rows, test))
 
     whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
-    return NumericFit(whole, scores, prepared)
+    return CrossFit(whole, scores, "value", prepared)
 
 
 def regressor(estimator: Any) -> Any:

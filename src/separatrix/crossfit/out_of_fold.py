@@ -75,22 +75,23 @@ PRECOMPUTED = "precomputed"  # X is the probabilities themselves
 
 @dataclass(frozen=True, eq=False)
 class CrossFit:
-    """One classifier, and what clones of it said about rows that they did not see.
+    """One model, and what clones of it said about rows that they did not see.
 
     Args:
-        model: fitted to all rows; None if X is the probabilities.
-        scores: out-of-fold P(Y | x) of every row of `fit`, array (n, K).
-        classes: the K labels, sorted.
+        model: fitted to all rows; None if X is the scores.
+        scores: out of fold, of every row of `fit`: P(Y | x) (n, K) of a classifier, q(y, z | x)
+            (n, K, groups) of a joint model, the prediction (n,) of a regressor.
+        reads: what the model takes, and says: "x"; "xz", one 0/1 column per group in front of x;
+            "joint"; "value", a number.
         preprocessing: raw columns to the model's matrix; None where it takes rows as they are.
-        groups: how many groups the model sees as 0/1 columns in front of the others; 0 for none.
-        left_out: places of the columns that the model does not see.
+        left_out: places of the columns that the model does not see, where it does not find its own
+            by name.
     """
 
     model: Any
     scores: Array = field(repr=False)
-    classes: NDArray[Any]
+    reads: str = "x"
     preprocessing: Preprocessing | None = None
-    groups: int = 0
     left_out: tuple[int, ...] = ()
 
 
@@ -138,9 +139,9 @@ def cross_fit(
             raise InputError(
                 f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
             )
-        return CrossFit(None, as_posteriors(X, len(classes), len(y)), classes)
+        return CrossFit(None, as_posteriors(X, len(classes), len(y)))
     if is_prefit(estimator, cv):
-        return CrossFit(estimator, posteriors_of(estimator, X, classes), classes)
+        return CrossFit(estimator, posteriors_of(estimator, X, classes))
     splits = splits_of(cv, X, y, z, groups, random_state)
     X = without_columns(X, left_out) if left_out else X
     model, preprocessing = base_model(estimator, X)
@@ -157,7 +158,8 @@ def cross_fit(
         return posteriors_of(fitted, _safe_indexing(rows, test), classes)
 
     whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
-    return CrossFit(whole, scores, classes, preprocessing, count, left_out)
+    places = () if preprocessing is not None else left_out
+    return CrossFit(whole, scores, "xz" if see_group else "x", preprocessing, places)
 
 
 def out_of_fold(

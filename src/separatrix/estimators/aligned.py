@@ -25,10 +25,9 @@ from separatrix.crossfit.out_of_fold import (
     tagged_as,
 )
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping, grouping_of
+from separatrix.estimators.base import Shipping
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
-from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 
 __all__ = ["EVERYONE", "AlignedRegressor"]
@@ -171,20 +170,10 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
             random_state=seed,
         )
         self.groups_ = self.score_.groups
-        self.predictor_ = self._shipped()
-        return self
-
-    def _shipped(self) -> Predictor:
         asked = {"max_violation": self.max_violation, "penalty": self.score_.penalty}
         choice = {"maximize": "r2", **{k: float(v) for k, v in asked.items() if v is not None}}
-        return Predictor(
-            tuple(self.score_.levels.tolist()),
-            self.groups_,
-            (Branch(Base(self.crossfit_.model, "value"), self.score_),),
-            preprocessing=self.crossfit_.preprocessing,
-            grouping=grouping_of(self),
-            about={"choice": choice},
-        )
+        self._ship(self.crossfit_, self.score_, tuple(self.score_.levels.tolist()), choice)
+        return self
 
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""

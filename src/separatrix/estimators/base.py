@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,48 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from separatrix.columns.draws import UNSET, Unset
 from separatrix.columns.grouping import Grouping
-from separatrix.crossfit.out_of_fold import checked_rows, seed_from
+from separatrix.columns.groups import group_columns
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import Levels
+from separatrix.crossfit.out_of_fold import (
+    CrossFit,
+    checked_rows,
+    label_column,
+    same_rows,
+    seed_from,
+    some_rows,
+    splits_of_seen,
+)
 from separatrix.crossfit.sensitive_columns import SensitiveColumns
 from separatrix.errors import InputError
+from separatrix.optimum.rules import Rule
+from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Shipping", "grouping_of"]
+__all__ = ["Learned", "Shipping", "grouping_of"]
+
+Array = NDArray[np.float64]
+
+
+class Learned(NamedTuple):
+    """The rows of `fit` that have a weight.
+
+    Args:
+        rows: as they go on to the classifier.
+        labels: one per row.
+        z: codes of the groups; None where nobody passed groups.
+        weight: of each row; None for one each.
+        cv: for these rows.
+        held: places of the columns that hold the group.
+    """
+
+    rows: Any
+    labels: NDArray[Any]
+    z: NDArray[np.intp] | None
+    weight: Array | None
+    cv: Any = None
+    held: tuple[int, ...] = ()
 
 
 class Shipping(SensitiveColumns):
@@ -30,6 +65,43 @@ class Shipping(SensitiveColumns):
 
     predictor_: Predictor
     random_state: Any
+    cv: Any
+
+    def _learn(
+        self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any
+    ) -> Learned:
+        """The checked rows of a classifier's `fit`; sets `classes_` and those of the groups."""
+        rows = checked_rows(self, X, reset=True)
+        labels = label_column(self, y)
+        same_rows(rows, labels)
+        weight = None if sample_weight is None else self._weight(sample_weight, labels)
+        self.classes_ = np.unique(labels)
+        sensitive = self._sensitive(X, sensitive_features)
+        if sensitive is None:
+            return Learned(rows, labels, None, weight)
+        z = self._learn_groups(sensitive, len(labels), weight)
+        cv = splits_of_seen(self.cv, rows, labels, groups, weight, self.random_state)
+        if weight is not None and len(z) < len(labels):
+            seen = np.flatnonzero(weight > 0)
+            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
+            X = some_rows(X, seen)
+            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
+            self.classes_ = np.unique(labels)
+        return Learned(rows, labels, z, weight, cv, self._holding(X, rows, z, sensitive))
+
+    def _weight(self, sample_weight: Any, labels: NDArray[Any]) -> Array:
+        return check_weight(sample_weight, len(labels))
+
+    def _ship(self, found: CrossFit, rule: Rule, labels: Levels, choice: dict[str, Any]) -> None:
+        """The refitted model and its rule; sets `predictor_`."""
+        self.predictor_ = Predictor(
+            labels,
+            tuple(self.groups_),
+            (Branch(Base(found.model, found.reads, found.left_out), rule),),
+            preprocessing=found.preprocessing,
+            grouping=grouping_of(self),
+            about={"choice": choice},
+        )
 
     def to_predictor(self, features: Sequence[str] = ()) -> Predictor:
         """What ships, as a `Predictor`: saved without pickle, streams files."""

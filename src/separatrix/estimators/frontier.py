@@ -17,34 +17,27 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix import datasets
 from separatrix.columns.draws import UNSET
-from separatrix.columns.groups import group_columns, group_name
+from separatrix.columns.groups import group_name
 from separatrix.columns.values import encode, listed
-from separatrix.crossfit.joint import JointFit, cross_fit_joint
+from separatrix.crossfit.joint import cross_fit_joint
 from separatrix.crossfit.matrices import ArrayModel
 from separatrix.crossfit.nested import OutOfFoldScores
 from separatrix.crossfit.out_of_fold import (
     CrossFit,
     base_model,
-    checked_rows,
     cross_fit,
     fit_one,
     fold_codes,
     is_prefit,
-    label_column,
-    same_rows,
     seed_from,
-    some_rows,
     splits_of,
-    splits_of_seen,
     tagged_as,
 )
 from separatrix.errors import InputError, require
-from separatrix.estimators.base import Shipping, grouping_of
+from separatrix.estimators.base import Learned, Shipping
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.rules import Rule, ThresholdChannel
-from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import CandidateTable, candidates
 from separatrix.procedure.choice import choose
 from separatrix.procedure.measuring import Measured, Run
@@ -124,7 +117,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
     ('group rule', True)
     """
 
-    bases_: dict[str, CrossFit | JointFit]
+    bases_: dict[str, CrossFit]
     table_: Rows | None
     notes_: dict[str, str]
     promise_: Mapping[str, Promise]
@@ -181,32 +174,17 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
                 sensitive groups. A person is in one fold, and counts once in errors and bounds.
         """
         request = self._request()
-        rows = checked_rows(self, X, reset=True)
-        labels = label_column(self, y)
-        same_rows(rows, labels)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
-        self.classes_ = np.unique(labels)
+        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
         if len(self.classes_) < 2:
             raise InputError(
                 f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
                 f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
-        sensitive = self._sensitive(X, sensitive_features)
-        if sensitive is None:
-            self._fit_plain(rows, labels, weight)
+        if learned.z is None:
+            self._fit_plain(learned)
             return self
-        z = self._learn_groups(sensitive, len(labels), weight)
-        cv = splits_of_seen(self.cv, rows, labels, groups, weight, self.random_state)
-        if len(z) < len(labels):
-            assert weight is not None
-            seen = np.flatnonzero(weight > 0)
-            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
-            X = some_rows(X, seen)
-            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
-        self._held = self._holding(X, rows, z, sensitive)  # places of the group's columns
-        self._cross_fit(rows, labels, z, weight, cv, request)
+        self._held = learned.held
+        self._cross_fit(learned, request)
         if groups is not None:
             assert self.table_ is not None
             who = encode(groups, "groups").codes
@@ -335,7 +313,12 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             )
         return request
 
-    def _fit_plain(self, rows: Any, labels: NDArray[Any], weight: Array | None) -> None:
+    def _weight(self, sample_weight: Any, labels: NDArray[Any]) -> Array:
+        """As they are, since a penalised classifier may not be indifferent to their scale."""
+        checked = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
+        return np.asarray(checked)
+
+    def _fit_plain(self, learned: Learned) -> None:
         warnings.warn(
             f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
             "classifier and keeps no budget.",
@@ -347,29 +330,23 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
             )
         none = np.zeros((0, len(self.classes_)))
-        if is_prefit(self.estimator, self.cv):
-            base = CrossFit(self.estimator, none, self.classes_)
-        else:
+        base = CrossFit(self.estimator, none)
+        if not is_prefit(self.estimator, self.cv):
+            rows = learned.rows
             model, preparation = base_model(self.estimator, rows)
-            matrix = rows if preparation is None else preparation.transform(rows)
-            fitted = fit_one(model, matrix, labels, weight)
-            base = CrossFit(fitted, none, self.classes_, preparation)
+            rows = rows if preparation is None else preparation.transform(rows)
+            fitted = fit_one(model, rows, learned.labels, learned.weight)
+            base = CrossFit(fitted, none, preprocessing=preparation)
         self.groups_, self.grouping_, self.table_ = (), None, None
         self.bases_ = {_AS_PASSED: base}
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
         self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
-        self._ship(_AS_PASSED, PlainRule(np.ones(len(self.classes_))))
+        self._ship_rule(_AS_PASSED, PlainRule(np.ones(len(self.classes_))))
 
-    def _cross_fit(
-        self,
-        rows: Any,
-        labels: NDArray[Any],
-        z: NDArray[np.intp],
-        weight: Array | None,
-        cv: Any,
-        request: Request,
-    ) -> None:
+    def _cross_fit(self, learned: Learned, request: Request) -> None:
         """The base models of all candidates, on the same folds; sets `bases_` and `table_`."""
+        rows, labels, z, weight, cv, _ = learned
+        assert z is not None
         given = isinstance(self.estimator, str) or is_prefit(self.estimator, self.cv)
         seed = seed_from(self.random_state)
         if given:
@@ -379,11 +356,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         else:
             splits = splits_of(cv, rows, labels, z, None, seed)
             fold = fold_codes(splits, len(labels))
-        options: dict[str, Any] = {
-            "cv": splits,
-            "sample_weight": weight,
-            "n_jobs": self.n_jobs,
-        }
+        options = {"cv": splits, "sample_weight": weight, "n_jobs": self.n_jobs}
         self.notes_ = {}
         self.bases_ = {}
         held = "" if not self._held else f"it reads {self._group_words()} at decision time"
@@ -479,21 +452,11 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
         )
         rule = shipped.payload.rule
-        self._ship(bases[shipped.name], rule if isinstance(rule, PlainRule) else rule.rule)
+        self._ship_rule(bases[shipped.name], rule if isinstance(rule, PlainRule) else rule.rule)
 
-    def _ship(self, name: str, rule: Rule) -> None:
-        """The refitted model of the candidate that ships, and its rule; sets `predictor_`."""
-        self._base, base = name, self.bases_[name]
-        reads = {_JOINT: "joint", _WITH: "xz"}.get(name, "x")
-        left_out = () if base.preprocessing is not None else base.left_out  # that finds by name
-        self.predictor_ = Predictor(
-            tuple(self.classes_.tolist()),
-            tuple(self.groups_),
-            (Branch(Base(base.model, reads, left_out), rule),),
-            preprocessing=base.preprocessing,
-            grouping=grouping_of(self),
-            about={"choice": self._asked()},
-        )
+    def _ship_rule(self, base: str, rule: Rule) -> None:
+        self._base = base
+        self._ship(self.bases_[base], rule, tuple(self.classes_.tolist()), self._asked())
 
     def _asked(self) -> dict[str, Any]:
         """What was asked, and what was promised for it."""

@@ -11,33 +11,24 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix.columns.draws import UNSET
-from separatrix.columns.groups import group_columns
-from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Coded, listed
 from separatrix.core.ordered import area
-from separatrix.crossfit.joint import JointFit, cross_fit_joint
+from separatrix.crossfit.joint import cross_fit_joint
 from separatrix.crossfit.out_of_fold import (
-    CrossFit,
-    checked_rows,
     cross_fit,
-    label_column,
-    same_rows,
-    some_rows,
-    splits_of_seen,
     tagged_as,
 )
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping, grouping_of
+from separatrix.estimators.base import Shipping
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import raw_score, separate
 from separatrix.optimum.scores.separated import SeparatedScore
-from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.penalty import RAW, choose_penalty
 
 __all__ = ["SeparatedScorer"]
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
 _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
@@ -125,24 +116,12 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
             sample_weight: weight of each row.
             groups: who each row is about: one fold each. Not the sensitive groups.
         """
-        rows = checked_rows(self, X, reset=True)
-        labels = label_column(self, y)
-        same_rows(rows, labels)
-        sensitive = self._sensitive(X, sensitive_features)
-        if sensitive is None:
+        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+        if learned.z is None:
             raise InputError(
                 "A separated score needs groups: pass `sensitive_features`, or name columns of X "
                 "by `sensitive_columns`."
             )
-        weight = None if sample_weight is None else check_weight(sample_weight, len(labels))
-        z = self._learn_groups(sensitive, len(labels), weight)
-        cv = splits_of_seen(self.cv, rows, labels, groups, weight)
-        if weight is not None and len(z) < len(labels):
-            seen = np.flatnonzero(weight > 0)
-            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
-            X = some_rows(X, seen)
-            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
-        self.classes_ = np.unique(labels)
         if len(self.classes_) != 2:
             if len(self.classes_) > 2:
                 raise InputError(
@@ -153,78 +132,50 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
                 "A separated score is for two labels; `y` has one class "
                 f"({listed(self.classes_.tolist())})."
             )
+        rows, labels, z, weight, cv, held = learned
+        assert z is not None
         options: dict[str, Any] = {
             "cv": cv,
             "random_state": self.random_state,
             "sample_weight": weight,
             "n_jobs": self.n_jobs,
         }
+        codes = np.searchsorted(self.classes_, labels)
         self.penalty_: float | str | None
-        self.crossfit_: CrossFit | JointFit
         self.score_: SeparatedScore | BlindScore
         if self.blind:
-            self.penalty_ = self._penalty()
-            self.crossfit_ = cross_fit_joint(
-                self.estimator,
-                rows,
-                labels,
-                z,
-                group_estimator=self.group_estimator,
-                left_out=self._holding(X, rows, z, sensitive),
-                **options,
-            )
-            self.score_ = blind_scores(
-                self.crossfit_.scores,
-                np.searchsorted(self.classes_, labels),
-                z,
-                np.ones(len(labels)) if weight is None else weight,
-                [b for b in _PATH if b < self._penalty()] + [self._penalty()],
-            )[-1]
+            last = _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)
+            options |= {"group_estimator": self.group_estimator, "left_out": held}
+            self.crossfit_ = cross_fit_joint(self.estimator, rows, labels, z, **options)
+            path = [b for b in _PATH if b < last] + [last]
+            self.penalty_ = last
+            w = np.ones(len(labels)) if weight is None else weight
+            self.score_ = blind_scores(self.crossfit_.scores, codes, z, w, path)[-1]
         else:
-            self._fit_score(rows, labels, z, weight, options)
-        self.predictor_ = self._shipped()
+            self.crossfit_ = cross_fit(self.estimator, rows, labels, z, **options)
+            self.score_ = self._fit_score(labels, codes, z, weight)
+        choice = {"maximize": "auroc", "penalty": self.penalty_}
+        self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)
         return self
 
     def _fit_score(
-        self,
-        rows: Any,
-        labels: NDArray[Any],
-        z: NDArray[np.intp],
-        weight: Array | None,
-        options: dict[str, Any],
-    ) -> None:
-        """Sets `crossfit_`, `penalty_` and the `score_` that reads the group."""
-        self.crossfit_ = cross_fit(self.estimator, rows, labels, z, **options)
-        codes, scores = np.searchsorted(self.classes_, labels), self.crossfit_.scores[:, 1]
-        w = np.ones(len(labels)) if weight is None else weight
-        self.penalty_ = self.penalty
+        self, labels: NDArray[Any], y: Codes, z: Codes, weight: Array | None
+    ) -> SeparatedScore:
+        """The score that reads the group, from out-of-fold scores; sets `penalty_`."""
+        w = np.ones(len(y)) if weight is None else weight
+        scores, self.penalty_ = self.crossfit_.scores[:, 1], self.penalty
         if self.penalty == "auto":
-            self.penalty_choice_ = choose_penalty(scores, codes, z, w, self.groups_)
+            self.penalty_choice_ = choose_penalty(scores, y, z, w, self.groups_)
             self.penalty_ = self.penalty_choice_.penalty
         if self.penalty_ == RAW:
-            names = tuple(self.classes_.tolist())
-            self.score_ = raw_score(codes, scores, z, w, names, self.groups_)
-            return
-        self.score_ = separate(
+            return raw_score(y, scores, z, w, tuple(self.classes_.tolist()), self.groups_)
+        return separate(
             labels,
             self.crossfit_.scores,
             sensitive_features=Coded(z, self.groups_),
             sample_weight=weight,
             penalty=self.penalty_,  # type: ignore[arg-type]
             borrow=True,
-        )
-
-    def _shipped(self) -> Predictor:
-        found = self.crossfit_
-        left_out = () if found.preprocessing is not None else found.left_out  # that finds by name
-        base = Base(found.model, "joint" if self.blind else "x", left_out)
-        return Predictor(
-            tuple(self.classes_.tolist()),
-            tuple(self.groups_),
-            (Branch(base, self.score_),),
-            preprocessing=found.preprocessing,
-            grouping=grouping_of(self),
-            about={"choice": {"maximize": "auroc", "penalty": self.penalty_}},
         )
 
     def level_proba(self, X: Any, sensitive_features: Any = None) -> Array:
@@ -299,9 +250,6 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
             return float(roc_auc_score(second, found, sample_weight=sample_weight))
         law = self.level_proba(X, sensitive_features) * w[:, None]
         return float(area(np.stack([law[~second].sum(0), law[second].sum(0)])[:, None]))
-
-    def _penalty(self) -> float:
-        return _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

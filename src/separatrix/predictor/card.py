@@ -1,18 +1,15 @@
-"""MODEL_CARD.md and its plot: what a person must know before using the model."""
+"""MODEL_CARD.md: what a person must know before using the model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from separatrix import methods
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import label_of
 from separatrix.optimum.plain import OneThreshold, PlainRule
-from separatrix.report.terminal import root_scale
 from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Promise
 
@@ -20,9 +17,9 @@ if TYPE_CHECKING:
     from separatrix.predictor.branch import Base, Branch
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["CARD", "PLOT", "text", "write"]
+__all__ = ["CARD", "text"]
 
-CARD, PLOT = "MODEL_CARD.md", "frontier.svg"
+CARD = "MODEL_CARD.md"
 _RULES = {
     "thresholds_by_group": "thresholds by group",
     "softmax": "a rule by group",
@@ -33,20 +30,10 @@ _RULES = {
     "aligned": "none: it is a number, one of the released values",
     "posterior": "drawn from the posterior",
 }
-_TITLES = {"choice": "Why this point", "audit": "Measured at selection"}
-_TITLES |= {"options": "Other options", "card": "Data"}
+_TITLES = {"choice": "Why this point", "audit": "Measured at selection", "card": "Data"}
 
 
-def write(predictor: Predictor, folder: Path) -> None:
-    """Write the card, and the plot where the points of the frontier are known."""
-    points = predictor.about.get("points")
-    drawn = bool(points) and find_spec("matplotlib") is not None  # [figures]; the card says it all
-    if drawn:
-        _plot(points, predictor.about.get("point"), folder / PLOT)
-    (folder / CARD).write_text(text(predictor, plot=drawn), encoding="utf-8")
-
-
-def text(predictor: Predictor, plot: bool = False) -> str:
+def text(predictor: Predictor) -> str:
     """The card as Markdown."""
     about = predictor.about
     lines = ["# Model card", ""]
@@ -78,8 +65,6 @@ def text(predictor: Predictor, plot: bool = False) -> str:
     for key, title in _TITLES.items():
         if about.get(key):
             lines += ["", f"## {title}", "", *_listed(_with_errors(about[key]))]
-    if plot:
-        lines += ["", "## Where it lies", "", f"![utility against violation, in nats]({PLOT})"]
     lines += [
         "",
         "## Limits",
@@ -169,20 +154,3 @@ def _escape(value: Any) -> str:
     for mark in "\\`*_[]|":
         out = out.replace(mark, "\\" + mark)
     return out
-
-
-def _plot(points: Any, chosen: Any, path: Path) -> None:
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 3.4), layout="constrained")
-    FigureCanvasSVG(figure)
-    axes = figure.subplots()
-    axes.plot(*zip(*points, strict=True), "o", color="#0072b2", ms=4, label="candidates")
-    if chosen is not None:
-        axes.plot([chosen[0]], [chosen[1]], "*", color="#d55e00", ms=14, label="this model")
-    x, y = "violation v = I(U;Z|Y), nats", "utility u = I(U;Y), nats"
-    root_scale(axes)
-    axes.set(xlabel=x, ylabel=y)
-    axes.legend()
-    figure.savefig(path, metadata={"Date": None})

@@ -70,7 +70,7 @@ def _read(folder: OpenFolder, verify_key: Key | None) -> tuple[dict[str, Any], d
             f"{str(folder.path)!r} holds {name!r}, which its manifest does not list. Remove it if "
             "you trust the rest."
         )
-    for name in sorted(set(listed) - needed - {card.PLOT}):
+    for name in sorted(set(listed) - needed):
         raise DataError(
             f"The manifest of {str(folder.path)!r} lists {name!r}, which no predictor has. It is "
             "not loaded."

@@ -4,7 +4,7 @@
 - `manifest.sig`: the signature of the manifest, where a key was given
 - `arrays.safetensors`: the numbers of the rules
 - `base0.safetensors`, `base0.skops`, …: the model of each branch, see `stored`
-- `MODEL_CARD.md`: for people, with `frontier.svg`
+- `MODEL_CARD.md`: for people
 
 The checksums find files that were cut or changed. They do not find a forgery, since anybody can
 compute them: sign the folder for that.
@@ -55,7 +55,7 @@ def _write(predictor: Predictor, folder: Path, sign_key: Key | None) -> None:
     (folder / ARRAYS).write_bytes(safetensors(dict(content.arrays)))
     for name, model in content.models.items():
         (folder / name).write_bytes(model)
-    card.write(predictor, folder)
+    (folder / card.CARD).write_text(card.text(predictor), encoding="utf-8")
     manifest = {
         "format": FORMAT,
         **content.core,
