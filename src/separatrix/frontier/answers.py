@@ -23,6 +23,7 @@ from separatrix.frontier.results import Results
 from separatrix.io import write_whole
 from separatrix.report.table import Table
 from separatrix.report.terminal import WIDTH, wrapped
+from separatrix.report.words import listed
 
 if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier
@@ -48,7 +49,6 @@ KINDS = {
 _ROWS = 10
 _USUAL = 0.05  # of the EO gap
 _OTHERS = {kind.gap_name: name for name, kind in CRITERIA.items() if name != "separation"}
-_METRICS = ("accuracy", "balanced_accuracy", "auroc", "eo_gap", "violation", "utility")
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class Shippable:
             for y, z in pairs
         ]
         head = ("Answer", "Kind", "Group used", "Maximize", "Budget", "Level", "Method", "λ")
-        metrics = list(dict.fromkeys([*_METRICS, *(m for a in self.answers for m in a.promise)]))
+        metrics = [m for m in METRICS if any(m in a.promise for a in self.answers)]
         errors = [x for m in metrics for x in (m, f"{m} error")]
         rows = []
         for a in (a for a in self.answers if a.kind != "choice"):
@@ -383,7 +383,7 @@ class Shippable:
         if rest > 0:
             known = [r for r in row if r is not None]
             return f"{', '.join(parts)} ({_percent(min(known))} – {_percent(max(known))} % of all)"
-        return _listed(parts)
+        return listed(parts)
 
     def recognised(self, answer: Answer) -> str | None:
         """Rates of two groups, or the smallest and the largest of more."""
@@ -454,10 +454,6 @@ def _nats(answer: Answer, metric: str) -> str | None:
 
 def _percent(rate: float | None) -> str:
     return f"{100 * (rate or 0.0):.0f}"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def describe(data: Data, name: str) -> Iterator[str]:

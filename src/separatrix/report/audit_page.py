@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from separatrix.report.page import render_template
 from separatrix.report.terminal import WIDTH, new_axes, wrapped
 
 if TYPE_CHECKING:
@@ -166,15 +166,6 @@ def html(page: AuditPage, whole: bool = False) -> str:
 
     Names are the user's, so all of them are escaped.
     """
-    from jinja2 import Environment
-    from markupsafe import Markup
-
-    room = files("separatrix.report")
-    template, style = (
-        room.joinpath(name).read_text(encoding="utf-8")
-        for name in ("audit.html.jinja", "audit.css")
-    )
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     figure = page.figure()
     shown: dict[str, Any] = {"bars": [], "curves": [], "figure": figure, "others": OTHERS}
     if isinstance(figure, Rates):
@@ -189,8 +180,7 @@ def html(page: AuditPage, whole: bool = False) -> str:
             }
             for i, curve in enumerate(figure.curves)
         ][:_MOST_CURVES]
-    made = environment.from_string(template)
-    return made.render(vars(page), **shown, whole=whole, style=Markup(style))
+    return render_template("audit.html.jinja", **vars(page) | shown, whole=whole)
 
 
 def _path(curve: Curve, even: bool) -> str:

@@ -1,4 +1,4 @@
-"""The report's page: plain data as one offline HTML page.
+"""The report's pages: plain data as one offline HTML page.
 
 `page.html.jinja`, `page.css` and the scripts show the data: `decisions.js` what a trace could ship,
 `choice.js`, `chart.js` and `panels.js` every point of the records, `events.js` what the reader
@@ -10,26 +10,25 @@ end a script, and the script writes text, never HTML.
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
 
 from separatrix.report.words import number
 
-__all__ = ["render"]
+__all__ = ["render", "render_template"]
 
 
 def render(data: Any) -> str:
     """The page of what `frontier.page.content` collects."""
-    from jinja2 import Environment
+    return render_template("page.html.jinja", data=data, number=number, json=_embedded(data))
 
-    here = files("separatrix.report")
-    scripts = (f"{name}.js" for name in ("choice", "chart", "panels", "decisions", "events"))
-    names = ("page.html.jinja", "page.css", *scripts)
-    template, css, *parts = (here.joinpath(name).read_text(encoding="utf-8") for name in names)
-    script = "\n".join(['"use strict";', "(() => {", *parts, "})();"])
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    made = environment.from_string(template)
-    return made.render(css=css, script=script, data=data, json=_embedded(data), number=number)
+
+def render_template(name: str, **values: Any) -> str:
+    """A template of this room, filled in; every text is escaped."""
+    from jinja2 import Environment, PackageLoader
+
+    loader = PackageLoader("separatrix", "report")
+    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return environment.get_template(name).render(**values)
 
 
 def _embedded(data: Any) -> str:

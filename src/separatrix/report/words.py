@@ -14,7 +14,7 @@ from separatrix.core.information import conditional_rates
 from separatrix.core.measures import METRICS, label_of
 
 __all__ = [
-    "budget_text", "constant_text", "estimate_text", "majority", "number", "recognised",
+    "budget_text", "constant_text", "estimate_text", "listed", "majority", "number", "recognised",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -89,8 +89,13 @@ def recognised(
     parts = [f"{rates[y, k, y]:.0%}".replace("%", " %") + f" of {names[k]}" for k in shown]
     rest = int((size > 0).sum()) - len(shown)
     more = f" ({rest} smaller groups not shown)" if rest > 0 else ""
-    return f"of people with {str(labels[y])!r}, {_listed(parts)}{more}"
+    return f"of people with {str(labels[y])!r}, {listed(parts)}{more}"
 
 
-def _listed(parts: Sequence[Any]) -> str:
+def listed(parts: Sequence[Any]) -> str:
+    """Names in a sentence.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)

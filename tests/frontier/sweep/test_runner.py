@@ -22,11 +22,10 @@ from separatrix.errors import DataError, InputError
 from separatrix.frontier.sweep import jobs as jobs_room
 from separatrix.frontier.sweep import runner as running_room
 from separatrix.frontier.sweep import work as work_room
-from separatrix.frontier.sweep.evaluation import best_threshold
 from separatrix.frontier.sweep.jobs import Job, Source, grid
 from separatrix.frontier.sweep.runner import Execution, run
 from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.sweep.work import time_limit, work
+from separatrix.frontier.sweep.work import best_threshold, time_limit, work
 from separatrix.io import write_whole
 
 pytest.importorskip("torch")

@@ -1,4 +1,8 @@
-"""The work of one stack: train it, evaluate it on the rows that did not train it."""
+r"""The work of one stack: train it, evaluate it on the rows that did not train it.
+
+Evaluation is as in the paper's section 4. For two labels the deterministic policy is
+:math:`q_1(x) > t^*`, where :math:`t^*` maximises Accuracy − w · EO gap on the training rows.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +15,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from separatrix import datasets, methods
-from separatrix.frontier.sweep.evaluation import best_threshold, evaluate
+from separatrix.core.information import accuracy, eo_gap
+from separatrix.core.ordered import BINS
+from separatrix.core.score_gaps import largest_gap
+from separatrix.core.score_tables import ScoreTable
 from separatrix.frontier.sweep.jobs import Stack
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Record
+from separatrix.nn.evaluation import auroc, hard, tables
 from separatrix.nn.lanes import Lane, Sample
 
-__all__ = ["Answer", "time_limit", "work"]
+__all__ = ["Answer", "best_threshold", "evaluate", "score_view", "time_limit", "work"]
 
+Array = NDArray[np.float64]
 _ALONE = threading.Lock()
 # "For ranking metrics such as AUROC, we use the base model posterior score": appendix "Threshold
 # Optimizer"
@@ -99,13 +108,104 @@ def _train(stack: Stack) -> Answer:
         ranking = None
         if job.method in _RANKED_BY_BASE:
             ranking = np.asarray(fitted.base.posteriors(X[test], data.z[test]))[good]
-        found = evaluate(q[good], data.y[test], data.z[test], n_groups, cuts, ranking)
-        views = [view._asdict() for view in found]
+        views = evaluate(q[good], data.y[test], data.z[test], n_groups, cuts, ranking)
     for i, cut, view in zip(good.tolist(), cuts.tolist(), views, strict=True):
         records[i] = Record(stack.runs[i], "ok", threshold=cut, seconds=seconds, **view)
     if not job.keep:
         return Answer(tuple(records))
     return Answer(tuple(records), fitted.arrays(), q[:, : len(test)])
+
+
+def evaluate(
+    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, cuts: ArrayLike,
+    ranking: ArrayLike | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """What is recorded of every lane on rows that did not train it; see `Record`.
+
+    Randomised policy: the posterior itself, as soft counts, with Σ q_u² for their sampling error.
+    Deterministic: for two labels the decision q_1 > t*, for more the argmax. For two labels the
+    posterior is also judged as a score, over all thresholds.
+
+    Args:
+        q: posteriors (M, n, K) of these rows.
+        y, z: their codes.
+        n_groups: number of groups.
+        cuts: t* of each lane; not used for more than two labels, where the decision is the argmax.
+        ranking: posteriors (M, n, K) of the score instead of `q`: those of the base model, where a
+            method's own are decisions rather than scores.
+    """
+    posterior = np.asarray(q)
+    k = posterior.shape[2]
+    firm = decide(posterior, cuts) if k == 2 else hard(posterior)
+    score = posterior if ranking is None else np.asarray(ranking)
+    parts = {"soft": posterior, "hard": firm, "squares": np.square(posterior, dtype=np.float64)}
+    found: dict[str, Any]
+    found = {name: tables(part, y, z, k, n_groups) for name, part in parts.items()}
+    found["auroc"] = auroc(score, y).tolist()
+    if k == 2:
+        views = [score_view(one, y, z, n_groups) for one in score[:, :, 1]]
+        found["ordered"], found["score_gap"] = zip(*views, strict=True)
+    return [dict(zip(found, lane, strict=True)) for lane in zip(*found.values(), strict=True)]
+
+
+def score_view(score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int) -> tuple[Array, float]:
+    """A score over all thresholds: N[y, z, bin] in 20 quantile bins, and the largest EO gap.
+
+    Equal scores share a bin, so a score of few values fills few of them.
+
+    >>> score_view([0.1, 0.6, 0.4, 0.9], [0, 0, 1, 1], [0, 1, 0, 1], 2)[1]
+    1.0
+    """
+    s = np.asarray(score, dtype=np.float64)
+    label, group = (np.asarray(x, dtype=np.intp) for x in (y, z))
+    table = ScoreTable.from_codes(s, label, group, (0, 1), tuple(range(n_groups)))
+    found = table.binned(BINS).counts
+    ordered = np.zeros((2, n_groups, BINS))
+    ordered[..., : found.shape[-1]] = found
+    return ordered, largest_gap(table)[0]
+
+
+def decide(q: ArrayLike, thresholds: ArrayLike) -> NDArray[np.float32]:
+    """The decisions q[..., 1] > t of each lane, as one-hot posteriors (M, n, 2)."""
+    cuts = np.asarray(thresholds, dtype=np.float64)[:, None]
+    second = np.asarray(q)[:, :, 1].astype(np.float64) > cuts
+    return np.stack([~second, second], axis=-1).astype(np.float32)
+
+
+def best_threshold(
+    score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int, weight: float
+) -> float:
+    r"""t* for two labels: the exact maximiser of Accuracy − w · EO gap over all thresholds.
+
+    .. math:: t^* = \arg\max_t\ \frac1n \#\{1\{s_i > t\} = y_i\}
+        - \frac w2 \bigl[\mathrm{range}_z \mathrm{FPR}_z(t) + \mathrm{range}_z
+          \mathrm{FNR}_z(t)\bigr]
+
+    Every distinct decision is tried, from counts in one pass over the sorted scores. Thresholds lie
+    half-way between neighbouring scores. The closest to 1/2, where the posterior itself decides, is
+    taken among equally good ones.
+
+    Args:
+        score: posterior of label 1, (n,).
+        y, z: codes.
+        n_groups: number of groups.
+        weight: w.
+
+    >>> best_threshold([0.1, 0.2, 0.6, 0.9], [0, 0, 1, 1], [0, 1, 0, 1], 2, weight=1.0)
+    0.4
+    """
+    s = np.asarray(score, dtype=np.float64)
+    values, place = np.unique(s, return_inverse=True)
+    counts = np.zeros((len(values), 2, n_groups))
+    np.add.at(counts, (place, np.asarray(y, dtype=np.intp), np.asarray(z, dtype=np.intp)), 1.0)
+    total = counts.sum(0)
+    # row t: how many of each cell are above the t-th cut, from "everybody" to "nobody"
+    above = np.concatenate([total[None], total - np.cumsum(counts, axis=0)])
+    decisions = np.stack([total - above, above], axis=-1)
+    value = accuracy(decisions) - weight * eo_gap(decisions)
+    cuts = np.concatenate([[values[0] - 1.0], (values[:-1] + values[1:]) / 2, [values[-1] + 1.0]])
+    best = np.flatnonzero(value >= value.max() - 1e-12)
+    return float(cuts[best[np.argmin(np.abs(cuts[best] - 0.5))]])
 
 
 @contextmanager
