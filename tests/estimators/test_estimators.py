@@ -231,7 +231,7 @@ def test_the_level_reaches_the_penalty():
         SeparationClassifier(0.8, "adversarial", level="score", **FEW).fit(
             X, y, sensitive_features=z
         )
-    with pytest.raises(InputError, match='"draw" or "score", got \'rank\''):
+    with pytest.raises(InputError, match="'draw' or 'score', got 'rank'"):
         SeparationClassifier(0.8, level="rank", **FEW).fit(X, y, sensitive_features=z)
 
 

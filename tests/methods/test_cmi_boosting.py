@@ -347,7 +347,7 @@ def test_errors(small, monkeypatch):
         small.posteriors(np.zeros((2, 3)))
     with pytest.raises(InputError, match="group code 5"):
         small.posteriors(np.zeros((2, 3)), np.array([0, 5]))
-    with pytest.raises(InputError, match='"draw" or "score"'):
+    with pytest.raises(InputError, match="'draw' or 'score'"):
         SeparationObjective([0, 1], sensitive_features=[0, 1], trade_off=0.1, level="both")
     with pytest.raises(InputError, match=r"λ in \[0, 1\], got 2"):
         SeparationObjective([0, 1], sensitive_features=[0, 1], trade_off=2)

@@ -15,7 +15,8 @@ from separatrix.errors import InputError
 torch = pytest.importorskip("torch")
 
 from separatrix.nn import binned  # noqa: E402
-from separatrix.nn.binned import Ranks, quantiles, running_term  # noqa: E402
+from separatrix.nn.binned import quantiles, running_term  # noqa: E402
+from separatrix.nn.information import Ranks  # noqa: E402
 
 FLOOR = 5e-6  # a cell below a millionth of the rows is read as a millionth, in v as well
 
@@ -203,8 +204,8 @@ def test_running_centres_come_to_rest_at_the_quantiles():
     running, alone = torch.stack(errors[20:]).square().mean((0, 2)).sqrt()
     assert running < 0.4 * alone
     # counts: a tenth of the history is forgotten with every batch, and bins keep their shares
-    assert memory["bins"].sum().item() == pytest.approx(2560, rel=1e-3)
-    shares = memory["bins"].sum((0, 2, 3)) / memory["bins"].sum()
+    assert memory["counts"].sum().item() == pytest.approx(2560, rel=1e-3)
+    shares = memory["counts"].sum((0, 2, 3)) / memory["counts"].sum()
     expected = torch.tensor([1, 2, 2, 2, 1.0]).double() / 8
     torch.testing.assert_close(shares, expected, atol=0.02, rtol=0)
 

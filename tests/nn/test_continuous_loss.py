@@ -109,7 +109,7 @@ def test_labels_with_a_numeric_attribute():
     [
         (lambda: ContinuousSeparationLoss(-1.0), "`penalty` is β, finite and not negative"),
         (lambda: ContinuousSeparationLoss(1.0, "labels"), "use `SeparationLoss`"),
-        (lambda: ContinuousSeparationLoss(1.0, "y"), "`target` must be one of"),
+        (lambda: ContinuousSeparationLoss(1.0, "y"), "`target` must be"),
         (lambda: ContinuousSeparationLoss(1.0, bins=1), "`bins` at least 2"),
         (lambda: continuous_cmi(torch.zeros(3, 2), torch.zeros(3), torch.zeros(3)), "shape"),
         (lambda: continuous_cmi(torch.zeros(3), torch.zeros(3), torch.rand(3)), "integer codes"),

@@ -369,8 +369,8 @@ def test_two_processes_equal_one_on_the_joined_batch(tmp_path):
     ("build", "call", "message"),
     [
         ({"trade_off": 1.5}, {}, r"λ in \[0, 1\], got 1.5"),
-        ({"utility": "auc"}, {}, r'"ce" or "mi", got \'auc\''),
-        ({"level": "label"}, {}, r'"draw" or "score", got \'label\''),
+        ({"utility": "auc"}, {}, r"'ce' or 'mi', got 'auc'"),
+        ({"level": "label"}, {}, r"'draw' or 'score', got 'label'"),
         ({"level": "score", "bins": 1}, {}, r"`bins` must be at least 2"),
         ({"level": "score", "utility": "mi"}, {}, r'utility="mi" is that of a draw'),
         ({"running": 1.0}, {}, r"decay in \[0, 1\), got 1.0"),

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["as_floats", "not_negative", "one_number", "whole_number"]
+__all__ = ["as_floats", "not_negative", "one_number", "one_of", "whole_number"]
 
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
@@ -59,3 +59,13 @@ def whole_number(value: Any, name: str, least: int = 0) -> int:
     if not (x >= least and x.is_integer()):
         raise InputError(f"`{name}` must be a whole number from {least} on, got {value!r}.")
     return int(x)
+
+
+def one_of(value: Any, name: str, *known: Any) -> None:
+    """Refuse what is none of the known values.
+
+    >>> one_of("draw", "level", "draw", "score")
+    """
+    if value not in known:
+        names = ", ".join(map(repr, known[:-1]))
+        raise InputError(f"`{name}` must be {names} or {known[-1]!r}, got {value!r}.")

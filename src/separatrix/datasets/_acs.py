@@ -17,6 +17,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, find, read, where_to_put
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
@@ -133,10 +134,7 @@ class Records:
 
 def plan(kind: str) -> Preprocessing:
     """The features of "income" or "employment", not yet fitted."""
-    if kind not in _PLANS:
-        raise InputError(
-            f"`columns` of the ACS datasets must be 'income' or 'employment', got {kind!r}."
-        )
+    one_of(kind, "columns", *_PLANS)
     return Preprocessing(_PLANS[kind])
 
 

@@ -35,7 +35,7 @@ from separatrix.columns.values import (
     listed,
     row_numbers,
 )
-from separatrix.core.numbers import whole_number
+from separatrix.core.numbers import one_of, whole_number
 from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
 from separatrix.errors import InputError
@@ -324,8 +324,7 @@ def sensitive_of(
         categorical: columns of numbers that are codes: they are not put into bins.
         min_level_rows: groups of fewer rows are joined as "(other)".
     """
-    if missing_groups not in (None, "drop", "own"):
-        raise InputError(f"`missing_groups` must be 'drop' or 'own', got {missing_groups!r}.")
+    one_of(missing_groups, "missing_groups", None, "drop", "own")
     notes: list[str] = []
     edges = edges_of(parts, categorical)
     for column, own_edges in edges.items():

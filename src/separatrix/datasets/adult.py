@@ -9,10 +9,10 @@ import numpy as np
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
+from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Band, Category, Number, Preprocessing
-from separatrix.errors import InputError
 
 _COLUMNS = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
@@ -42,8 +42,7 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     Args:
         features: "paper": decades of age, years of education (16 dummies). "full": all but sex.
     """
-    if features not in ("paper", "full"):
-        raise InputError(f"`features` of adult must be 'paper' or 'full', got {features!r}.")
+    one_of(features, "features", "paper", "full")
     blob = read(_FILE)
     plan = _PAPER if features == "paper" else _FULL
     wanted = (*Preprocessing(plan).columns, "sex", "income")

@@ -19,10 +19,10 @@ from separatrix.columns.features import as_category, as_numbers, take
 from separatrix.columns.grouping import Grouping
 from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
+from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
 from separatrix.datasets._preprocessing import Band, Category, Feature, Number, Preprocessing
-from separatrix.errors import InputError
 
 _PAPER = (
     Category("age_cat", ("Less than 25", "25 - 45", "Greater than 45")),
@@ -64,12 +64,8 @@ def load(
             also sex, age, juvenile counts, priors as a number and the 30 most frequent charges.
         target: any recidivism on file, which fits the paper's figures, or within two years.
     """
-    if features not in ("paper", "full"):
-        raise InputError(f"`features` of compas must be 'paper' or 'full', got {features!r}.")
-    if target not in ("is_recid", "two_year_recid"):
-        raise InputError(
-            f"`target` of compas must be 'is_recid' or 'two_year_recid', got {target!r}."
-        )
+    one_of(features, "features", "paper", "full")
+    one_of(target, "target", "is_recid", "two_year_recid")
     blob = read(_FILE)
     plan = Preprocessing(_PAPER if features == "paper" else _FULL)
     wanted = tuple(dict.fromkeys((*plan.columns, *_FILTER)))

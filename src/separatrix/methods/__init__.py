@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.core.numbers import not_negative
+from separatrix.core.numbers import not_negative, one_of
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample
 from separatrix.nn.networks import Networks
@@ -133,8 +133,7 @@ class Method:
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.fit is None):
             raise InputError(f"The method {self.label!r} must declare either `loss` or `fit`.")
-        if self.strict not in ("high", "low"):
-            raise InputError(f"`strict` must be 'high' or 'low', got {self.strict!r}.")
+        one_of(self.strict, "strict", "high", "low")
 
     def grid(self, recipe: str = "default", dataset: str | None = None) -> tuple[float, ...]:
         """The trade-offs of a recipe, or the paper's own for one of its datasets.

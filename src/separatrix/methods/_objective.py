@@ -46,6 +46,7 @@ from separatrix.core.binned_cmi import (
     cmi_of_scores,
     spread_out,
 )
+from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
 __all__ = ["RATE", "Last", "Rows", "SeparationObjective", "falling_rates"]
@@ -199,8 +200,7 @@ class SeparationObjective:
         rows = _rows(y_true, sensitive_features, sample_weight)
         if not 0.0 <= trade_off <= 1.0:
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
-        if level not in ("draw", "score"):
-            raise InputError(f'`level` must be "draw" or "score", got {level!r}.')
+        one_of(level, "level", "draw", "score")
         rates = np.atleast_1d(np.asarray(learning_rate, dtype=np.float64))
         if (bins is not None and bins < 2) or not len(rates) or not (rates > 0).all():
             raise InputError(

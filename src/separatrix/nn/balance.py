@@ -24,6 +24,7 @@ from separatrix.nn.information import (
     cmi_term,
     cross_entropy_term,
     rows_last,
+    running_counts,
     soft_table,
 )
 from separatrix.nn.lanes import Batch
@@ -92,10 +93,7 @@ class Lanes(NamedTuple):
         cell = batch.y * batch.n_groups + batch.z
         shape = (batch.n_labels, batch.n_groups)
         table = soft_table(self.p, cell, shape[0] * shape[1], batch.weight).unflatten(2, shape)
-        if batch.running:
-            table = table + batch.running * batch.memory.get("counts", torch.zeros_like(table))
-            batch.memory["counts"] = table
-        return cell, table
+        return cell, running_counts(table, batch.running, batch.memory)[0]
 
     def penalty(self) -> Term:
         """I(U; Z | Y) of the draw, or of the score if the batch has soft bins for it."""

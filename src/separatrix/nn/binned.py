@@ -22,7 +22,6 @@ between K quantiles of the score). With soft counts T and g of `information`,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -30,10 +29,9 @@ from torch import Tensor
 
 from separatrix.core.binned_cmi import EMPTY, bins_for
 from separatrix.errors import InputError
-from separatrix.nn.information import Term, _lanes, _out, _size, rows_last
+from separatrix.nn.information import Ranks, Term, _lanes, _out, _size, rows_last, running_counts
 
 __all__ = [
-    "Ranks",
     "SoftBins",
     "binned_cmi",
     "binned_table",
@@ -188,16 +186,6 @@ def binned_term(p: Tensor, soft: SoftBins, cell: Tensor, table: Tensor) -> Term:
     return Term(value.unflatten(0, (m, scores)).mean(1), rows / scores)
 
 
-class Ranks(NamedTuple):
-    """Other processes: `add` sums a tensor over them in place, `gather` joins (N, B) along rows.
-
-    Ranks with fewer rows are filled up with zeros.
-    """
-
-    add: Callable[[Tensor], object]
-    gather: Callable[[Tensor], Tensor]
-
-
 def running_term(
     p: Tensor,
     cell: Tensor,
@@ -213,7 +201,7 @@ def running_term(
         p: posteriors (M, K, B).
         cell, weight: of each row, (M, B).
         shape: (bins, Y, Z).
-        running: decay of `memory["centres"]`, a mean, and of `memory["bins"]`, a sum.
+        running: decay of `memory["centres"]`, a mean, and of `memory["counts"]`, a sum.
         memory: read and replaced if `running`; centres that are NaN count as none.
         ranks: other processes, whose rows count as well.
 
@@ -234,11 +222,7 @@ def running_term(
         memory["centres"] = centres
     soft = SoftBins.of(scores, centres)
     table = binned_table(soft, cell, shape, weight)
-    if ranks is not None:
-        ranks.add(table)
-    rows = table[0].sum()
-    if running:
-        table = memory["bins"] = table + running * memory.get("bins", torch.zeros_like(table))
+    table, rows = running_counts(table, running, memory, ranks)
     return binned_term(p, soft, cell, table), table, rows
 
 

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 
 from separatrix.core.binned_cmi import spread_out
 from separatrix.core.conditional_cmi import ConditionalCMI, attribute_bins
+from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 from separatrix.nn.information import attach
 
 __all__ = ["ContinuousSeparationLoss", "continuous_cmi"]
 
-_TARGETS, _SENSITIVE = ("continuous", "labels"), ("groups", "continuous")
+_SENSITIVE = ("groups", "continuous")
 
 
 def continuous_cmi(
@@ -96,11 +97,8 @@ class ContinuousSeparationLoss(nn.Module):
         super().__init__()
         if not 0.0 <= penalty < np.inf:
             raise InputError(f"`penalty` is β, finite and not negative, got {penalty}.")
-        if target not in _TARGETS or sensitive not in _SENSITIVE:
-            raise InputError(
-                f"`target` must be one of {', '.join(_TARGETS)} and `sensitive` one of "
-                f"{', '.join(_SENSITIVE)}, got {target!r} and {sensitive!r}."
-            )
+        one_of(target, "target", "continuous", "labels")
+        one_of(sensitive, "sensitive", *_SENSITIVE)
         if target == "labels" and sensitive == "groups":
             raise InputError("For labels and groups use `SeparationLoss`.")
         if memory < 0 or bins < 2:
@@ -182,8 +180,7 @@ def _numbers(x: Tensor, n: int, name: str) -> NDArray[np.float64]:
 
 
 def _codes(z: Tensor, n: int, sensitive: str) -> NDArray[np.intp]:
-    if sensitive not in _SENSITIVE:
-        raise InputError(f"`sensitive` must be one of {', '.join(_SENSITIVE)}, got {sensitive!r}.")
+    one_of(sensitive, "sensitive", *_SENSITIVE)
     numbers = _numbers(z, n, "z")
     if sensitive == "continuous":
         return attribute_bins(numbers)

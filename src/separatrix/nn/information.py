@@ -28,6 +28,7 @@ from separatrix.nn.many_labels import MANY, Cells, violation
 
 __all__ = [
     "Number",
+    "Ranks",
     "Step",
     "Term",
     "attach",
@@ -37,6 +38,7 @@ __all__ = [
     "log_ratio",
     "mi_term",
     "rows_last",
+    "running_counts",
     "soft_cmi",
     "soft_mi",
     "soft_table",
@@ -126,12 +128,7 @@ def soft_mi(
     0.6931
     """
     size = _size(y, n_labels, "y", "n_labels")
-    stacked, (labels,), weight = _lanes(logits, (y,), sample_weight)
-    if _many(stacked, size):
-        return _out_rows(logits, stacked, labels, (1, size), weight)
-    p = torch.softmax(rows_last(stacked), 1)
-    table = soft_table(p, labels, size, weight).unsqueeze(3)
-    return _out(logits, stacked, mi_term(p, labels, table), weight)
+    return soft_cmi(logits, torch.zeros_like(y), y, 1, size, sample_weight)
 
 
 def soft_table(p: Tensor, cell: Tensor, cells: int, weight: Tensor | None = None) -> Tensor:
@@ -139,6 +136,36 @@ def soft_table(p: Tensor, cell: Tensor, cells: int, weight: Tensor | None = None
     rows = p.double() if weight is None else p.double() * weight.unsqueeze(1)
     table = torch.zeros(*p.shape[:2], cells, dtype=torch.float64, device=p.device)
     return table.scatter_add_(2, cell.unsqueeze(1).expand_as(rows), rows)
+
+
+class Ranks(NamedTuple):
+    """Other processes: `add` sums a tensor over them in place, `gather` joins (N, B) along rows.
+
+    Ranks with fewer rows are filled up with zeros.
+    """
+
+    add: Callable[[Tensor], object]
+    gather: Callable[[Tensor], Tensor]
+
+
+def running_counts(
+    table: Tensor, running: float, memory: dict[str, Tensor], ranks: Ranks | None = None
+) -> tuple[Tensor, Tensor]:
+    """The counts of a batch with those of other ranks and of earlier steps.
+
+    Args:
+        table: of the batch, (N, …).
+        running: decay of `memory["counts"]`, which is read and replaced if it is not zero.
+
+    Returns:
+        The counts, and the rows of this batch in them (lane 0).
+    """
+    if ranks is not None:
+        ranks.add(table)
+    rows = table[0].sum()
+    if running:
+        table = memory["counts"] = table + running * memory.get("counts", torch.zeros_like(table))
+    return table, rows
 
 
 def log_ratio(table: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import check_lengths
+from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
@@ -176,8 +177,7 @@ class Recipe:
                 "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
                 f"{self.piecewise_linear}."
             )
-        if self.level not in ("draw", "score"):
-            raise InputError(f'`level` must be "draw" or "score", got {self.level!r}.')
+        one_of(self.level, "level", "draw", "score")
         if self.bins is not None and self.bins < 2:
             raise InputError(f"`bins` must be at least 2, or None, got {self.bins}.")
         for name in ("learning_rate", "penalty_scale"):

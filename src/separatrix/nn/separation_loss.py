@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor, distributed, nn
 
 from separatrix.core.binned_cmi import bins_for
-from separatrix.core.numbers import one_number, whole_number
+from separatrix.core.numbers import one_number, one_of, whole_number
 from separatrix.errors import InputError
 from separatrix.nn import two_labels
 from separatrix.nn.balance import EPSILON, head_norm
-from separatrix.nn.binned import Ranks, check_bins, running_term
+from separatrix.nn.binned import check_bins, running_term
 from separatrix.nn.information import (
     Number,
+    Ranks,
     Step,
     Term,
     _lanes,
@@ -36,6 +37,7 @@ from separatrix.nn.information import (
     cross_entropy_term,
     mi_term,
     rows_last,
+    running_counts,
     soft_table,
 )
 from separatrix.nn.many_labels import (
@@ -132,10 +134,9 @@ class SeparationLoss(nn.Module):
         label_groups: ArrayLike | Tensor | None = None,
     ) -> None:
         super().__init__()
-        if criterion not in ("separation", "independence"):
-            raise InputError(
-                f'`criterion` must be "separation" or "independence", got {criterion!r}.'
-            )
+        one_of(criterion, "criterion", "separation", "independence")
+        one_of(utility, "utility", "ce", "mi")
+        one_of(level, "level", "draw", "score")
         coarser = criterion == "independence" or label_groups is not None
         if coarser and utility == "mi":
             raise InputError('utility="mi" needs the labels\' counts: pass utility="ce".')
@@ -145,10 +146,6 @@ class SeparationLoss(nn.Module):
             raise InputError(f"`trade_off` is λ in [0, 1], got {trade_off}.")
         n_labels = whole_number(n_labels, "n_labels", least=2)
         n_groups = whole_number(n_groups, "n_groups", least=1)
-        if utility not in ("ce", "mi"):
-            raise InputError(f'`utility` must be "ce" or "mi", got {utility!r}.')
-        if level not in ("draw", "score"):
-            raise InputError(f'`level` must be "draw" or "score", got {level!r}.')
         if level == "score" and utility == "mi":
             raise InputError('utility="mi" is that of a draw: pass utility="ce" for level="score".')
         if running is None:
@@ -160,6 +157,7 @@ class SeparationLoss(nn.Module):
         self.distributed, self.eps = distributed, eps
         self._last: tuple[Number, ...] | None = None
         self.level, self.bins = level, 0
+        self._kept = ("centres", "counts") if level == "score" else ("counts",)
         self.criterion, self.given = criterion, n_labels if criterion == "separation" else 1
         coarse = None if label_groups is None else _label_groups(label_groups, n_labels)
         self.register_buffer("label_groups", coarse, persistent=False)
@@ -319,8 +317,7 @@ class SeparationLoss(nn.Module):
         if known is not None:
             of_known = known.double()[None] if weight is None else weight * known
         cell = self._cell(y, z)
-        count = self._draws if self.level == "draw" else self._scores
-        cmi, counted, rows = count(p, cell, of_known, ranks)
+        cmi, counted, rows = self._violation(p, cell, of_known, ranks)
         if known is not None or ranks > 1:  # the mean over the rows of known group
             share = n / rows.clamp_min(torch.finfo(torch.float64).tiny)
             factor = share if known is None else share * known
@@ -432,34 +429,24 @@ class SeparationLoss(nn.Module):
                 setattr(self, name, torch.empty_like(stored, device=getattr(self, name).device))
         super()._load_from_state_dict(state, prefix, *rest)
 
-    def _draws(
+    def _violation(
         self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
     ) -> tuple[Term, Tensor, Tensor]:
-        """The violation of draws, their counts, and the rows of this batch in them."""
+        """The violation of draws or scores, its counts, and the rows of this batch in them."""
+        memory, others = {}, Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
+        if self.running:
+            memory = {name: getattr(self, name).double() for name in self._kept}
         shape = (self.given, self.n_groups)
-        table = soft_table(p, cell, shape[0] * shape[1], weight).unflatten(2, shape)
-        if ranks > 1:
-            distributed.all_reduce(table)
-        rows = table.sum()
-        if self.running:
-            table = table + self.running * self.counts.double()
-            if self.training:
-                self.counts.copy_(table[0])
-        return cmi_term(p, cell, table, None if self.running else rows), table, rows
-
-    def _scores(
-        self, p: Tensor, cell: Tensor, weight: Tensor | None, ranks: int
-    ) -> tuple[Term, Tensor, Tensor]:
-        """The violation of the score, its counts, and the rows of this batch in them."""
-        memory = {}
-        if self.running:
-            memory = {"centres": self.centres, "bins": self.counts.double()}
-        shape = (self.bins, self.given, self.n_groups)
-        others = Ranks(distributed.all_reduce, _gather) if ranks > 1 else None
-        term, table, rows = running_term(p, cell, shape, weight, self.running, memory, others)
+        if self.level == "score":
+            full = (self.bins, *shape)
+            term, table, rows = running_term(p, cell, full, weight, self.running, memory, others)
+        else:
+            table = soft_table(p, cell, shape[0] * shape[1], weight).unflatten(2, shape)
+            table, rows = running_counts(table, self.running, memory, others)
+            term = cmi_term(p, cell, table, None if self.running else rows)
         if self.running and self.training:
-            self.centres.copy_(memory["centres"])
-            self.counts.copy_(memory["bins"])
+            for name in self._kept:
+                getattr(self, name).copy_(memory[name].view_as(getattr(self, name)))
         return term, table, rows
 
     def _norms(
