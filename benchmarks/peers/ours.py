@@ -14,8 +14,7 @@ from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Scored, Series
 from separatrix import methods
 from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
-from separatrix.optimum.blind import BlindPromises
-from separatrix.optimum.promised import Promises
+from separatrix.optimum.promised import BlindPromises, Promises
 from separatrix.optimum.scores.blind_scores import blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore

@@ -120,7 +120,7 @@ def separate(rows: int, cells: tuple[int, int], **_: Any) -> Work:
 
 def blind(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:
     """Column generation for accuracy within EO gaps, from the true q(y, z | x)."""
-    from separatrix.optimum.blind import BlindPromises
+    from separatrix.optimum.promised import BlindPromises
 
     y, z, rng = _people(rows, (2, cells[1]))
     means = np.stack([np.linspace(0.0, 1.0, cells[1]), np.linspace(1.5, 2.0, cells[1])])

@@ -12,11 +12,11 @@ from separatrix.core.information import accuracy, conditional_mutual_information
 from separatrix.core.measures import BUDGETS
 from separatrix.core.rates import rates_violation
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.multiclass.column_generation import Columns
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.population import blind_limit, necessary_trade_off, u_x
+from separatrix.optimum.promised import BlindPromises
 from separatrix.optimum.rules import BlindRule, check_joint
 
 DIFFERENCES = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")

@@ -8,9 +8,8 @@ import pytest
 import separatrix as sx
 from separatrix.core.measures import BUDGETS, CRITERIA
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.objectives import Cost, Value
-from separatrix.optimum.promised import Promises
+from separatrix.optimum.promised import BlindPromises, Promises
 from separatrix.optimum.roc.decisions import group_curves, least_level, solve
 from separatrix.optimum.roc.regions import roc_curve
 

@@ -16,7 +16,7 @@ from separatrix.columns.counting import soft_counts
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
-from separatrix.optimum.result import Limit
+from separatrix.optimum.limit import Limit
 from separatrix.optimum.roc.regions import Regions, roc_curve
 from separatrix.optimum.rules import ThresholdChannel
 

@@ -15,7 +15,7 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.lower_envelope import arc_kernel, lower_curve
 from separatrix.optimum.roc.regions import roc_curve
 from separatrix.optimum.scores.garbling import rising_kernel
-from separatrix.optimum.scores.separate import separate, separation_path
+from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 
 
@@ -291,7 +291,7 @@ def test_useless_scores_give_one_level():
 @pytest.mark.slow
 def test_relaxed_scores_rise_from_exact_separation_to_the_likelihood_ratio():
     s, y, z = rows(6, 1000, groups=2)
-    path = separation_path(y, s, sensitive_features=z, penalties=[100.0, 5, 1, 0.0])
+    path = [separate(y, s, sensitive_features=z, penalty=b) for b in (None, 100.0, 5, 1, 0.0)]
     v, a = (np.array([getattr(S, name) for S in path]) for name in ("violation", "auroc"))
     assert v[0] < 1e-12
     assert (np.diff(v) > 0).all()

@@ -27,7 +27,7 @@ from scipy.stats import gamma
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.ordered import area
-from separatrix.optimum.scores.separate import raw_score, separation_path_of
+from separatrix.optimum.scores.separate import raw_score, separation_path
 
 __all__ = ["RAW", "PenaltyChoice", "choose_penalty"]
 
@@ -89,7 +89,7 @@ def choose_penalty(
     for k in range(_FOLDS):
         train, test = fold != k, fold == k
         rows = y[train], scores[train], z[train], weight[train], (0, 1), groups
-        exact, relaxed = separation_path_of(*rows, borrow=True, penalties=_PENALTIES)
+        exact, relaxed = separation_path(*rows, borrow=True, penalties=_PENALTIES)
         for i, score in enumerate([raw_score(*rows), *relaxed, exact]):
             q = score.level_proba(scores[test], sensitive_features=Coded(z[test], groups))
             law = q * weight[test][:, None]

@@ -24,10 +24,9 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.blind import BlindPromises
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
-from separatrix.optimum.promised import PromisedRule, Promises
+from separatrix.optimum.promised import BlindPromises, PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule
 from separatrix.statistics.unseen import unseen
 

@@ -26,7 +26,7 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.optimum.law import LabelLaw, gains_of
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 
-__all__ = ["LabelRules", "halved"]
+__all__ = ["LabelRules"]
 
 Array = NDArray[np.float64]
 _FACTORS = (0.3, 1.0, 3.0)  # c
@@ -80,11 +80,8 @@ class LabelRules:
     ) -> None:
         self.rows, self.groups = _Rows(p, y, z, weight), n_groups
         self.gains = gains_of(maximize, weight @ p / weight.sum())
-        quarter = _dealt(y, z, 4)
-        self.halves = [self.rows.of(quarter // 2 == half) for half in (0, 1)]
-        self.seen = [
-            [self.rows.of(quarter == part) for part in parts] for parts in ((2, 3), (0, 1))
-        ]
+        half = _halves(y, z)
+        self.halves = [self.rows.of(half == k) for k in (0, 1)]
         self._duals: dict[tuple[int, float], LabelDual] = {}
         self._starts: dict[tuple[int, float], DualState] = {}  # each price starts from the last
         self._chosen: tuple[float, float] | None = None
@@ -94,17 +91,16 @@ class LabelRules:
         return self._fitted(-1, self.rows, price, choice or self.choice(price))
 
     def tables(self, price: float, choice: tuple[float, float]) -> Array:
-        """N[half, quarter, y, z, u] of rules fitted to one half, on both quarters of the other."""
+        """N[half, y, z, u] of rules fitted to one half, on the rows of the other."""
         groups = tuple(range(self.groups))
         out = []
-        for half, (rows, others) in enumerate(zip(self.halves, self.seen, strict=True)):
+        for half, (rows, other) in enumerate(zip(self.halves, self.halves[::-1], strict=True)):
             rule = self._fitted(half, rows, price, choice).rule(groups)
-            for other in others:
-                q = rule.predict_proba(other.p, sensitive_features=other.z)
-                table = np.zeros((self.rows.p.shape[1], self.groups, q.shape[1]))
-                np.add.at(table, (other.y, other.z), other.weight[:, None] * q)
-                out.append(table)
-        return np.stack(out).reshape(2, 2, *out[0].shape)
+            q = rule.predict_proba(other.p, sensitive_features=other.z)
+            table = np.zeros((self.rows.p.shape[1], self.groups, q.shape[1]))
+            np.add.at(table, (other.y, other.z), other.weight[:, None] * q)
+            out.append(table)
+        return np.stack(out)
 
     def value(self, table: Array) -> Array:
         """The objective of tables (..., y, z, u)."""
@@ -122,7 +118,7 @@ class LabelRules:
             scores = {}
             for borrowed in _BORROWED:
                 for factor in _FACTORS:
-                    whole = self.tables(price, (factor, borrowed)).sum(1)
+                    whole = self.tables(price, (factor, borrowed))
                     lost = price * conditional_mutual_information(whole)
                     scores[factor, borrowed] = float((self.value(whole) - lost).mean())
             self._chosen = max(scores, key=lambda one: scores[one])
@@ -145,29 +141,10 @@ class LabelRules:
         return point
 
 
-def halved(quarters: Array) -> Array:
-    r"""v of rows in two parts without its bias of first order: 2 v(n) − mean of v(n/2).
-
-    The plug-in v of n rows is too large by about a constant over n, whatever the variance of the
-    rule, and by twice that for half of them.
-
-    Args:
-        quarters: tables (..., 2, y, z, u) of two equal parts of the rows.
-
-    >>> rng = np.random.default_rng(0)
-    >>> parts = rng.poisson(5.0, (200, 2, 3, 4, 3)).astype(float)       # nothing about the group
-    >>> plain = conditional_mutual_information(parts.sum(1)).mean()
-    >>> bool(plain > 0.02), bool(abs(halved(parts).mean()) < 0.005)
-    (True, True)
-    """
-    whole = conditional_mutual_information(quarters.sum(-4))
-    return np.asarray(2.0 * whole - conditional_mutual_information(quarters).mean(-1))
-
-
-def _dealt(y: NDArray[np.intp], z: NDArray[np.intp], parts: int) -> NDArray[np.intp]:
-    """The part of each row; rows of a cell (y, z) are dealt out in turn."""
+def _halves(y: NDArray[np.intp], z: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The half of each row; rows of a cell (y, z) are spread evenly."""
     order = np.random.default_rng(0).permutation(len(y))
     order = order[np.lexsort((z[order], y[order]))]
-    part = np.empty(len(y), dtype=np.intp)
-    part[order] = np.arange(len(y)) % parts
-    return part
+    half = np.empty(len(y), dtype=np.intp)
+    half[order] = np.arange(len(y)) % 4 // 2
+    return half

@@ -31,7 +31,7 @@ from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
 from separatrix.optimum.scores.trade_off import relaxed_score
 
-__all__ = ["raw_score", "separate", "separation_path", "separation_path_of"]
+__all__ = ["raw_score", "separate", "separation_path"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -92,7 +92,7 @@ def separate(
         )
     penalties = [] if penalty is None else [_checked_penalty(penalty)]
     rows = _checked(y_true, scores, sensitive_features, sample_weight)
-    exact, relaxed = separation_path_of(*rows, borrow=borrow, penalties=penalties)
+    exact, relaxed = separation_path(*rows, borrow=borrow, penalties=penalties)
     if relaxed:
         return relaxed[0]
     if levels is None:
@@ -102,38 +102,6 @@ def separate(
 
 
 def separation_path(
-    y_true: ArrayLike,
-    scores: ArrayLike,
-    *,
-    sensitive_features: Any,
-    sample_weight: ArrayLike | None = None,
-    penalties: Sequence[float] = (100.0, 30.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.2, 0.1, 0.0),
-    borrow: bool = False,
-) -> list[SeparatedScore]:
-    """The scores from exact separation to the raw score, by rising violation.
-
-    Args:
-        y_true, scores, sensitive_features, sample_weight, borrow: as in `separate`.
-        penalties: the β between exact separation (the first score) and 0, the likelihood ratio.
-
-    Returns:
-        The exact score and one score for each β; `violation` and `auroc` are the axes.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> z, y = rng.integers(0, 2, (2, 2000))
-        >>> s = rng.normal(size=2000) + y * (1 + z) + z
-        >>> path = separation_path(y, s, sensitive_features=z, penalties=[10, 1, 0])
-        >>> [round(S.auroc, 2) for S in path]
-        [0.77, 0.79, 0.86, 0.87]
-    """
-    checked = [_checked_penalty(penalty) for penalty in penalties]
-    rows = _checked(y_true, scores, sensitive_features, sample_weight)
-    exact, relaxed = separation_path_of(*rows, borrow=borrow, penalties=checked)
-    return sorted([exact, *relaxed], key=lambda score: score.violation)
-
-
-def separation_path_of(
     y: Codes,
     s: Array,
     z: Codes,
