@@ -11,7 +11,10 @@ from sklearn.preprocessing import StandardScaler
 
 from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.crossfit.logistic import Logistic
-from separatrix.errors import DataError
+from separatrix.errors import DataError, InputError
+from separatrix.optimum.plain import PlainRule
+from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.stored import file_ending, model_bytes, model_digest, model_from_bytes
 
 skops = pytest.importorskip("skops.io")
@@ -60,3 +63,18 @@ def test_our_own_base_models_are_plain_arrays(make):
 def test_what_is_no_skops_file_has_no_digest():
     with pytest.raises(DataError, match="not a whole"):
         model_digest(b"PK nothing")
+
+
+def test_a_model_that_skops_cannot_write_is_one_sentence():
+    model = LogisticRegression()
+    model.rest = (i for i in range(3))
+    with pytest.raises(InputError, match=r"LogisticRegression cannot be saved.*generator"):
+        model_bytes(model)
+
+
+def test_bare_scores_have_no_model_to_save(tmp_path):
+    bare = Predictor((0, 1), (), (Branch(Base(None), PlainRule(np.ones(2))),))
+    assert bare.predict([0.7, 0.2]).tolist() == [1, 0]
+    with pytest.raises(InputError, match="no model to save"):
+        bare.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())

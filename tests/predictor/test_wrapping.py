@@ -14,8 +14,12 @@ from sklearn.preprocessing import OneHotEncoder
 
 import separatrix as sx
 from people import people
+from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import InputError
 from separatrix.estimators.frontier import FrontierClassifier
+from separatrix.optimum.rules import ThresholdChannel
+from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.predictor import Predictor
 
 pytest.importorskip("skops")
 
@@ -108,3 +112,44 @@ def test_a_separated_scorer_is_saved(tmp_path, blind):
     else:  # other coins, the same law
         assert set(np.round(shown, 9)) <= set(np.round(model.score_.levels, 9))
         assert abs(shown.mean() - own.mean()) < 0.05
+
+
+def test_an_estimator_and_its_saved_model_give_a_person_the_same_coin(tmp_path):
+    X, y, z = _two_columns(800)
+    model = FrontierClassifier(Logistic(), max_eo_gap=0.05, cv=2, random_state=0)
+    model.fit(X, y, sensitive_features=z)
+    loaded = sx.load(model.save(tmp_path / "model"))
+    assert loaded.randomized
+    assert loaded.model_hash == model.predictor_.model_hash
+    who = {"ids": np.arange(len(y)), "salt": "a secret of the operator"}
+    np.testing.assert_array_equal(loaded.predict(X, z, **who), model.predict(X, z, **who))
+    np.testing.assert_array_equal(loaded.predict_proba(X, z), model.predict_proba(X, z))
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_column_that_the_model_does_not_see_is_left_out_after_loading_too(tmp_path, blind):
+    """Also by a model of our own, which is kept as arrays."""
+    rng = np.random.default_rng(2)
+    z, x = rng.integers(0, 2, 2000), rng.normal(size=2000)
+    y = (x + 0.3 * z + rng.logistic(size=2000) > 0.4).astype(int)
+    X = np.column_stack([x, z])
+    model = FrontierClassifier(Logistic(), max_eo_gap=0.08, blind=blind, cv=2, random_state=0)
+    model.fit(X, y, sensitive_features=z)
+    assert model.predictor_.branches[0].base.left_out == (1,)
+    loaded = sx.load(model.save(tmp_path / "model"))
+    want = model.predict_proba(X)
+    np.testing.assert_array_equal(loaded.predict_proba(X), want)
+    X[:, 1] = 1 - X[:, 1]
+    np.testing.assert_array_equal(loaded.predict_proba(X), want)
+
+
+def test_levels_of_zero_and_one_need_no_coin():
+    """But for the last digits that a solver leaves in them."""
+    levels = np.array([1.0 - 1e-15, 1e-16])
+    rule = ThresholdChannel((0,), (np.array([0.5, 0.2]),), (levels,))
+    branch = Branch(Base(None), rule)
+    found = Predictor(("no", "yes"), ("a",), (branch,))
+    assert not found.randomized
+    law = found.predict_proba([0.7, 0.3], ["a", "a"])
+    assert law.tolist() == [[0.0, 1.0], [1.0, 0.0]]
+    assert found.predict([0.7, 0.3], ["a", "a"]).tolist() == ["yes", "no"]

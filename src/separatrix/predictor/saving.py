@@ -43,6 +43,8 @@ def save(predictor: Predictor, folder: Path, sign_key: Key | None = None) -> Pat
             f"{str(folder)!r} exists and is not a saved predictor. Pass another folder, or remove "
             "it first."
         )
+    if any(branch.base.model is None for branch in predictor.branches):
+        raise InputError("This predictor reads bare scores and has no model to save.")
     with whole_folder(folder) as temporary:
         _write(predictor, temporary, sign_key)
     return folder

@@ -207,7 +207,13 @@ def _check_layers(networks: Networks) -> None:
 def _skops_bytes(model: Any) -> bytes:
     import skops.io as skops  # slow to import, and not every model needs it
 
-    content = bytes(skops.dumps(model))
+    try:
+        content = bytes(skops.dumps(model))
+    except TypeError as error:
+        raise InputError(
+            f"{type(model).__name__} cannot be saved without pickle: {error}. Remove that "
+            "attribute, or use another model."
+        ) from error
     own = [name for name in skops.get_untrusted_types(data=content) if _is_own(name)]
     if own:
         raise InputError(
