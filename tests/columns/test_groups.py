@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 
 import separatrix as sx
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, from_plain, group_name, to_plain
+from separatrix.columns.groups import Grouping, as_groups, from_plain, group_name, to_plain
 from separatrix.errors import InputError
 
 SEX = ["f", "m", "f", "m", "f"]

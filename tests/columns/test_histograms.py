@@ -9,8 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from separatrix.columns.engines import scan
-from separatrix.columns.histograms import score_histogram
+from separatrix.columns.engines import scan, score_histogram
 from separatrix.errors import InputError
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from separatrix.columns.quantities import quantities
+from separatrix.columns.scores import quantities
 from separatrix.columns.values import as_levels
 
 

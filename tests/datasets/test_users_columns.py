@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from separatrix import datasets
-from separatrix.columns.bins import bin_labels, binned, quantile_edges
 from separatrix.columns.dates import as_days, is_date_text
 from separatrix.columns.features import NOT_AVAILABLE, raw_values
+from separatrix.columns.groups import bin_labels, binned, quantile_edges
 from separatrix.columns.readers import read_blocks
 from separatrix.datasets import Grouping, Preprocessing
 from separatrix.errors import InputError

@@ -101,7 +101,7 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     d = paid(4, 400)
     d.to_csv(tmp_path / "d.csv", index=False)
     run = CliRunner().invoke
-    common = ["--target", "pay", "--sensitive", "age", "--continuous", "--continuous-sensitive"]
+    common = ["--target", "pay", "--sensitive", "age", "--regression", "--continuous-sensitive"]
     more = ["--estimator", "linear", "--folds", "3", "--jobs", "1", "--out", str(tmp_path / "f")]
     done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more])
     assert done.exit_code == 0, done.output

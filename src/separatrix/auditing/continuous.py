@@ -15,7 +15,7 @@ from separatrix.auditing.base import AuditResult
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
-from separatrix.columns.quantities import Quantities
+from separatrix.columns.scores import Quantities
 from separatrix.core.conditional_rank import conditional_rank, is_tied, outcome_blocks
 from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from separatrix.columns.bins import FEW
-from separatrix.columns.groups import group_name
+from separatrix.columns.groups import FEW, group_name
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 from separatrix.statistics import inference

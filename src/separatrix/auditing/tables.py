@@ -27,12 +27,13 @@ from separatrix.columns.engines import (
     check_numbers,
     check_weights,
     grouped_columns,
+    score_ends,
+    score_histogram,
     weight_totals,
 )
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import given
 from separatrix.columns.groups import as_groups
-from separatrix.columns.histograms import score_ends, score_histogram
 from separatrix.columns.readers import Roles, in_engine, whole_columns
 from separatrix.columns.values import MAX_LEVELS, Coded, as_array, listed
 from separatrix.core.counts import CountTable

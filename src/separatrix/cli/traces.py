@@ -73,7 +73,10 @@ def trace(
         None, help="Address of a Dask scheduler, with --backend dask."
     ),
     continuous: bool = typer.Option(
-        False, "--continuous", help="The target is a number: R², RMSE and v around a regressor."
+        False,
+        "--regression",
+        "--continuous",
+        help="The target is a number: R², RMSE and v around a regressor.",
     ),
     continuous_sensitive: bool = typer.Option(
         False, "--continuous-sensitive", help="The attribute is a number, such as age."

@@ -4,32 +4,47 @@ A group of one column is that column's level. A group of several columns is the 
 levels, such as ('f', 'old'); `group_name` prints it as "f & old", and in JSON it is a list.
 Several columns may be a frame, a mapping of names to columns, an (n, k) array or a list of k
 columns. A list of tuples is a single column whose values are groups already.
+
+A column of numbers with more than `FEW` distinct values makes no groups of its own: most would be
+tiny. It is cut at its quartiles. The edges are values that occur, they are saved with the model
+(`Grouping`), and every number falls into one bin, so new rows are binned in the same way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.frames import as_frame
+from separatrix.columns.features import is_number, raw_values
+from separatrix.columns.frames import as_frame, named_columns
 from separatrix.columns.values import (
     Coded,
+    Levels,
     as_array,
     as_levels,
     check_lengths,
     check_levels,
+    level_text,
+    refuse_missing,
 )
 from separatrix.errors import InputError
 
 __all__ = [
-    "as_groups", "from_plain", "group_codes", "group_columns", "group_name",
-    "intersect", "to_plain",
+    "FEW", "MISSING", "OTHER", "Grouping", "as_groups", "bin_labels", "binned", "edges_of",
+    "from_plain", "group_codes", "group_columns", "group_name", "intersect", "numbers_of",
+    "quantile_edges", "to_plain",
 ]  # fmt: skip
 
+FEW = 12
+_BINS = 4
+MISSING = "(missing)"  # the group of rows without one, where they have their own
+OTHER = "(other)"  # the group of rows whose own has too few rows; then the last one
 _MOST_COLUMNS = 32  # more can only be rows that were passed as columns
 
 
@@ -147,3 +162,182 @@ def from_plain(level: Any) -> Any:
     ('f', 3)
     """
     return tuple(map(from_plain, level)) if isinstance(level, list) else level
+
+
+def edges_of(
+    columns: Mapping[str, Any], categorical: Sequence[str] = ()
+) -> dict[str, tuple[float, ...]]:
+    """The edges of those sensitive columns that must be put into bins.
+
+    >>> edges_of({"age": list(range(18, 66)), "race": [1, 2, 3] * 16})
+    {'age': (30.0, 42.0, 54.0)}
+    """
+    found = {}
+    for name, values in columns.items():
+        numbers = None if name in categorical else numbers_of(values, name)
+        if numbers is not None and len(np.unique(numbers[~np.isnan(numbers)])) > FEW:
+            found[name] = quantile_edges(numbers)
+    return found
+
+
+def numbers_of(values: Any, name: str) -> NDArray[np.float64] | None:
+    """A column of numbers as such; None for text, booleans, dates and tuples."""
+    if isinstance(values, Coded):
+        return None
+    if isinstance(values, list | tuple) and any(isinstance(one, tuple | bool) for one in values):
+        return None
+    raw = raw_values(values, name)
+    if isinstance(raw, Coded) or raw.dtype.kind != "f":
+        return None
+    return np.where(np.isinf(raw), np.nan, raw)  # infinite ones are refused later
+
+
+def quantile_edges(x: NDArray[np.float64]) -> tuple[float, ...]:
+    """Inner edges of about four bins with as many rows each; NaN is left out.
+
+    >>> quantile_edges(np.arange(18.0, 66.0))
+    (30.0, 42.0, 54.0)
+    >>> quantile_edges(np.array([0.0] * 90 + [1.0, 2.0, 3.0]))
+    (1.0,)
+    """
+    known = np.sort(x[~np.isnan(x)])
+    cuts = np.quantile(known, np.arange(1, _BINS) / _BINS, method="higher")
+    edges = np.unique(cuts[cuts > known[0]])
+    if not len(edges):  # one value has most of the rows: it against the rest
+        edges = known[known > known[0]][:1]
+    return tuple(edges.tolist())
+
+
+def bin_labels(edges: Sequence[float]) -> tuple[str, ...]:
+    """The names of the bins.
+
+    >>> bin_labels((28.0, 41.5))
+    ('below 28', '28 to below 41.5', '41.5 or more')
+    """
+    texts = list(map(level_text, edges))
+    middle = (f"{low} to below {high}" for low, high in pairwise(texts))
+    return (f"below {texts[0]}", *middle, f"{texts[-1]} or more")
+
+
+def binned(values: Any, edges: Sequence[float], name: str) -> Coded:
+    """The bin of each row, codes in the order of the bins; a bin's name is taken as well.
+
+    >>> binned(["41", 17, None, "28 to below 41.5"], (28.0, 41.5), "age").codes
+    array([ 1,  0, -1,  1])
+    """
+    labels = bin_labels(edges)
+    coded = as_levels(values, name, missing=True)
+    place = [_bin(level, edges, labels, name) for level in coded.levels]
+    return Coded(np.array([*place, -1], dtype=np.intp)[coded.codes], labels)
+
+
+def _bin(level: Hashable, edges: Sequence[float], labels: tuple[str, ...], name: str) -> int:
+    if level in labels:
+        return labels.index(str(level))
+    text = level_text(level)
+    if isinstance(level, bool) or not is_number(text):
+        raise InputError(
+            f"`{name}` holds {level!r}; its groups are made of numbers: {', '.join(labels)}."
+        )
+    return int(np.searchsorted(edges, float(text), "right"))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The groups of a trained model, found again in new rows by column name; plain JSON on disk.
+
+    Args:
+        columns: the sensitive columns.
+        groups: the groups in the order of their codes; tuples for several columns.
+        edges: inner edges of the columns of numbers that were put into bins.
+        missing: whether rows without a value are a group of their own, "(missing)".
+        other: whether the last group is "(other)", for rows of any other group.
+
+    >>> grouping = Grouping(("sex", "member"), (("f", False), ("f", True), ("m", True)))
+    >>> grouping.codes({"member": [True, True, False], "sex": ["m", "f", "f"]})
+    array([2, 1, 0])
+    >>> Grouping(("age",), ("below 40", "40 or more"), {"age": (40.0,)}).codes({"age": [17, 40]})
+    array([0, 1])
+    """
+
+    columns: tuple[str, ...]
+    groups: Levels
+    edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    missing: bool = False
+    other: bool = False
+
+    @property
+    def _otherwise(self) -> int:
+        """The place of an unknown group; -1 where it is an error."""
+        return len(self.groups) - 1 if self.other else -1
+
+    def merged(self, z: Coded, min_rows: int) -> tuple[Coded, Grouping]:
+        """Groups of fewer rows joined as "(other)", and the grouping that finds them again."""
+        rare = z.counts() < min_rows
+        if not rare.any():
+            return z, replace(self, groups=z.levels)
+        kept = tuple(level for level, few in zip(z.levels, rare, strict=True) if not few)
+        place = np.where(rare, len(kept), np.cumsum(~rare) - 1)
+        last = OTHER if len(self.columns) == 1 else (OTHER,) * len(self.columns)
+        groups = (*kept, last)
+        return Coded(place[z.codes], groups), replace(self, groups=groups, other=True)
+
+    def codes(self, data: Any) -> NDArray[np.intp]:
+        """The group's code of each row of a frame or a mapping; an unknown group is an error."""
+        return self._codes(named_columns(data, self.columns, "X"))
+
+    def codes_of(self, values: Any, n: int, name: str = "sensitive_features") -> NDArray[np.intp]:
+        """The same from the sensitive columns alone, by name or in the order of `columns`."""
+        if not self.edges and not self.missing:
+            return group_codes(values, self.groups, n, name, self._otherwise)
+        given = group_columns(values, name)
+        if len(given) == 1 < len(self.columns):  # tuples: groups already
+            return group_codes(values, self.groups, n, name, self._otherwise)
+        if len(given) != len(self.columns):
+            raise InputError(
+                f"`{name}` must be the columns {', '.join(self.columns)}, got {len(given)} columns."
+            )
+        named = set(given) == set(self.columns)
+        columns = given if named else dict(zip(self.columns, given.values(), strict=True))
+        found = self._codes({own: columns[own] for own in self.columns})
+        if len(found) != n:
+            raise InputError(f"`{name}` must have one group per row, {n:,}, got {len(found):,}.")
+        return found
+
+    def _codes(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
+        name = " & ".join(self.columns)
+        if not self.edges and not self.missing:
+            return as_groups(columns, name).places(self.groups, name, self._otherwise)
+        parts = {own: self.part(values, own) for own, values in columns.items()}
+        return intersect(parts).places(self.groups, name, self._otherwise)
+
+    def part(self, values: Any, column: str) -> Coded:
+        """One sensitive column as levels: binned, and with missing values as asked."""
+        edges = self.edges.get(column)
+        if edges is None:
+            coded = as_levels(values, column, missing=self.missing)
+        else:
+            coded = binned(values, edges, column)
+        if not coded.missing.any():
+            return coded
+        if not self.missing:
+            refuse_missing(coded.missing, column)
+        last = len(coded.levels)
+        codes = np.where(coded.missing, last, coded.codes).astype(np.intp)
+        return Coded(codes, (*coded.levels, MISSING))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        plain: dict[str, Any] = {"columns": list(self.columns)}
+        plain["groups"] = [to_plain(group) for group in self.groups]
+        if self.edges:
+            plain["edges"] = {own: list(edges) for own, edges in self.edges.items()}
+        return plain | {flag: True for flag in ("missing", "other") if getattr(self, flag)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Grouping:
+        """The inverse of `to_dict`, from JSON."""
+        edges = {own: tuple(map(float, e)) for own, e in data.get("edges", {}).items()}
+        groups = tuple(map(from_plain, data["groups"]))
+        flags = (bool(data.get(flag, False)) for flag in ("missing", "other"))
+        return cls(tuple(data["columns"]), groups, edges, *flags)

@@ -16,10 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from separatrix.columns.bins import bin_labels, edges_of
 from separatrix.columns.frames import as_frame, column_names, named_columns
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, group_codes, group_columns, intersect
+from separatrix.columns.groups import (
+    Grouping,
+    as_groups,
+    bin_labels,
+    edges_of,
+    group_codes,
+    group_columns,
+    intersect,
+)
 from separatrix.columns.values import Levels, row_numbers
 from separatrix.errors import InputError
 

@@ -12,7 +12,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from separatrix.columns.features import take
-from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import Grouping
 from separatrix.datasets._dataset import Card, Data, Dataset, Truth, folds
 from separatrix.datasets._files import find, where_to_put
 from separatrix.datasets._frames import from_frame, plan

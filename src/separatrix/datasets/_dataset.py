@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.draws import check_seed
 from separatrix.columns.features import Columns
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, group_name
+from separatrix.columns.groups import Grouping, as_groups, group_name
 from separatrix.columns.values import as_levels, check_lengths, encode
 from separatrix.datasets._files import File, find
 from separatrix.datasets._preprocessing import Preprocessing

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.bins import FEW, bin_labels, edges_of, numbers_of
 from separatrix.columns.dates import date_text, looks_like_dates
 from separatrix.columns.features import (
     NOT_AVAILABLE,
@@ -24,8 +23,15 @@ from separatrix.columns.features import (
     take,
 )
 from separatrix.columns.frames import check_present, column_names, named_columns, names_of
-from separatrix.columns.grouping import OTHER, Grouping
-from separatrix.columns.groups import intersect
+from separatrix.columns.groups import (
+    FEW,
+    OTHER,
+    Grouping,
+    bin_labels,
+    edges_of,
+    intersect,
+    numbers_of,
+)
 from separatrix.columns.readers import read_table
 from separatrix.columns.values import (
     Coded,

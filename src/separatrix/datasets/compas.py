@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from separatrix.columns.features import as_category, as_numbers, take
-from separatrix.columns.grouping import Grouping
+from separatrix.columns.groups import Grouping
 from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
 from separatrix.core.numbers import one_of

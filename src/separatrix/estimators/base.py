@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from separatrix.columns.draws import UNSET, Unset
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import group_columns
+from separatrix.columns.groups import Grouping, group_columns
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Levels
 from separatrix.crossfit.out_of_fold import (

@@ -26,8 +26,7 @@ from sklearn.linear_model import LinearRegression
 
 from separatrix import __version__, datasets
 from separatrix.columns.frames import tidy
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import as_groups, from_plain, group_columns, to_plain
+from separatrix.columns.groups import Grouping, as_groups, from_plain, group_columns, to_plain
 from separatrix.columns.values import Levels, check_lengths
 from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.measures import label_of

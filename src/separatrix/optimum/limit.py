@@ -24,11 +24,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.engines import duckdb_is_here, is_parquet, scan
+from separatrix.columns.engines import duckdb_is_here, is_parquet, scan, score_histogram
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import as_frame, names_of
 from separatrix.columns.groups import as_groups, group_name
-from separatrix.columns.histograms import score_histogram
 from separatrix.columns.readers import Roles, find_files, is_large, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed

@@ -22,8 +22,7 @@ from sklearn.utils.validation import _num_samples
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
-from separatrix.columns.grouping import Grouping
-from separatrix.columns.groups import group_codes
+from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.counts import CountTable
 from separatrix.crossfit.sensitive_columns import without_columns
