@@ -19,7 +19,7 @@ _LONGEST = 600
 
 
 class SeparatrixError(Exception):
-    """Base of everything that separatrix raises on purpose: one line, of a length to be read."""
+    """Base class of the errors that separatrix raises on purpose."""
 
     def __init__(self, message: str = "") -> None:
         text = " ".join(str(message).split())

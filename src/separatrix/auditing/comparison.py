@@ -51,12 +51,12 @@ def compare(
 ) -> Comparison:
     """Did v really drop? The change v_a − v_b with an interval.
 
-    Of two audits, of the same people or of different ones: each audit's own interval is taken at
-    half the error, so that both hold at once however the two depend on each other.
+    Two audits, of the same people or of different ones: each interval is taken at half the error,
+    so both hold at once however the audits depend on each other.
 
-    Of two hard predictions of the same rows, with `y_true` and `sensitive_features`: what the two
-    share cancels, so the large-sample interval is far narrower. Where cells are too small for it
-    (`Audit.estimable`), the answer is that of the two audits.
+    Two hard predictions of the same rows, with `y_true` and `sensitive_features`: what they share
+    cancels, so the large-sample interval is far narrower. If cells are too small for it
+    (`Audit.estimable`), the two audits are compared instead.
 
     Args:
         a, b: audits, or predicted labels.

@@ -38,7 +38,7 @@ def audit(
     composition: str | None = None,
     random_state: int = 0,
 ) -> Audit:
-    """How far from separation are these decisions, and how sure are we?
+    """Do these decisions treat the groups differently, and how sure are we?
 
     Pass arrays, or a table and the names of its columns.
 
@@ -98,16 +98,16 @@ def audit_score(
     composition: str | None = None,
     random_state: int = 0,
 ) -> ScoreAudit:
-    """How far from separation is this score, at every threshold, and how sure are we?
+    """Does this score treat the groups differently at any threshold, and how sure are we?
 
     Only the order of the scores matters: probabilities, logits and ranks give the same audit.
-    Up to a million rows of a table every score is told apart. Beyond, the engine counts a histogram
-    with 16,384 bins of equal width; `gap_upper` holds for the thresholds inside the bins too.
+    Up to a million rows every distinct score counts. Beyond that, the engine counts a histogram
+    with 16,384 bins of equal width; `gap_upper` also covers the thresholds inside the bins.
 
     Args:
         y_true: true labels, two of them, the second in sorted order is the positive one; or a
             table, as in `audit`.
-        score: one number per row; larger speaks for the second label. Not with a table.
+        score: one number per row; a larger one favours the second label. Not with a table.
         sensitive_features: groups, as in `audit`.
         target, prediction: of a table: the columns of true labels and of the score.
         sample_weight: a weight per row; of a table: its column.
@@ -153,7 +153,7 @@ def audit_regression(
     confidence: float = 0.95,
     random_state: int = 0,
 ) -> ContinuousAudit:
-    """How far from separation are predictions of a number, or any where the attribute is one?
+    """Do predictions of a number, or with a numeric attribute, treat the groups differently?
 
     Args:
         y_true: true outcomes, numbers; or a table, as in `audit`, whose rows come into memory.

@@ -74,13 +74,17 @@ def measures(a: Audit) -> list[tuple[str, str, str]]:
     return [
         ("equalized-odds gap", f"{a.eo_gap:.4f}", f"between groups, mean over labels; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
-        ("shuffled groups show", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
+        (
+            "gap by chance",
+            f"{a.eo_gap_floor:.4f}",
+            "a gap of this size is noise",
+        ),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
         ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
         *([floor] if len(a.table.labels) > 2 else []),
         ("certified v", f"≤ {nats(a.violation_upper)}", bound),
         test,
-        ("any bounded auditor sees", f"≤ {a.auditor_bound:.4f}", "√(2v)"),
+        ("auditor bound √(2v)", f"{a.auditor_bound:.4f}", "no test of the group covaries more"),
         ("utility u = I(U;Y)", nats(a.utility), "nats"),
     ]
 
@@ -103,7 +107,7 @@ def _cells(a: Audit) -> list[Row]:
             f"{columns['rows'][i]:,.0f} rows",
             f"P(U = {columns['prediction'][i]}) = {columns['rate'][i]:.3f}",
             f"[{columns['low'][i]:.3f}, {columns['high'][i]:.3f}]",
-            f"label's own rate {columns['label_rate'][i]:.3f}",
+            f"all groups {columns['label_rate'][i]:.3f}",
         )
         for i in order
         if columns["violation"][i] > 0

@@ -43,13 +43,15 @@ class Audit(AuditResult):
         violation_interval: asymptotic, at `confidence`; (0, violation_upper) if not `estimable`.
         violation_upper: certified upper bound on v at `confidence` (`guarantee`, `composition`).
         p_value: of the hypothesis v = 0.
-        eo_gap: equalized-odds gap (`information.eo_gap`).
+        eo_gap: equalized-odds gap: the mean over labels of the largest difference between the rates
+            of two groups. `eo_max` is the larger label instead of the mean.
         eo_gap_interval: of the gap, for large samples, at `confidence`.
         eo_gap_upper: certified upper bound on the gap at `confidence` (`guarantee`).
-        eo_gap_floor: the gap that groups shuffled within labels show on average.
-        accuracy: share of right predictions; expected, when drawn, for posteriors.
+        eo_gap_floor: the gap expected by chance: its mean when groups are shuffled within labels.
+        accuracy: share of correct predictions; for posteriors, its expectation over the draws.
         accuracy_interval: of the accuracy, at `confidence`.
-        auditor_bound: √(2 v), the most any bounded auditor can see.
+        auditor_bound: √(2 v): given the label, no bounded function of prediction and group covaries
+            by more.
         guarantee: of the certified bounds. "finite-sample": any number of rows. "large-sample":
             a normal approximation, tighter.
         composition: the people that `violation_upper` is about. "population": the law that the rows

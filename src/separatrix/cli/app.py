@@ -56,9 +56,7 @@ def _options(
         callback=_print_version,
         is_eager=True,
     ),
-    quiet: bool = typer.Option(
-        False, "--quiet", "-q", help="Print nothing but errors: the files and the status say it."
-    ),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print nothing but errors."),
 ) -> None:
     """Options of the command itself."""
     LOG.setLevel(logging.ERROR if quiet else logging.NOTSET)

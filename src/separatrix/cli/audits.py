@@ -43,14 +43,14 @@ def audit(
     numeric_sensitive: bool = typer.Option(
         False, "--numeric-sensitive", help="The attribute --sensitive is a number, such as age."
     ),
-    confidence: float = typer.Option(0.95, help="Of the interval and the certified bound."),
+    confidence: float = typer.Option(0.95, help="Confidence of intervals and certified bounds."),
     guarantee: str = typer.Option(
-        "finite-sample", help="Of the certified bounds: finite-sample or large-sample."
+        "finite-sample", help="Certified bounds: finite-sample or large-sample."
     ),
     composition: str | None = typer.Option(
-        None, help="People that the bound on v is about: population or observed."
+        None, help="Whom the bound on v is about: population or observed."
     ),
-    seed: int = typer.Option(0, help="Of the Monte Carlo test."),
+    seed: int = typer.Option(0, help="Seed of the Monte Carlo test."),
     json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),
     fail_above: list[str] = typer.Option(
@@ -60,7 +60,7 @@ def audit(
         [], help="NAME=VALUE, such as impact_ratio=0.8: exit 3 if it is smaller; decisions only."
     ),
 ) -> None:
-    """How far from separation are these predictions, or this score, and how sure are we?
+    """Do these predictions treat the groups differently, and how sure are we?
 
     Example: separatrix audit predictions.csv --target income --sensitive sex --prediction decision
     """

@@ -17,7 +17,9 @@ __all__ = ["benchmark", "list_datasets", "list_methods", "report"]
 
 @app.command()
 def benchmark(
-    dataset: list[str] = typer.Argument([], help="Datasets; by default the paper's that are here."),
+    dataset: list[str] = typer.Argument(
+        [], help="Datasets; default: all of the paper's available."
+    ),
     out: Path = typer.Option(Path("benchmark"), help="Folder for records, tables and figures."),
     method: list[str] = typer.Option(
         [],
@@ -30,13 +32,13 @@ def benchmark(
     ),
     blind: bool = typer.Option(False, "--blind", help="Also every method without the group."),
     folds: int = typer.Option(5, help="Cross-validation folds."),
-    seed: int = typer.Option(0, help="Of folds and networks."),
+    seed: int = typer.Option(0, help="Seed of folds and networks."),
     option: list[str] = typer.Option(
-        [], help="Of a dataset, such as celeba.weights=PATH; repeat it."
+        [], help="Dataset option, such as celeba.weights=PATH; repeat it."
     ),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
     timeout: float | None = typer.Option(
-        None, help="Seconds after which one stack of networks is given up."
+        None, help="Give up a stack of networks after this many seconds."
     ),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
     scheduler: str | None = typer.Option(
@@ -93,7 +95,7 @@ def report(
     out: Path | None = typer.Option(None, help="The page; by default report.html in the folder."),
     json: bool = JSON,
 ) -> None:
-    """One self-contained page of a frontier: opens offline.
+    """Write a frontier's report: one page that opens offline.
 
     Example: separatrix report frontier
     """

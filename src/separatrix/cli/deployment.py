@@ -40,7 +40,7 @@ def select(
     ),
     guarantee: str = typer.Option(
         "finite-sample",
-        help="Of a confidence: finite-sample (any number of rows) or large-sample (fewer rows).",
+        help="With --confidence: finite-sample (any sample size) or large-sample (fewer rows).",
     ),
     blind: bool = typer.Option(
         False, "--blind", help="Decide without the group; needs a trace with --blind."
@@ -49,17 +49,19 @@ def select(
         [], help="Only points of this method; repeat it. postprocessing: around the base model."
     ),
     use_whole_budget: bool = typer.Option(
-        False, "--use-whole-budget", help="Maximise within the budget; else the simplest is enough."
+        False,
+        "--use-whole-budget",
+        help="Maximise within the budget instead of taking the simplest model.",
     ),
     allow_constant: bool = typer.Option(
-        False, "--allow-constant", help="Also ship a decision that is the same for everybody."
+        False, "--allow-constant", help="Allow a decision that is the same for everyone."
     ),
     sign_key: Path | None = typer.Option(
         None, help="Private key (Ed25519, PEM) that signs the model."
     ),
     json: bool = JSON,
 ) -> None:
-    """Which point do I ship? Solves for the budget, says what to expect, saves the model.
+    """Which model do I ship? Solves for the budget, says what to expect, saves the model.
 
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
@@ -111,7 +113,7 @@ def predict(
         None, help="File with a secret; with --id the same person then always gets the same draw."
     ),
     seed: int | None = typer.Option(
-        None, help="Of the draws, where there is no secret; by default a fresh one."
+        None, help="Seed of the draws if there is no secret; default: a fresh one."
     ),
     verify_key: Path | None = typer.Option(
         None, help="Public key (Ed25519, PEM): refuse a model that its owner did not sign."
@@ -163,7 +165,7 @@ def replay(
     ),
     json: bool = JSON,
 ) -> None:
-    """Does this model give the decisions of a log? The first difference is named, status 2.
+    """Recompute the decisions of a log and name the first difference (exit status 2).
 
     Example: separatrix replay model decisions.jsonl people.csv --id person --salt-file secret.txt
     """

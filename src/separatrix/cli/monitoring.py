@@ -41,9 +41,9 @@ def monitor(
         help="Column of predictions; P(last label) if the audit was of posteriors; repeat it for "
         "posteriors in label order.",
     ),
-    confidence: float = typer.Option(0.95, help="One minus the error of an alarm, over all time."),
+    confidence: float = typer.Option(0.95, help="Probability of never raising a false alarm."),
     horizon: int | None = typer.Option(
-        None, help="The most rows that a test pools; for rates that drift."
+        None, help="Largest number of rows a test pools, for rates that drift."
     ),
     json: bool = JSON,
     html: Path | None = typer.Option(None, help="Also write a page that opens offline."),

@@ -27,19 +27,19 @@ def trace(
         ..., help="CSV or Parquet file, - for stdin, or a dataset (`separatrix datasets`)."
     ),
     out: Path = typer.Option(..., help="Folder for the frontier; the same folder again resumes."),
-    target: str | None = typer.Option(None, help="Column to predict; of a file."),
+    target: str | None = typer.Option(None, help="Column to predict."),
     sensitive: list[str] = typer.Option(
-        [], help="Column of groups, of a file; repeat it to intersect several."
+        [], help="Column of groups; repeat it to intersect several."
     ),
     estimator: str | None = typer.Option(
         None,
         help="Base model: trees, logistic, network or MODULE:CLASS; by default the best of them.",
     ),
     max_eo_gap: float = typer.Option(
-        0.05, help="Gap that the first sentence is about; the curve has all budgets."
+        0.05, help="Budget of the first sentence; the curve covers all budgets."
     ),
     blind: bool = typer.Option(
-        False, "--blind", help="Also what is possible without the group at decision time."
+        False, "--blind", help="Also trace decisions made without the group."
     ),
     criterion: str = typer.Option(
         "separation", help="separation, independence, sufficiency or equal_opportunity."
@@ -49,7 +49,7 @@ def trace(
         help="Trained path beside the base model, such as cmi; repeat it. By default none.",
     ),
     drop: list[str] = typer.Option([], help="Column to leave out; repeat it."),
-    keep: list[str] = typer.Option([], help="Column to use although it looks like an id."),
+    keep: list[str] = typer.Option([], help="Column to use even though it looks like an id."),
     categorical: list[str] = typer.Option(
         [], help="Integer column whose numbers are codes; repeat it."
     ),
@@ -60,13 +60,13 @@ def trace(
         5, help="Levels of a column with fewer rows are joined as (other); 1 keeps all."
     ),
     unit: str | None = typer.Option(
-        None, help="Column that says who a row is about: one fold, and one count, a person."
+        None, help="Column that identifies a person: each is in one fold and counts once."
     ),
     positive: str | None = typer.Option(
         None, help="Label that decisions are about, of two; by default the second."
     ),
     folds: int = typer.Option(5, help="Cross-validation folds."),
-    seed: int = typer.Option(0, help="Of folds and networks."),
+    seed: int = typer.Option(0, help="Seed of folds and networks."),
     jobs: int = typer.Option(-1, help="Processes; -1 for all cores."),
     backend: str = typer.Option("local", help="Where the work is done: local or dask."),
     scheduler: str | None = typer.Option(
@@ -81,7 +81,7 @@ def trace(
     continuous_sensitive: bool = typer.Option(
         False, "--continuous-sensitive", help="The attribute is a number, such as age."
     ),
-    levels: int = typer.Option(16, help="With --continuous, at most so many predictions."),
+    levels: int = typer.Option(16, help="With --continuous: most different predictions."),
     json: bool = JSON,
 ) -> None:
     """What is possible on my data? Says it in words, and writes models and a report.

@@ -37,15 +37,15 @@ EVERYONE = "everyone"  # the one group of a regressor that was fitted without gr
 
 
 class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
-    """Predictions of a number that are, given the outcome, distributed alike in all groups.
+    """Predict a number so that, given the outcome, all groups get similar predictions.
 
     The regressor is cross-fitted, one rising map per group (`align`) is fitted to the out-of-fold
     predictions, and the regressor refitted on all rows carries the maps: cv + 1 fits. A new row
     gets its prediction, then its group's map, then the nearest released value. No coin is thrown.
 
-    Rising maps reorder nobody within a group. So where predictions are much noisier in one group
-    than in another, some violation remains whatever the penalty; `fit` refuses a `max_violation`
-    that cannot be kept and names the least one that can.
+    Rising maps keep the order within a group. If predictions are much noisier in one group than in
+    another, some violation remains whatever the penalty; `fit` refuses a `max_violation` that
+    cannot be kept and names the smallest one that can.
 
     Args:
         estimator: a regressor; None for boosted trees, which also take frames with text;
@@ -53,7 +53,7 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
         max_violation: v in nats, of conditional ranks, that unseen rows may show: the penalty is
             the least one that keeps it on inner folds. Not with a penalty.
         penalty: β of 1 − R² + β v. None: as `max_violation` needs, or the largest.
-        levels: at most so many different predictions.
+        levels: the largest number of different predictions.
         sensitive: "groups", or "continuous" for a number such as age, whose maps change smoothly.
         sensitive_columns: the column(s) of X that hold the group; then `fit(X, y)` and `predict(X)`
             need nothing else.

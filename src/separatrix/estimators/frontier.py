@@ -59,7 +59,7 @@ _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 
 
 class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
-    """The simplest decisions of a classifier that keep a budget on unseen rows.
+    """Your classifier within a budget: the simplest version that keeps it on unseen rows.
 
     A budget is a limit, not a target. `fit` compares candidates, from doing nothing upward: the
     classifier as it is ("plain"), the same without the columns that hold the group ("without the
@@ -76,16 +76,16 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             boosted trees, which also take frames with text; "precomputed" if X is the
             probabilities.
         maximize: "accuracy", "balanced_accuracy", "utility" or `Cost(...)`.
-        max_eo_gap: budget: mean over both labels of the range of the groups' rates.
-        max_violation: budget: I(U;Z|Y) in nats.
+        max_eo_gap: budget on the mean over labels of the largest difference between groups' rates.
+        max_violation: budget on I(U;Z|Y), in nats.
         budgets: any other budget by name, such as {"parity_gap": 0.05}. One budget at most; without
             one the classifier as it is ships.
         sensitive_columns: the column(s) of X that hold the group; then `fit(X, y)` and `predict(X)`
             need nothing else. Otherwise pass `sensitive_features` to both.
         blind: whether decisions are made without the group. `fit` still needs it; `predict` never
             reads it.
-        use_whole_budget: maximise within the budget, instead of the simplest that keeps it.
-        confidence: None: unseen rows are expected to keep the budget; 0.9: in nine of ten samples.
+        use_whole_budget: maximise within the budget instead of taking the simplest that keeps it.
+        confidence: None: the budget is kept on average over samples; 0.9: in nine of ten samples.
         guarantee: of the bound by which a candidate without a rule keeps the budget with that
             confidence: "finite-sample" or "large-sample". A rule is solved for a large sample.
         group_estimator: for ``blind=True``, the classifier that learns the group from X; None for
@@ -97,7 +97,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             fresh, a RandomState is drawn from.
 
     Attributes:
-        choice_: the name of the candidate that ships; `sentence_` says why in a sentence.
+        choice_: the candidate that ships; `sentence_` says why.
         candidates_: table of all candidates, with their promises.
         promise_: mapping from each metric to its `Promise(value, error, low, high)` on unseen rows.
         thresholds_: frame of thresholds, and of the share of each group that a coin decides.

@@ -33,13 +33,12 @@ _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by
 
 
 class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
-    """A score whose distribution given the label is the same in all groups, at every threshold.
+    """A score with the same error rates in all groups at every threshold.
 
-    The classifier is cross-fitted, one kernel (`separate`) is fitted to the out-of-fold scores, and
-    the classifier refitted on all rows carries it: cv + 1 fits. A new row's level is drawn from the
-    kernel at its score.
-
-    Small groups borrow from the pooled curve (`separate` with ``borrow=True``).
+    Given the label, its distribution is the same in every group. The classifier is cross-fitted,
+    one kernel (`separate`) is fitted to the out-of-fold scores, and the classifier is refitted on
+    all rows: cv + 1 fits. A new row's level is drawn from the kernel at its score. Estimates for
+    small groups are shrunk towards the pooled one (`separate` with ``borrow=True``).
 
     With ``blind=True`` the score is one of X alone (`blind_scores`): the group is needed to fit and
     never to score. It needs no coin and is not exactly separated: a larger β brings v closer to
@@ -66,7 +65,7 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
             the `BlindScore`.
         penalty_: β, None for exact separation, or "raw" where the score ships as it is.
         penalty_choice_: what was chosen among, where the penalty is "auto": the AUROC and p-value
-            of each candidate, and the largest gap that pure chance shows with so many rows.
+            of each candidate, and the largest gap expected by chance at this sample size.
         crossfit_: the fitted classifier and the out-of-fold scores.
         classes_, groups_: the two labels and the groups.
 

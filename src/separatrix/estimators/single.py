@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
-    """One method at one trade-off.
+    """A classifier trained with one method at one trade-off.
 
     Args:
         trade_off: λ, on the method's own scale; 0 is ERM.
@@ -46,7 +46,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         hidden, epochs, min_steps, batch, learning_rate: of networks, see `nn.Recipe`; the trees of
             "cmi_boosting" have LightGBM's own settings.
         patience: early stopping on a tenth of the rows; None trains to the end.
-        piecewise_linear: cut each numeric column into so many pieces, as more inputs; 0 for none.
+        piecewise_linear: number of pieces each numeric column is cut into, as more inputs; 0: none.
         device: a torch device.
         verbose: show a progress bar.
         random_state: seed of weights and batches.

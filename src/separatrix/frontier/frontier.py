@@ -61,7 +61,7 @@ class FrontierEnvelope(Envelope):
 
 
 class Frontier(Traced):
-    """The trained points of a path, what they reach on held-out rows, and their models.
+    """What `trace` found: candidates with their promises, points, models; `select` ships one.
 
     Made by `trace` or `Frontier.load`.
     """

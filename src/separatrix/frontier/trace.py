@@ -59,7 +59,7 @@ def trace(
     groups: ArrayLike | None = None,
     min_level_rows: int = 5,
 ) -> Frontier | NumericFrontier:
-    """What is possible on these rows: the best decisions and scores for every budget.
+    """What is possible on this table: the best decisions and scores for every budget.
 
     The base model is cross-fitted inside every outer fold: each rule is fitted to scores of unseen
     rows and measured on rows that no part of it saw.
@@ -73,9 +73,9 @@ def trace(
         estimator: the base model. None for the best of boosted trees, logistic regression and,
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
-        max_eo_gap: the gap that the first sentence is about; the curve has all budgets. With
+        max_eo_gap: the budget of the first sentence; the curve covers all budgets. With
             another criterion, its own gap.
-        blind: also what is possible without the group at decision time.
+        blind: also trace decisions made without the group.
         criterion: whose gap the usual questions are about: "separation", or for two labels
             "independence", "sufficiency" (not blind) or "equal_opportunity". `select` answers all
             of them on any frontier.
@@ -92,7 +92,7 @@ def trace(
             "trees", "linear", or an object), every group gets a rising map of its predictions
             (`AlignedRegressor`), and the frontier has R², RMSE and v.
         sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
-        levels: of a continuous target, at most so many different predictions.
+        levels: of a continuous target, the largest number of different predictions.
         groups: who each row is about, where several rows may be about one person; not the
             sensitive groups. A person is in one fold, and counts once in errors and bounds.
         min_level_rows: levels of a feature or a sensitive column with fewer rows are joined as

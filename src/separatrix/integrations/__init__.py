@@ -1,4 +1,4 @@
-"""Other people's tools: one module each, imported when it is asked for.
+"""Integrations with other tools, one module each, imported on first use.
 
 `separatrix.integrations.mlflow` logs audits, frontiers and models to MLflow.
 """

@@ -281,7 +281,7 @@ def limit(
     bins: int = 4096,
     span: tuple[float, float] | None = (0.0, 1.0),
 ) -> Limit:
-    """The best decisions from a score, for every level of a budget.
+    """The best decisions that a score allows, for every budget, with a proven upper bound.
 
     Args:
         y_true: labels; or a frame (pandas, polars, pyarrow, DuckDB, Dask, PySpark, …), a mapping of
@@ -294,7 +294,7 @@ def limit(
         sample_weight: weights of the rows, or their column.
         maximize: "utility", "accuracy", "balanced_accuracy" or `Cost(...)`; for more than two
             labels also a matrix of gains [label, decision].
-        budget: what is kept small; None for the first of its criterion below. All but "violation",
+        budget: what to bound; None for the first of the criterion below. All but "violation",
             "eo_gap" and "eo_max" need two labels.
         criterion: "separation" ("violation", "eo_gap", "eo_max", "fpr_gap"), "independence"
             ("independence", "parity_gap"), "sufficiency" ("predictive_gap") or "equal_opportunity"

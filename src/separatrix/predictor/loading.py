@@ -35,12 +35,12 @@ _LARGEST = 1 << 26  # bytes of a manifest
 def load(
     folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | None = None
 ) -> Predictor:
-    """A predictor that `Predictor.save` wrote; anything else is refused, nothing is executed.
+    """Load a predictor that `Predictor.save` wrote. Nothing in the folder is executed.
 
     Args:
         folder: the folder.
-        trusted: full names of further types, which you have checked, in a scikit-learn base.
-        verify_key: Ed25519 public key in PEM, a file or its bytes: only what its owner signed.
+        trusted: full names of further types in a scikit-learn model that you have checked.
+        verify_key: Ed25519 public key in PEM (file or bytes): refuse what its owner did not sign.
     """
     place = as_path(folder, "folder")
     manifest, files = read_whole(place, lambda opened: _read(opened, verify_key))

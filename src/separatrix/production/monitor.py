@@ -63,9 +63,9 @@ class _Audited(Protocol):
 class Monitor:
     """Watch the predictions of a deployed model as their labels arrive.
 
-    The guarantee: while P(u | y, z) is constant and keeps the budget, the probability that an alarm
-    is *ever* raised is at most 1 − confidence, however often and whenever one looks. Rows are
-    independent given (y, z); rows of one person that come again and again are not. v is taken at
+    While P(u | y, z) is constant and keeps the budget, the probability of *ever* raising an alarm
+    is at most 1 − confidence, however often you look. Rows are assumed independent given (y, z);
+    rows of one person that come again and again are not. v is taken at
     the composition p(y, z) of the rows in the test; gaps of rates do not depend on it.
 
     Where the rates and the composition drift together, the pooled rows can show a v that no moment
@@ -79,7 +79,7 @@ class Monitor:
             the shipped model. It fixes labels, groups and predictions: a test of a stream must
             know them beforehand.
         max_eo_gap, max_tpr_gap, max_fpr_gap, max_parity_gap, max_violation: the one budget that
-            must not be exceeded; v is in nats. By default that of the shipped model.
+            must not be exceeded; v is in nats. Default: the budget of the shipped model.
         confidence: one minus the error of the alarm, and that of the interval.
         horizon: the most rows of a test; None for no limit.
 

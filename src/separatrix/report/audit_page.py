@@ -214,7 +214,7 @@ def draw(figure: Rates | Curves, ax: Axes | None = None) -> Axes:
 
 
 def _draw_rates(figure: Rates, ax: Axes) -> Axes:
-    """Rate of a prediction per label and group, with its interval; dashed: the label's own rate."""
+    """Rate of a prediction per label and group, with its interval; dashed: all groups together."""
     panels = list(dict.fromkeys((row["label"], row["prediction"]) for row in figure.rows))
     reach = min(0.06 * (len(figure.groups) - 1), 0.3)
     spread = np.linspace(-reach, reach, len(figure.groups))

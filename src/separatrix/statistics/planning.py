@@ -49,7 +49,7 @@ def sample_size(
         max_violation, max_eo_gap: the budget to certify when there is no violation at all: with
             this many rows `violation_upper` (or `eo_gap_upper`) is at most the budget with
             probability `power`.
-        violation, eo_gap: what is to be detected: with this many rows the test of v = 0 rejects at
+        violation, eo_gap: what to detect: with this many rows the test of v = 0 rejects at
             1 − `confidence` with probability `power`. A gap is taken to be between two groups, the
             others in the middle.
         labels, groups, predictions: how many; predictions as many as labels unless given.
