@@ -52,6 +52,7 @@ sphinx_gallery_conf = {
     "run_stale_examples": True,  # the package may have changed, if the example has not
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
+    "capture_repr": ("_repr_html_",),  # what a program prints, not the last object
     "show_memory": False,
     "write_computation_times": False,
     "min_reported_time": 1_000,

@@ -1,7 +1,7 @@
 """`make demo`: what is possible on the embedded Adult data (UCI, CC BY 4.0)?
 
-Traces it around boosted trees and along the paper's penalty, writes the report, and ships two
-things: decisions whose EO gap is at most 0.05, and a score that is separated at every threshold.
+Traces it around boosted trees and along the paper's penalty, writes the report, and saves two
+models: decisions with an EO gap of at most 0.05, and a score that is separated at every threshold.
 The same on the command line:
 separatrix trace adult --estimator trees --method cmi_boosting --out demo
 """
@@ -23,7 +23,7 @@ if __name__ == "__main__":  # local processes import this file again
     print()
     for line in write_tables(frontier):
         print(line)
-    frontier.plot(out / "frontier.png")  # the README's picture
+    frontier.plot(out / "frontier.png")
     for aim in ("accuracy", "auroc"):
         point = frontier.select(max_eo_gap=0.05, maximize=aim)
         print(f"\n{point}")

@@ -2,9 +2,9 @@
 Around a boosted classifier
 ===========================
 
-The classifier stays as it is (scikit-learn's here; XGBoost and LightGBM work alike); a rule for
-each group turns its scores into decisions within a budget. fairlearn's ThresholdOptimizer is beside
-it: one point, exact equalized odds on its own training rows.
+Your fitted classifier stays as it is (scikit-learn's here; XGBoost and LightGBM work alike): a rule
+turns its scores into decisions within a budget. fairlearn's ThresholdOptimizer, on the same
+classifier, aims at exact equalized odds on its training rows.
 """
 
 import tempfile

@@ -2,10 +2,10 @@
 In the Hugging Face Trainer
 ===========================
 
-`compute_loss` takes the groups out of the batch and hands them to the loss with the model's last
-layer. The model is a small BERT with three labels and random weights, the sentences are made up: a
-fourth token says the group, which the labels of the training rows lean on. A quarter of the groups
-is not known: their code is −1, and those rows count for the task only.
+`compute_loss` takes the groups out of the batch and passes them to the loss with the model's last
+layer. The model is a small BERT with three labels and random weights. The sentences are made up;
+their fourth token reveals the group. A quarter of the groups is unknown: their code is −1, and
+those rows count for the task only.
 """
 
 import numpy as np

@@ -2,11 +2,10 @@
 A language model of 20,000 words
 ================================
 
-A next-word head trained with `SeparationLoss`, on text that is made up. Two kinds of speakers use
-another grammar and other words, so the prediction tells who speaks, beyond what the word that
-follows tells. A batch has about one row for a word and a speaker, and a violation read off such
-cells is noise. So the loss conditions on the class of the word, `label_groups`, with running
-counts. Printed are measurements on text that trained no model.
+A next-word head trained with `SeparationLoss` on made-up text. Two kinds of speakers use different
+grammar and words, so a prediction reveals who speaks beyond what the next word does. A batch has
+about one row per word and speaker, too few to measure a violation. So the loss conditions on the
+class of the word (`label_groups`) and keeps running counts. The output is from unseen text.
 """
 
 import time

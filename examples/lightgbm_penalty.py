@@ -2,8 +2,8 @@
 LightGBM with the penalty
 =========================
 
-Five lines differ from plain LightGBM (marked + and -). The trees see no group, at training for the
-penalty only, so prediction needs none. Both models are measured on rows that did not train them.
+Five lines differ from plain LightGBM (marked + and -). The trees never see the group; only the
+penalty does, during training, so prediction needs no group. Both are measured on unseen rows.
 """
 
 import lightgbm as lgb

@@ -2,9 +2,9 @@
 In Lightning
 ============
 
-A `LightningModule` with one logit a row. The loss is a module of its own, so that it moves with
-the model, and `training_step` hands it the group and the last layer. The group of a third of the
-rows is not known: their code is −1, and they count for the task only.
+A `LightningModule` with one logit per row. The loss is a submodule, so it moves with the model, and
+`training_step` passes it the group and the last layer. The group of a third of the rows is unknown:
+their code is −1, and they count for the task only.
 """
 
 import lightning

@@ -2,8 +2,8 @@
 In a PyTorch loop
 =================
 
-A plain training loop with the separation loss: the lines that differ from cross-entropy are marked
-+ and -. Printed are v, u and the EO gap of both models on rows that did not train them.
+A plain training loop with the separation loss; the lines that differ from cross-entropy are marked
++ and -. The output shows v, u and the EO gap of both models on unseen rows.
 """
 
 import torch

@@ -84,7 +84,7 @@ def measures(a: Audit) -> list[tuple[str, str, str]]:
         *([floor] if len(a.table.labels) > 2 else []),
         ("certified v", f"≤ {nats(a.violation_upper)}", bound),
         test,
-        ("auditor bound √(2v)", f"{a.auditor_bound:.4f}", "no test of the group covaries more"),
+        ("auditor bound √(2v)", f"{a.auditor_bound:.4f}", "no check for the group can find more"),
         ("utility u = I(U;Y)", nats(a.utility), "nats"),
     ]
 
