@@ -1,6 +1,6 @@
 """
-A language model of 20,000 words
-================================
+A language model of 5,000 words
+===============================
 
 A next-word head trained with `SeparationLoss` on made-up text. Two kinds of speakers use different
 grammar and words, so a prediction reveals who speaks beyond what the next word does. A batch has
@@ -16,7 +16,7 @@ from torch import nn
 
 import separatrix as sx
 
-VOCABULARY, CLASSES, GROUPS, WIDTH, BATCH = 20_000, 10, 2, 32, 256
+VOCABULARY, CLASSES, GROUPS, WIDTH, BATCH = 5_000, 10, 2, 32, 256
 WORD_CLASS = np.arange(VOCABULARY) % CLASSES  # the coarser label: noun, verb, …
 GRAMMARS = np.random.default_rng(0).dirichlet(np.full(CLASSES, 0.2), (GROUPS, CLASSES))
 
@@ -52,7 +52,7 @@ class LanguageModel(nn.Module):
         return self.head(self.body(words))
 
 
-def train(trade_off: float, steps: int = 120) -> LanguageModel:
+def train(trade_off: float, steps: int = 150) -> LanguageModel:
     """A model for one λ; 0 is plain cross-entropy."""
     torch.manual_seed(0)
     model = LanguageModel()
