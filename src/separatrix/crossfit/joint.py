@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from separatrix.crossfit.out_of_fold import (
-    PRECOMPUTED,
     CrossFit,
     base_model,
     fit_one,
+    is_precomputed,
     known_labels,
     out_of_fold,
     some_posteriors_of,
@@ -140,11 +139,7 @@ def cross_fit_joint(
         left_out: places of columns that both classifiers do not see.
     """
     classes, count = np.unique(y), len(np.unique(z))
-    if isinstance(estimator, str):
-        if estimator != PRECOMPUTED:
-            raise InputError(
-                f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
-            )
+    if is_precomputed(estimator):
         return CrossFit(None, check_joint(X, (len(classes), count)), "joint")
     if isinstance(cv, str) and cv == "prefit":
         if not isinstance(estimator, JointModel):
@@ -159,15 +154,14 @@ def cross_fit_joint(
     y, classes = known_labels(model, y)
     rows = X if preprocessing is None else preprocessing.transform(X)
 
-    def fit(train: NDArray[np.intp]) -> JointModel:
-        weight = None if sample_weight is None else sample_weight[train]
-        own = JointModel(model, group_estimator)
-        return own.fit(_safe_indexing(rows, train), y[train], z[train], weight)
-
-    def score(fitted: JointModel, test: NDArray[np.intp]) -> Array:
-        return _of_all_groups(fitted, _safe_indexing(rows, test), count)
-
-    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    whole, scores = out_of_fold(
+        rows,
+        splits,
+        lambda some, w, at: JointModel(model, group_estimator).fit(some, y[at], z[at], w),
+        lambda fitted, some: _of_all_groups(fitted, some, count),
+        sample_weight,
+        n_jobs,
+    )
     places = () if preprocessing is not None else left_out
     return CrossFit(whole, scores, "joint", preprocessing, places)
 

@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.utils import _safe_indexing
 
 from separatrix import datasets
 from separatrix.columns.scores import quantity_column
 from separatrix.crossfit.out_of_fold import (
-    PRECOMPUTED,
     CrossFit,
     fit_one,
     has_text,
+    is_precomputed,
     is_prefit,
     out_of_fold,
     splits_of,
@@ -59,11 +58,7 @@ def cross_fit_numbers(
     >>> bool(np.allclose(fitted.scores, X.sum(1)))
     True
     """
-    if isinstance(estimator, str):
-        if estimator != PRECOMPUTED:
-            raise InputError(
-                f"`estimator` must be a regressor, None or {PRECOMPUTED!r}, got {estimator!r}."
-            )
+    if is_precomputed(estimator, "regressor"):
         return CrossFit(None, quantity_column(X, "X"), "value")
     if is_prefit(estimator, cv):
         return CrossFit(estimator, predictions(estimator, X), "value")
@@ -73,14 +68,14 @@ def cross_fit_numbers(
     rows: Any = X if prepared is None else prepared.transform(X)
     rows = rows.tocsr() if issparse(rows) else rows  # others have no rows to take
 
-    def fit(train: NDArray[np.intp]) -> Any:
-        weight = None if sample_weight is None else sample_weight[train]
-        return fit_one(model, _safe_indexing(rows, train), y[train], weight)
-
-    def score(fitted: Any, test: NDArray[np.intp]) -> Array:
-        return predictions(fitted, _safe_indexing(rows, test))
-
-    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    whole, scores = out_of_fold(
+        rows,
+        splits,
+        lambda some, w, at: fit_one(model, some, y[at], w),
+        predictions,
+        sample_weight,
+        n_jobs,
+    )
     return CrossFit(whole, scores, "value", prepared)
 
 

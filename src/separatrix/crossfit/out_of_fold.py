@@ -51,6 +51,7 @@ __all__ = [
     "fit_one",
     "fold_codes",
     "has_text",
+    "is_precomputed",
     "is_prefit",
     "known_labels",
     "label_column",
@@ -134,11 +135,7 @@ def cross_fit(
     ((200, 2), (3, 2))
     """
     classes = np.unique(y)
-    if isinstance(estimator, str):
-        if estimator != PRECOMPUTED:
-            raise InputError(
-                f"`estimator` must be a classifier, None or {PRECOMPUTED!r}, got {estimator!r}."
-            )
+    if is_precomputed(estimator):
         return CrossFit(None, as_posteriors(X, len(classes), len(y)))
     if is_prefit(estimator, cv):
         return CrossFit(estimator, posteriors_of(estimator, X, classes))
@@ -150,47 +147,51 @@ def cross_fit(
     count = int(z.max()) + 1 if see_group else 0
     rows = with_group(rows, z, count) if see_group else rows
 
-    def fit(train: Rows) -> Any:
-        weight = None if sample_weight is None else sample_weight[train]
-        return fit_one(model, _safe_indexing(rows, train), y[train], weight)
-
-    def score(fitted: Any, test: Rows) -> Array:
-        return posteriors_of(fitted, _safe_indexing(rows, test), classes)
-
-    whole, scores = out_of_fold(fit, score, splits, len(y), n_jobs)
+    whole, scores = out_of_fold(
+        rows,
+        splits,
+        lambda some, w, at: fit_one(model, some, y[at], w),
+        lambda fitted, some: posteriors_of(fitted, some, classes),
+        sample_weight,
+        n_jobs,
+    )
     places = () if preprocessing is not None else left_out
     return CrossFit(whole, scores, "xz" if see_group else "x", preprocessing, places)
 
 
 def out_of_fold(
-    fit: Callable[[Rows], Any],
-    score: Callable[[Any, Rows], Array],
+    rows: Any,
     splits: list[Split],
-    n: int,
+    fit: Callable[[Any, Array | None, Rows], Any],
+    score: Callable[[Any, Any], Array],
+    sample_weight: Array | None = None,
     n_jobs: int | None = None,
 ) -> tuple[Any, Array]:
-    """The model of all n rows, and the scores of every row by a model that did not see it.
+    """The model of all rows, and the scores of every row by a model that did not see it.
 
     Args:
-        fit: rows → a model fitted to them.
+        rows: as the model takes them.
+        splits: places to fit on and places to score; every row is scored once.
+        fit: some rows, their weights and their places → a model fitted to them.
         score: a model and rows → its scores of them, (m, …).
-        splits: rows to fit on and rows to score; every row is scored once.
-        n: number of rows.
+        sample_weight: of each row.
         n_jobs: how many fits at a time, see joblib.
     """
-    jobs = [joblib.delayed(_scored)(fit, score, *split) for split in splits]
-    jobs.append(joblib.delayed(_scored)(fit, score, np.arange(n), None))
-    *each, (whole, _) = joblib.Parallel(n_jobs=n_jobs)(jobs)
-    scores = np.zeros((n, *each[0][1].shape[1:]))
-    for (_, test), (_, found) in zip(splits, each, strict=True):
+
+    def fitted(at: Rows) -> Any:
+        weight = None if sample_weight is None else sample_weight[at]
+        return fit(_safe_indexing(rows, at), weight, at)
+
+    def scored(train: Rows, test: Rows) -> Array:
+        return score(fitted(train), _safe_indexing(rows, test))
+
+    n = sum(len(test) for _, test in splits)
+    jobs = [joblib.delayed(scored)(*split) for split in splits]
+    *each, whole = joblib.Parallel(n_jobs=n_jobs)([*jobs, joblib.delayed(fitted)(np.arange(n))])
+    scores = np.zeros((n, *each[0].shape[1:]))
+    for (_, test), found in zip(splits, each, strict=True):
         scores[test] = found
     return whole, scores
-
-
-def _scored(fit: Any, score: Any, train: Rows, test: Rows | None) -> tuple[Any, Any]:
-    """A model of all rows is kept, one of a fold only scores."""
-    fitted = fit(train)
-    return (fitted, None) if test is None else (None, score(fitted, test))
 
 
 def splits_of(
@@ -285,6 +286,15 @@ def seed_from(random_state: Any) -> int:
         raise InputError(
             f"`random_state` must be a whole number, None or a RandomState, got {random_state!r}."
         ) from error
+
+
+def is_precomputed(estimator: Any, kind: str = "classifier") -> bool:
+    """Whether X is the scores themselves; no other text is an estimator."""
+    if isinstance(estimator, str) and estimator != PRECOMPUTED:
+        raise InputError(
+            f"`estimator` must be a {kind}, None or {PRECOMPUTED!r}, got {estimator!r}."
+        )
+    return isinstance(estimator, str)
 
 
 def is_prefit(estimator: Any, cv: Any) -> bool:
