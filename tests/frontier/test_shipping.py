@@ -15,7 +15,7 @@ import separatrix as sx
 from people import applicants
 from separatrix.cli import main
 from separatrix.errors import InputError
-from separatrix.frontier.constant import is_constant, with_warnings
+from separatrix.frontier.operating_point import is_constant, with_warnings
 from separatrix.statistics.unseen import Promise
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing.result import Audit
+from separatrix.columns.groups import group_name
 from separatrix.columns.values import Levels
 from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.errors import InputError
@@ -21,11 +22,12 @@ from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.terminal import wrapped
-from separatrix.report.words import estimate_text, majority, recognised
+from separatrix.report.words import constant_text, estimate_text, majority, recognised
 
-__all__ = ["OperatingPoint"]
+__all__ = ["OperatingPoint", "is_constant", "with_warnings"]
 
 Array = NDArray[np.float64]
+_ALL, _NEARLY = 0.999, 0.99  # of the decisions: the same for everybody, or almost
 _ORDER = ("accuracy", "balanced_accuracy", "cost", "auroc", "eo_gap", "violation", "utility")
 
 
@@ -166,3 +168,53 @@ class OperatingPoint:
             for row in self._told()
         )
         return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"
+
+
+def is_constant(tables: Array) -> int | None:
+    """The code of the label that everybody gets, from tables (folds, y, z, u); None if decided.
+
+    >>> is_constant(np.array([[[[5.0, 0.0]], [[3.0, 0.0]]]]))
+    0
+    """
+    share = tables.sum((0, 1, 2)) / tables.sum()
+    return int(share.argmax()) if share.max() > _ALL else None
+
+
+def with_warnings(point: OperatingPoint) -> OperatingPoint:
+    """The point with a sentence for each part of its decisions that decides nothing."""
+    notes, share = list(point.notes), majority(point.tables, point.labels)[1]
+    given = point.decided.sum((0, 1, 2)) / point.decided.sum()
+    if given.max() > _NEARLY:
+        what = str(point.labels[int(given.argmax())])
+        notes.append(
+            f"It hardly decides: {given.max():.1%} of all get {what!r}, and always {what!r} is "
+            f"right for {_right(point, int(given.argmax())):.1%}."
+        )
+    for name, most in point.question.budgets.items():
+        told = point.promise[name]
+        if told.value - told.error > most:
+            shown = f"{label_of(name)} {told.value:.4f} ± {told.error:.2g}"
+            notes.append(f"Unseen rows are expected to show {shown}, more than the {most:g} asked.")
+    if point.is_score:
+        return replace(point, notes=tuple(notes))
+    for z, group in enumerate(point.groups):
+        own = point.decided[:, :, [z]]
+        label = is_constant(own) if own.sum() > 0 else None
+        if label is not None:
+            gets = str(point.labels[label])
+            notes.append(
+                f"Everybody of the group {group_name(group, point.columns)!r} gets {gets!r}."
+            )
+    if point.mixture is not None and len(point.mixture.points) > 1:
+        for weight, part in zip(point.mixture.weights, point.mixture.points, strict=True):
+            label = is_constant(part.tables)
+            if label is not None:
+                only = constant_text(point.labels[label], share)
+                notes.append(f"One branch, drawn for {weight:.0%} of the decisions, is {only}.")
+    return replace(point, notes=tuple(notes))
+
+
+def _right(point: OperatingPoint, label: int) -> float:
+    """How often always the same label is right."""
+    rows = point.tables.sum((0, 2, 3))
+    return float(rows[label] / rows.sum())

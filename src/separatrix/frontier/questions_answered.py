@@ -14,35 +14,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import __version__
+from separatrix import __version__, methods
 from separatrix.auditing.result import Audit
+from separatrix.columns.values import Levels
 from separatrix.core import ordered
-from separatrix.core.measures import CRITERIA
+from separatrix.core.information import conditional_rates
+from separatrix.core.measures import CRITERIA, table_measures
 from separatrix.errors import InfeasibleError
 from separatrix.frontier import answers as files
 from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
 from separatrix.frontier.folder import remove_checksums, write_checksums
 from separatrix.frontier.measured import held_out_audit
+from separatrix.frontier.operating_point import is_constant
 from separatrix.frontier.selection import POSTPROCESSING, choice_for
 from separatrix.frontier.sweep.keys import RunKey, hash_of
 from separatrix.frontier.sweep.store import Record, ReferenceCurve, Store
 from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained_answers import Asked, of_tables, trained_answers
+from separatrix.frontier.trained import TrainedPoint, trained, trained_points
 from separatrix.optimum.limit import limit
 from separatrix.procedure.measuring import Measured
 from separatrix.procedure.procedures import Decisions, Plain
 from separatrix.procedure.request import Request
 from separatrix.procedure.scoring import Scoring
 from separatrix.report.words import budget_text, majority
-from separatrix.statistics.unseen import noise_floor
+from separatrix.statistics.unseen import noise_floor, unseen
 
 __all__ = ["compare_criteria", "first_request", "plain_audit", "write_answers"]
 
 GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
-_COMPARED = 0.05  # the gap at which the criteria are compared
+_COMPARED = 0.05  # the gap at which criteria are compared, and trained points are chosen
 _SHARES = (0.3, 0.05)  # of the plain model's v
 Array = NDArray[np.float64]
+Asked = Sequence[tuple[str, str, float]]  # aim, budget, level
 
 
 def write_answers(frontier: Traced) -> None:
@@ -67,7 +71,7 @@ def write_answers(frontier: Traced) -> None:
     frontier = type(frontier)(frontier.folder)  # with the records that are new
     if frontier.criterion == "separation":
         for blind in (False, True) if frontier.blind else (False,):
-            answers += trained_answers(frontier, asked or (), blind)
+            answers += _trained(frontier, asked or (), blind)
     files.write_answers(frontier.folder, [*answers, _constant(frontier)])
 
 
@@ -235,7 +239,7 @@ def _answer(
     if found.is_score:
         more["floor"] = noise_floor(found.tables, found.squares)
     else:
-        more |= of_tables(frontier.labels, found.tables, found.squares)
+        more |= _of_tables(frontier.labels, found.tables, found.squares)
     return Answer(kind, name, budgets=dict(budgets or {}), promise=promise, **more)
 
 
@@ -317,3 +321,72 @@ def _write_limits(frontier: Traced, store: Store) -> None:
         best = limit(y, q, sensitive_features=z, maximize="accuracy", budget="eo_gap")
         named = "limit of accuracy by EO gap"
         store.add_curve(ReferenceCurve(name, named, best.levels, best.values), key)
+
+
+def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:
+    """Every trained point with its promise, then the one that is chosen.
+
+    Args:
+        frontier: with the records of its trained paths.
+        asked: the usual questions, the first aim's first.
+        blind: only points that do not see the group; else only those that do.
+    """
+    inputs = "x" if blind else "xz"
+    points = [one for one in trained_points(frontier, blind=blind) if one.key.inputs == inputs]
+    for one in points:
+        yield _point(frontier, one, blind)
+    if points:
+        yield from _chosen(frontier, points, asked, blind)
+
+
+def _of_tables(labels: Levels, tables: Array, squares: Array | None = None) -> dict[str, Any]:
+    """Noise floor, rates and the label that everybody gets, of decisions in all folds."""
+    rates = conditional_rates(tables.sum(0))
+    shown = rates[..., 1] if rates.shape[-1] == 2 else np.einsum("yzy->yz", rates)
+    label = is_constant(tables)
+    return {
+        "floor": noise_floor(tables, tables if squares is None else squares),
+        "rates": [[None if np.isnan(r) else float(r) for r in row] for row in shown],
+        "always": None if label is None else str(labels[label]),
+    }
+
+
+def _point(frontier: Traced, one: TrainedPoint, blind: bool) -> Answer:
+    measures = table_measures()
+    promise = unseen(one.tables, one.tables, measures)
+    return Answer(
+        "trained",
+        str(one),
+        blind=blind,
+        promise={name: (found.value, found.error) for name, found in promise.items()},
+        point=one.key._asdict(),
+        **_of_tables(frontier.labels, one.tables),
+    )
+
+
+def _chosen(
+    frontier: Traced, points: Sequence[TrainedPoint], asked: Asked, blind: bool
+) -> Iterator[Answer]:
+    """What the usual budget chooses, with what the choice flatters taken off; nothing if none."""
+    levels = [one for one in asked if one[0] == asked[0][0]]
+    aim, budget, level = min(
+        [one for one in levels if one[2] >= _COMPARED] or levels, key=lambda one: one[2]
+    )
+    request = Request(aim, {budget: level}, blind)
+    try:
+        found = trained(points, request, frontier.groups)
+    except InfeasibleError:
+        return
+    mixture = found.mixture
+    name, method = str(mixture), mixture.points[0].key.method
+    note = f"the trained point that {budget_text(request.budgets)} chooses"
+    if len(mixture.points) > 1:
+        name = f"{methods.style(method).label}, two points"
+        branches = zip(mixture.weights, mixture.points, strict=True)
+        drawn = " and ".join(f"{point}, for {w:.0%}" for w, point in branches)
+        note = f"{note} draws {drawn} of the decisions"
+    yield Answer(
+        "chosen", name, aim, request.budgets, blind,
+        {n: (x.value, x.error) for n, x in found.promise.items()}, point={"method": method},
+        note=note, **_of_tables(frontier.labels, mixture.tables),
+    )  # fmt: skip

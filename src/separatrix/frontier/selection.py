@@ -19,9 +19,8 @@ from separatrix.columns.counting import soft_sums
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
 from separatrix.frontier.certified import certified
-from separatrix.frontier.constant import is_constant, with_warnings
 from separatrix.frontier.measured import held_out_audit, procedure_predictor, trained_predictor
-from separatrix.frontier.operating_point import OperatingPoint
+from separatrix.frontier.operating_point import OperatingPoint, is_constant, with_warnings
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Trained, TrainedPoint, held_out_law, trained, trained_points
 from separatrix.optimum.objectives import Cost
