@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from separatrix.nn.lanes import Batch
+from separatrix.nn.lanes import Batch, Recipe
 
 
 def batch(
@@ -32,8 +32,7 @@ def batch(
         weight=torch.randint(0, 4, (lanes, rows), generator=g).float() if weight else None,
         cells=cells,
         progress=0.5,
-        running=0.0,
-        penalty_scale=1.0,
+        recipe=Recipe(),
         bins=0,
         memory={},
         adversary=None,

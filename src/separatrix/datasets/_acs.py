@@ -22,6 +22,7 @@ from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, find, read, where_to_put
 from separatrix.datasets._preprocessing import Band, Category, Preprocessing
 from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.io import Stages
 
 __all__ = [
     "ALL_STATES",
@@ -265,15 +266,13 @@ def _check_person_file(content: bytes) -> None:
 def _read_census(
     states: Sequence[str], wanted: Sequence[str], kind: str
 ) -> tuple[Columns, dict[str, str]]:
-    from rich.console import Console
-    from rich.progress import track
-
     parts, read_from = [], {}
-    console, quiet = Console(stderr=True), len(states) < 3
-    for state in track(states, "Census files", console=console, transient=True, disable=quiet):
-        blob = read(_census_file(state))
-        parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
-        read_from[blob.origin] = blob.sha256
+    with Stages().stage("Census files", len(states)) as advance:
+        for state in states:
+            blob = read(_census_file(state))
+            parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
+            read_from[blob.origin] = blob.sha256
+            advance()
     return _joined(parts, wanted), read_from
 
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, cache_folder, data_folders
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.io import write_whole
+from separatrix.io import Stages, write_whole
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
 _PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
@@ -223,19 +223,15 @@ def embed(
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
     target.parent.mkdir(parents=True, exist_ok=True)
     part, record = target.with_suffix(".part.npy"), target.with_suffix(".part.json")
     key = {"identity": identity, "images": _names_hash(images), "rows": len(images), "width": width}
     done = _done(part, record, key)
     rows = open_memmap(part, "r+" if done else "w+", np.float32, (len(images), width))
-    columns = ("embedding images", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    with bar as progress, ThreadPoolExecutor() as readers:  # decoding releases the interpreter
-        task = progress.add_task("", total=len(images), completed=done)
-        for start in range(done, len(images), batch):
+    starts = range(done, len(images), batch)
+    bar = Stages().stage(f"Embedding images, {batch} at a time", len(starts))
+    with bar as advance, ThreadPoolExecutor() as readers:  # decoding releases the interpreter
+        for start in starts:
             paths = images[start : start + batch]
             features = network(np.stack(list(readers.map(imagenet_pixels, paths))))
             if features.shape != (len(paths), width) or not np.isfinite(features).all():
@@ -244,7 +240,7 @@ def embed(
             rows[start : start + len(paths)] = features
             rows.flush()  # the rows are on disk before the record says so
             write_whole(record, json.dumps({**key, "done": start + len(paths)}))
-            progress.advance(task, len(paths))
+            advance()
     del rows
     os.replace(part, target)
     record.unlink(missing_ok=True)

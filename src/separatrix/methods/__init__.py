@@ -52,6 +52,10 @@ PAPER = Recipe()  # Adam 1e-3, batches of 512, 20 epochs (60 on COMPAS: at least
 TUNED = Recipe(learning_rate=3e-3, cosine=True, running=0.9)  # docs/evidence/results.md
 
 
+def _recipes() -> dict[str, Recipe]:
+    return {"default": TUNED, "paper": PAPER}
+
+
 class Style(NamedTuple):
     """The look of a method in tables and figures."""
 
@@ -120,7 +124,7 @@ class Method:
     multiclass: bool = True
     loss: Loss | None = None
     adversary: Adversary | None = None
-    recipes: Mapping[str, Recipe] = field(default_factory=lambda: {"default": Recipe()})
+    recipes: Mapping[str, Recipe] = field(default_factory=_recipes)
     grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     dataset_grids: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     fit: Callable[[Sample, Sequence[Lane], Options], Fitted] | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from separatrix.methods import PAPER, TUNED, Method
+from separatrix.methods import Method
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Batch
 
@@ -25,7 +25,6 @@ METHOD = Method(
     reference="the paper, appendix “Comparison Methods & Implementations”",
     trade_offs=(0.0,),
     loss=loss,
-    recipes={"default": TUNED, "paper": PAPER},
     levels=("draw", "score"),  # it has no penalty
     erm_at_zero=True,
 )

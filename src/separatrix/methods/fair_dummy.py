@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from separatrix.methods import PAPER, TUNED, Adversary, Method
+from separatrix.methods import Adversary, Method
 from separatrix.methods._adversaries import judge_posterior, posterior_and_label, share
 from separatrix.methods._grids import POWERS_OF_EIGHT
 from separatrix.nn.balance import Lanes
@@ -53,6 +53,5 @@ METHOD = Method(
     trade_offs=POWERS_OF_EIGHT,
     loss=loss,
     adversary=Adversary(posterior_and_label, adversary_loss, steps=1, learning_rate=1e-2),
-    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import PAPER, TUNED, Adversary, Method
+from separatrix.methods import Adversary, Method
 from separatrix.methods._adversaries import (
     against,
     group_cross_entropy,
@@ -45,6 +45,5 @@ METHOD = Method(
     dataset_grids=PENALTY_GRIDS,
     loss=loss,
     adversary=Adversary(posterior_and_label, adversary_loss, steps=1, learning_rate=1e-2),
-    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

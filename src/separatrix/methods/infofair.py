@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from separatrix.methods import PAPER, TUNED, Method
+from separatrix.methods import Method
 from separatrix.methods._grids import SHARE_GRIDS, TENTHS
 from separatrix.nn.balance import Lanes
 from separatrix.nn.information import Term
@@ -121,6 +121,5 @@ METHOD = Method(
     trade_offs=TENTHS,
     dataset_grids=SHARE_GRIDS,
     loss=loss,
-    recipes={"default": TUNED, "paper": PAPER},
     erm_at_zero=True,
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from separatrix.methods import PAPER, TUNED, Method
+from separatrix.methods import Method
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Batch
 
@@ -19,8 +19,8 @@ from separatrix.nn.lanes import Batch
 def loss(batch: Batch, trade_off: Tensor) -> Tensor:
     """One loss per lane, (M,)."""
     lanes = Lanes.of(batch)
-    terms = [lanes.cross_entropy(), lanes.penalty()]
-    return lanes.loss(terms, [1 - trade_off, trade_off * batch.penalty_scale], normalise=False)
+    terms, c = [lanes.cross_entropy(), lanes.penalty()], batch.recipe.penalty_scale
+    return lanes.loss(terms, [1 - trade_off, trade_off * c], normalise=False)
 
 
 METHOD = Method(
@@ -29,6 +29,5 @@ METHOD = Method(
     reference="the paper, appendix “CMI without gradient normalization”",
     trade_offs=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     loss=loss,
-    recipes={"default": TUNED, "paper": PAPER},
     levels=("draw", "score"),
 )

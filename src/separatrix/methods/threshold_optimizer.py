@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from separatrix.errors import InputError
-from separatrix.methods import PAPER, TUNED, Lane, Method, Options, Sample
+from separatrix.methods import Lane, Method, Options, Sample
 from separatrix.methods._ruled import RuledNetworks, normalised
 from separatrix.methods.erm import loss
 from separatrix.nn.networks import Networks
@@ -124,5 +124,4 @@ METHOD = Method(
     multiclass=False,
     fit=fit,
     restore=RuledNetworks.restore,
-    recipes={"default": TUNED, "paper": PAPER},
 )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.methods import Lane, Method, Options, Sample
+from separatrix.methods import PAPER, Lane, Method, Options, Sample
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,5 @@ METHOD = Method(
     trade_offs=(0.0,),
     fit=fit,
     restore=Uniform.restore,
+    recipes={"default": PAPER},
 )

@@ -93,7 +93,7 @@ class Lanes(NamedTuple):
         cell = batch.y * batch.n_groups + batch.z
         shape = (batch.n_labels, batch.n_groups)
         table = soft_table(self.p, cell, shape[0] * shape[1], batch.weight).unflatten(2, shape)
-        return cell, running_counts(table, batch.running, batch.memory)[0]
+        return cell, running_counts(table, batch.recipe.running, batch.memory)[0]
 
     def penalty(self) -> Term:
         """I(U; Z | Y) of the draw, or of the score if the batch has soft bins for it."""
@@ -102,7 +102,9 @@ class Lanes(NamedTuple):
             return cmi_term(self.p, *self.table())
         cell = batch.y * batch.n_groups + batch.z
         shape = (batch.bins, batch.n_labels, batch.n_groups)
-        return running_term(self.p, cell, shape, batch.weight, batch.running, batch.memory)[0]
+        return running_term(self.p, cell, shape, batch.weight, batch.recipe.running, batch.memory)[
+            0
+        ]
 
     def loss(
         self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True

@@ -216,9 +216,8 @@ class Batch:
         weight: (M, B), how often each row counts (zero for padding); None if each counts once.
         cells: (M, n_labels, n_groups), each lane's training counts.
         progress: share of the training done, 0 … 1.
-        running: the recipe's decay of the running counts.
+        recipe: how the stack trains.
         bins: soft bins of the score whose violation is penalised; 0 for that of the draw.
-        penalty_scale: the recipe's.
         memory: tensors that a loss keeps from step to step, lane axis first.
         adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
         uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), one generator per lane.
@@ -232,9 +231,8 @@ class Batch:
     weight: Tensor | None
     cells: Tensor
     progress: float
-    running: float
+    recipe: Recipe
     bins: int
-    penalty_scale: float
     memory: dict[str, Tensor]
     adversary: Callable[[Tensor], Tensor] | None
     uniform: Callable[[int], Tensor]

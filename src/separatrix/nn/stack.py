@@ -6,7 +6,7 @@ the cache (more at once is slower), one thread each; the chunks run in parallel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -17,11 +17,10 @@ import numpy as np
 import torch
 from joblib import delayed
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor
 
 from separatrix.errors import InputError
+from separatrix.io import Stages
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
 from separatrix.nn.layers import Adam, Layers
@@ -74,7 +73,8 @@ def train(
     trained = []
     # large arrays reach the processes as memory-maps
     processes = in_processes(calls, min(options.n_jobs, len(parts)))
-    with _bar(len(parts), options) as advance, processes as answers:
+    bar = Stages(options.progress).stage("Training", len(parts))
+    with bar as advance, processes as answers:
         for result in answers:
             trained.append(result)
             advance()
@@ -206,9 +206,8 @@ def _forward(
         weight=None if rows.weight is None else rows.weight.expand(m, -1),
         cells=cells,
         progress=progress,
-        running=recipe.running,
+        recipe=recipe,
         bins=feed.bins,
-        penalty_scale=recipe.penalty_scale,
         memory=memory,
         adversary=None,
         uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
@@ -315,12 +314,3 @@ def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networ
         array[~finite] = np.nan
     status = tuple("ok" if f else "diverged" for f in finite)
     return Networks(tuple(weights), tuple(biases), blind, status, losses)
-
-
-@contextmanager
-def _bar(total: int, options: Options) -> Iterator[Callable[[], None]]:
-    """A progress bar on stderr: call what it gives once per chunk. Silent unless asked for."""
-    console = Console(stderr=True)
-    with Progress(console=console, disable=not options.progress, transient=True) as progress:
-        task = progress.add_task("training", total=total)
-        yield lambda: progress.advance(task)
