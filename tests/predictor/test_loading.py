@@ -19,7 +19,7 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.optimum.plain import OneThreshold, PlainRule
 from separatrix.predictor import saving
 from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.content import CORE, Content
+from separatrix.predictor.saving import CORE, Content
 
 
 class Bomb:

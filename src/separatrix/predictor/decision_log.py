@@ -24,7 +24,7 @@ from separatrix.columns.draws import id_digests, id_texts, key_id
 from separatrix.columns.text import harmless
 from separatrix.errors import DataError, InputError
 from separatrix.io import appending
-from separatrix.predictor.content import plain
+from separatrix.predictor.saving import plain
 
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor

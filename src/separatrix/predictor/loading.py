@@ -21,9 +21,16 @@ from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import Score
 from separatrix.predictor import card, schema
 from separatrix.predictor.branch import RULES, Base, Branch
-from separatrix.predictor.content import CORE, FORMAT, Content
 from separatrix.predictor.predictor import Predictor
-from separatrix.predictor.saving import ARRAYS, MANIFEST, checksum, file_entry
+from separatrix.predictor.saving import (
+    ARRAYS,
+    CORE,
+    FORMAT,
+    MANIFEST,
+    Content,
+    checksum,
+    file_entry,
+)
 from separatrix.predictor.signing import SIGNATURE, Key, verify
 from separatrix.predictor.stored import checked_arrays, model_from_bytes
 

@@ -33,8 +33,8 @@ from separatrix.optimum.rules import Score
 from separatrix.optimum.scores.aligned import attribute
 from separatrix.predictor import decision_log
 from separatrix.predictor.branch import Branch
-from separatrix.predictor.content import Content
 from separatrix.predictor.decision_log import Drawn
+from separatrix.predictor.saving import Content, save
 from separatrix.predictor.signing import Key
 
 __all__ = ["Predictor"]
@@ -388,8 +388,6 @@ class Predictor:
             folder: new, or an older predictor that is replaced.
             sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
         """
-        from separatrix.predictor.saving import save
-
         return save(self, as_path(folder, "folder"), sign_key)
 
 
