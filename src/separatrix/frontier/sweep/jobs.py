@@ -136,11 +136,6 @@ class Stack:
     job: Job
     runs: tuple[RunKey, ...]
 
-    @property
-    def fold(self) -> int:
-        """The test fold; −1 to train on all rows."""
-        return self.runs[0].fold
-
 
 def grid(
     sources: Sequence[Source],

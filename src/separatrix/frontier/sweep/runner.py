@@ -12,13 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from separatrix.columns.groups import to_plain
 from separatrix.datasets import Data
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import InputError, require
 from separatrix.frontier.sweep.jobs import Source, Stack
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Store
@@ -159,12 +158,12 @@ def _unfinished(stacks: Sequence[Stack], store: Store) -> list[Stack]:
             missing = stack.runs if missing or not store.has_models(stack.runs) else ()
         if missing:
             todo.append(replace(stack, runs=missing))
-    return sorted(todo, key=lambda stack: (stack.source.name, stack.fold == ALL_ROWS))
+    return sorted(todo, key=lambda stack: (stack.source.name, stack.runs[0].fold == ALL_ROWS))
 
 
 def _answers(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answer]]:
     """The stacks with their answers, as they come."""
-    from joblib import delayed
+    from joblib import Parallel, delayed
 
     # a user's own rows travel once: the stack goes without them, and they are an argument
     light = [replace(s, source=replace(s.source, data=None)) for s in stacks]
@@ -178,8 +177,6 @@ def _answers(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answe
                 yield stacks[i], answer
         return
     with _dask(how.scheduler, list({id(s.source): s.source for s in stacks}.values())):
-        from joblib import Parallel
-
         for i, answer in Parallel(return_as="generator_unordered", batch_size=1)(calls):
             yield stacks[i], answer
 
@@ -193,14 +190,9 @@ def _dask(scheduler: str, sources: list[Source], patience: float = 20) -> Iterat
     """joblib on a Dask cluster whose workers all hold the sources, should one of them die."""
     from joblib import parallel_config
 
-    if not find_spec("distributed"):
-        raise MissingExtraError(
-            "The Dask backend needs distributed: pip install 'separatrix[engines]'."
-        )
-    from distributed import Client
-
+    distributed = require("distributed", "engines", "The Dask backend")
     try:
-        client = Client(scheduler, timeout=patience, set_as_default=False)
+        client = distributed.Client(scheduler, timeout=patience, set_as_default=False)
     except (OSError, ValueError) as error:
         raise InputError(
             f"No Dask scheduler answers at {scheduler!r}: {error}. Start one with `dask scheduler`."
