@@ -254,6 +254,12 @@ def test_the_report_has_the_promise_and_the_audit_of_the_plain_model(frontier, t
     assert shown["test of v = 0"]["value"].startswith("p ")
 
 
+def test_a_model_may_be_saved_inside_the_folder_of_its_frontier(traced, tmp_path):
+    copy = sx.Frontier.load(traced.save(tmp_path / "frontier"))
+    copy.select(max_eo_gap=0.3).save(copy.folder / "model")
+    assert sx.Frontier.load(copy.folder).name == traced.name
+
+
 def test_a_changed_byte_in_a_finished_folder_is_refused(traced, traced_pay, tmp_path):
     """Zeroed codes used to change numbers in silence, an edited answer used to be printed."""
     for frontier, name, change in (

@@ -72,7 +72,11 @@ def check_sums(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    # a model that was saved inside the folder of its frontier is no part of the frontier
+    models = {card.parent for card in folder.rglob("MODEL_CARD.md")}
     for path in sorted(folder.rglob("*")):
+        if path.parent in models:
+            continue
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.suffix in _DATA and path.name != CHECKSUMS and not hidden and path.is_file():
             yield path

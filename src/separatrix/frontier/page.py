@@ -120,12 +120,11 @@ def _dataset(
     if shippable is not None:
         audits = dict.fromkeys(POLICIES, _audit_of_plain(shippable, plain_audit))
     limit = results.limit(name)
-    groups = [group_name(from_plain(group), about["sensitive"] or ()) for group in about["groups"]]
     return {
         "name": name,
         "about": about,
         "labels": [str(label) for label in about["labels"]],
-        "groups": groups,
+        "groups": _groups(about),
         "series": [
             {"label": label, "method": s.method, "colour": s.colour, "marker": s.marker}
             | {"hollow": s.inputs == "x", "main": s in main, "knob": "λ"}
@@ -265,7 +264,7 @@ def _notes(
     y, z = np.unravel_index(int(np.where(cells > 0, cells, cells.max() + 1).argmin()), cells.shape)
     smallest = cells[y, z] / max(folds, 1)
     notes.append(
-        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {about['groups'][z]}), has "
+        f"The smallest cell that has rows, (Y = {about['labels'][y]}, {_groups(about)[z]}), has "
         f"{cells[y, z]:,}, about {smallest:.3g} in one test fold: a rate there has a standard "
         f"error of up to {0.5 / np.sqrt(max(smallest, 1)):.2g}, and a smaller EO gap of hard "
         "decisions is mostly luck."
@@ -388,6 +387,11 @@ def _audit_of_plain(shippable: Shippable, audit: Audit | None) -> dict[str, Any]
         ends = f"{number('violation', low)} … {number('violation', high)}"
         more.insert(0, {"name": "interval of v", "value": ends, "note": f"at {sure}"})
     return {"measures": [*rows, *more], "notes": list(audit.notes)}
+
+
+def _groups(about: dict[str, Any]) -> list[str]:
+    """The groups' names, with their columns."""
+    return [group_name(from_plain(group), about["sensitive"] or ()) for group in about["groups"]]
 
 
 def _without_paths(about: dict[str, Any]) -> dict[str, Any]:
