@@ -9,7 +9,7 @@ each fold's rule does wrong.
 Points are chosen on other folds. Asked for a budget, a path reports on fold k the best coin between
 two of its points, or a point and the best constant, that is within the budget on the other folds.
 A coin of scores is no score, so there one point is chosen. The hypervolume is the area under these
-values, above the constant's, up to the budgets of `core.planes.PLANES`.
+values, above the constant's, up to the budgets of `core.envelope.PLANES`.
 
 Whether a noisy point passes a small budget on four folds is partly luck, and who has more points
 has more of it; the fold that reports has none. So what is *found* of the budget there stands beside

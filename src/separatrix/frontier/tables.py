@@ -3,7 +3,7 @@
 `paths` lists the fold means of every trained point, `operating_points` the best of them within a
 budget (the paper's "Compact Numerical Summary of Low-separation-violation Operating Points"),
 `envelopes` the utility that revealed mixtures reach, `plane_table` what each method reaches in one
-plane of `core.planes`.
+plane of `core.envelope`.
 
 The paper takes the best mean over the folds among the points whose mean is within the budget
 (`best`), and reports these same means: with many points and noisy folds that flatters. `nested`

@@ -15,6 +15,10 @@ group. A soft channel is q = c + ε h(x), with u and the error quadratic in h, a
 error counts the variance of h within each label alike, also of a rare one. So the best h is linear
 in f_1 / (f_0 + f_1), which is that posterior; the plain one hardly moves where a label is rare (on
 Bank it has half the utility at a small violation).
+
+The rules of `cross_fitted` do not replace it. Where groups differ (three simulated laws, 2,000 and
+10,000 rows) they mostly have less utility at the same violation on unseen rows, often half of it;
+where groups are alike they have as much or more.
 """
 
 from __future__ import annotations
