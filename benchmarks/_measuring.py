@@ -4,8 +4,10 @@ and the tables of the documentation.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gc
+import inspect
 import json
 import os
 import platform
@@ -18,7 +20,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from benchmarks import _pictures
 from separatrix.report.table import Table
@@ -100,32 +102,58 @@ def machine(*packages: str) -> str:
     )
 
 
-def load() -> float:
-    """How many processes want a core besides ours: the load average of the last minute, to be read
-    before a measurement.
-    """
-    return os.getloadavg()[0]
-
-
 def rows_of(harness: Path) -> dict[str, str]:
-    """The rows of a harness and what each measures: its modules with a `main(arguments)`."""
+    """The rows of a harness and what each measures: its modules with `main` and `QUICK`."""
     found = {}
     for path in sorted(harness.glob("[!_]*.py")):
         text = path.read_text(encoding="utf-8")
-        if "\ndef main(arguments" in text:
+        if "\ndef main(" in text and "\nQUICK" in text:
             found[path.stem] = text.split("\n\n")[0].strip('"').replace("\n", " ")
     return found
 
 
-def run_row(harness: Path, arguments: Sequence[str]) -> None:
-    """`python -m benchmarks.<harness> ROW ...`."""
+def run_row(main_file: str) -> None:
+    """`python -m benchmarks.<harness> ROW ...`, called by the harness's __main__."""
+    harness, arguments = Path(main_file).parent, sys.argv[1:]
     rows = rows_of(harness)
     asked = arguments[0] if arguments else "--help"
     if asked not in rows:
         print(f"python -m benchmarks.{harness.name} ROW ..., with ROW one of")
         print(*(f"  {name:13} {about}" for name, about in rows.items()), sep="\n")
         sys.exit(0 if asked in ("-h", "--help") else f"There is no row {asked!r}.")
-    import_module(f"benchmarks.{harness.name}.{arguments[0]}").main(arguments[1:])
+    row = import_module(f"benchmarks.{harness.name}.{asked}")
+    call(row.main, str(row.__doc__), arguments[1:])
+
+
+def call(main: Callable[..., None], about: str, arguments: Sequence[str]) -> None:
+    """Call the `main` of a row with what stands on the command line.
+
+    Its signature says the options: `repetitions: int = 100` is --repetitions, a bool is a flag, a
+    sequence takes several; words must be among those of its default. What is positional-only has
+    no dashes.
+    """
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parameters = inspect.signature(main, eval_str=True).parameters.values()
+    for one in parameters:
+        alone, kind = one.kind is one.POSITIONAL_ONLY, one.annotation
+        several = get_origin(kind) is Sequence
+        how: dict[str, Any] = {} if one.default is one.empty else {"default": one.default}
+        if kind is bool:
+            how["action"] = "store_true"
+        else:
+            how["type"] = get_args(kind)[0] if get_args(kind) else kind
+        if several:
+            how["nargs"] = "+" if one.default is one.empty else "*"
+        parser.add_argument(one.name if alone else f"--{one.name.replace('_', '-')}", **how)
+    given = vars(parser.parse_args(arguments))
+    for one in parameters:
+        words = one.annotation == Sequence[str] and one.default
+        for word in set(given[one.name]) - set(words) if words else ():
+            parser.error(f"{one.name}: {word!r} is not one of {list(words)}")
+    places = [given.pop(one.name) for one in parameters if one.kind is one.POSITIONAL_ONLY]
+    main(*places, **given)
 
 
 def quick_of(harness: Path, row: str) -> tuple[str, ...] | None:

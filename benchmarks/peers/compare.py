@@ -3,24 +3,23 @@ group; each peer in an environment of its own.
 
     python -m benchmarks.peers compare [--data compas ...] [--package oxonfair ...] [--seeds ...]
     python -m benchmarks.peers compare --only-page
-    python -m benchmarks.peers compare --print --data compas --seeds 2104 ...
+    python -m benchmarks.peers compare --show --data compas --seeds 2104 ...
 
 What is there already is not traced again, so several may run side by side, each with its own
 `--data`. `--only-page` writes the tables and the picture of peers.md, made of all that has been
-traced. `--print` prints the short tables of other data or seeds, of packages that have
+traced. `--show` prints the short tables of other data or seeds, of packages that have
 been traced there. `--quick`: two folds and few points, does everything run?
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
-from benchmarks.peers.environments import python_of
 from benchmarks.peers.roster import COLOURS, LINES, OURS, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, rows_of
 
@@ -28,6 +27,32 @@ QUICK = ("--quick", "--data", "compas", "--seeds", "2101", "--package", "separat
 QUICK += ("ThresholdOptimizer", "trees as they are")
 ROOT = Path(__file__).resolve().parents[2]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+# torch first and alone: as a bare dependency it would bring gigabytes of CUDA
+REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "fairret": (("torch==2.13.0",), ("fairret==0.1.3",)),
+    # its solver, ECOS, is no longer part of later cvxpy: named here so that it is installed in any
+    # case
+    "error-parity": (("error-parity==0.3.12", "ecos", "numpy<2", "scikit-learn==1.9.1"),),
+    "oxonfair": (("oxonfair==0.3", "scikit-learn==1.9.1"),),
+}
+
+
+def python_of(name: str, folder: Path) -> Path:
+    """The interpreter of an environment; makes the environment where it is not there yet or asks
+    for other versions.
+    """
+    place = folder / name
+    python, ready = place / "bin" / "python", place / "ready"
+    wanted = repr(REQUIREMENTS[name])
+    if ready.is_file() and ready.read_text() == wanted:
+        return python
+    print(f"environment {name}", flush=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+    for packages in REQUIREMENTS[name]:
+        quiet = ("--quiet", "--quiet", "--disable-pip-version-check")
+        subprocess.run([str(python), "-m", "pip", "install", *quiet, *packages], check=True)
+    ready.write_text(wanted)
+    return python
 
 
 def trace(line: Line, data: str, seed: int, folder: Path, quick: bool) -> bool:
@@ -56,34 +81,30 @@ def trace_rows(line: Line, rows: Path, out: Path, folder: Path, *options: str) -
     return True
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(DATA))
-    parser.add_argument("--package", nargs="+", choices=COLOURS, default=list(COLOURS))
-    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
-    parser.add_argument("--only", default="", help="series whose name begins so")
-    parser.add_argument("--quick", action="store_true", help="does everything run?")
-    parser.add_argument("--only-page", action="store_true", help="trace nothing")
-    parser.add_argument("--print", action="store_true", help="short tables of these seeds")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "peers")
-    chosen = parser.parse_args(arguments)
+def main(
+    data: Sequence[str] = tuple(DATA),
+    package: Sequence[str] = tuple(COLOURS),
+    seeds: Sequence[int] = SEEDS,
+    only: str = "",
+    quick: bool = False,
+    only_page: bool = False,
+    show: bool = False,
+    folder: Path = ROOT / ".bench" / "peers",
+) -> None:
     failed = []
-    for seed in () if chosen.only_page or chosen.print else chosen.seeds:
-        for data in chosen.data:
-            for line in LINES:
-                wanted = line.package in chosen.package and line.name.startswith(chosen.only)
-                known = SEEDS[: line.repeats] if line.repeats < len(SEEDS) else chosen.seeds
-                if not wanted or seed not in known:
-                    continue
-                if not trace(line, data, seed, chosen.folder, chosen.quick):
-                    failed.append(f"{line.name} on {data}")
-    if chosen.only_page or chosen.print:
+    for seed in () if only_page or show else seeds:
+        for name, line in product(data, LINES):
+            wanted = line.package in package and line.name.startswith(only)
+            known = SEEDS[: line.repeats] if line.repeats < len(SEEDS) else seeds
+            if wanted and seed in known and not trace(line, name, seed, folder, quick):
+                failed.append(f"{line.name} on {name}")
+    if only_page or show:
         from benchmarks.peers import page
 
-        if chosen.only_page:
-            page.write(chosen.folder)
-        for plane in page.PLANES if chosen.print else ():
-            table = page.short_table(chosen.folder, plane, False, chosen.data, chosen.seeds)
+        if only_page:
+            page.write(folder)
+        for plane in page.PLANES if show else ():
+            table = page.short_table(folder, plane, False, data, seeds)
             page.publish(plane, *table, write=False)
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")

@@ -9,10 +9,8 @@ v20 is I(S; Z | Y) of the score in 20 bins; its floor is what shuffled groups sh
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,19 +53,15 @@ def shown(y: Any, z: Any, q: Any) -> list[float]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(paths: int = len(PATHS), write: bool = False) -> None:
     """The table of docs/evidence/penalty.md."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--paths", type=int, default=len(PATHS))
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
     data = sx.datasets.load("adult", features="full")
     y, z, unseen = test_file(data)
     sample, lines = Sample(data.preprocessing.transform(data.columns), data.y, data.z, 2, 2), []
-    for recipe, inputs, grid in PATHS[: options.paths]:
+    for recipe, inputs, grid in PATHS[:paths]:
         how = {"recipe": recipe, "use_sensitive": inputs == "xz"}
         fitted = methods.fit("cmi_boosting", sample, [Lane(t) for t in grid], **how)
         for trade_off, q in zip(grid, fitted.posteriors(unseen, z), strict=True):
             cells = (f"{x:.1e}" if x < 0.005 else f"{x:.4f}" for x in shown(y, z, q))
             lines.append([f"{recipe}, {inputs}, λ = {trade_off}", *cells])
-    publish("penalty", HEAD, lines, options.write)
+    publish("penalty", HEAD, lines, write)

@@ -1,24 +1,22 @@
 """Rules for more than two labels on ACS occupations: u and accuracy by v on unseen rows.
 
-    python -m benchmarks.peers labels acs_occupation_large --folds 2 --keep DIR
+    python -m benchmarks.peers labels acs_occupation_large --folds 2
 
 Each outer fold: boosted trees cross-fitted on its training rows make the posteriors; `LabelRules`
 chooses temperature and pseudo-rows on halves of these rows; what is printed is measured on the
-fold's test rows, with soft counts. `--keep` stores the posteriors, so that a second run is quick.
+fold's test rows, with soft counts.
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 import separatrix as sx
-from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.information import accuracy, conditional_mutual_information, mutual_information
 from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
@@ -32,12 +30,8 @@ PRICES = {  # of v
 MIDDLE = {"utility": 3.0, "accuracy": 0.1}  # where factor and pseudo-rows are chosen
 
 
-def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
+def posteriors(name: str, fold: int, folds: int) -> Arrays:
     """Out-of-fold posteriors of the training rows, and those of the test rows, (1, n, K)."""
-    file = None if keep is None else keep / f"{name}_{fold}.npz"
-    if file is not None and file.exists():
-        with np.load(file) as stored:
-            return dict(stored)
     data = sx.datasets.load(name)
     X = np.column_stack([data.X, np.eye(len(data.groups), dtype=np.float32)[data.z]])
     of_row = sx.datasets.folds(data.y, data.z, folds)
@@ -46,21 +40,16 @@ def posteriors(name: str, fold: int, folds: int, keep: Path | None) -> Arrays:
     fitted = cross_fit(BoostedTrees(), X[train], y, z, cv=5)
     q = fitted.model.predict_proba(X[test])[None].astype(np.float32)
     found = {"p": fitted.scores.astype(np.float32), "y": y, "z": z}
-    found |= {"q": q, "yt": data.y[test], "zt": data.z[test]}
-    if file is not None:
-        np.savez(file, **found)  # type: ignore[arg-type]
-    return found
+    return found | {"q": q, "yt": data.y[test], "zt": data.z[test]}
 
 
 def measured(rows: Arrays, decide: Callable[[np.ndarray], np.ndarray]) -> tuple[float, ...]:
     """v, u and accuracy on the test rows; the model of all training rows decides."""
-    k, groups = rows["p"].shape[1], int(max(rows["z"].max(), rows["zt"].max())) + 1
-    table = np.zeros((k, groups, k))
-    for q in rows["q"].astype(np.float64):
-        decided = decide(q / q.sum(1, keepdims=True))
-        np.add.at(table, (rows["yt"], rows["zt"]), decided / len(rows["q"]))
+    q = rows["q"][0].astype(np.float64)
+    q /= q.sum(1, keepdims=True)
+    table = sx.theory.soft_counts(rows["yt"], decide(q), sensitive_features=rows["zt"])
     v, u = conditional_mutual_information(table), mutual_information(table)
-    return float(v), float(u), float(np.trace(table.sum(1)) / table.sum())
+    return float(v), float(u), float(accuracy(table))
 
 
 def points(rows: Arrays, maximize: str) -> np.ndarray:
@@ -88,20 +77,14 @@ def points(rows: Arrays, maximize: str) -> np.ndarray:
     return np.array(out)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    dataset: str, /, folds: int = 2, only: int = -1, maximize: Sequence[str] = tuple(PRICES)
+) -> None:
     """Print what each price of v reaches on unseen rows."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset")
-    parser.add_argument("--folds", type=int, default=2)
-    parser.add_argument("--keep", type=Path)
-    parser.add_argument("--only", type=int, help="one fold")
-    parser.add_argument("--maximize", choices=list(PRICES), nargs="+", default=list(PRICES))
-    asked = parser.parse_args(arguments)
-    chosen = range(asked.folds) if asked.only is None else [asked.only]
-    found: dict[str, list[np.ndarray]] = {name: [] for name in asked.maximize}
-    for fold in chosen:
-        rows = posteriors(asked.dataset, fold, asked.folds, asked.keep)
-        print(f"{asked.dataset}, fold {fold}: {len(rows['y']):,} rows, {len(rows['yt']):,} unseen")
+    found: dict[str, list[np.ndarray]] = {name: [] for name in maximize}
+    for fold in range(folds) if only < 0 else [only]:
+        rows = posteriors(dataset, fold, folds)
+        print(f"{dataset}, fold {fold}: {len(rows['y']):,} rows, {len(rows['yt']):,} unseen")
         v, u, right = measured(rows, lambda q: np.eye(q.shape[1])[q.argmax(1)])
         print(f"  the most likely label: v {v:.4f} u {u:.4f} accuracy {right:.4f}", flush=True)
         for name, own in found.items():

@@ -25,7 +25,6 @@ four bins) from Y less that from (Y, U), zero or less where U adds nothing; dist
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from fairlearn.preprocessing import CorrelationRemover
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression
@@ -107,35 +107,20 @@ def adult_age() -> Table:
     return Table(np.asarray(data.X, float), data.y.astype(float), age, base, n, len(age) - n)
 
 
-class Proba:
-    """A classifier as a regressor of its second label."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def get_params(self, deep: bool = False) -> dict[str, Any]:
-        return {"model": self.model}
-
-    def fit(self, X: Array, y: Array) -> Proba:
-        self.model = type(self.model)(**self.model.get_params()).fit(X, y)
-        return self
-
-    def predict(self, X: Array) -> Array:
-        return np.asarray(self.model.predict_proba(X)[:, 1])
-
-
 def honest(
     table: Table, rows: NDArray[np.intp], X: Array
 ) -> tuple[Array, Callable[[Array], Array]]:
     """Predictions of unseen training rows, and the mean of the five models for new ones."""
     fold = np.random.default_rng(0).integers(0, 5, len(rows))
-    base = Proba(table.base) if table.labels else table.base
-    scores, members = np.zeros(len(rows)), []
-    for k in range(5):
-        own = type(base)(**base.get_params()).fit(X[fold != k], table.y[rows][fold != k])
-        scores[fold == k] = own.predict(X[fold == k])
-        members.append(own)
-    return scores, lambda new: np.mean([one.predict(new) for one in members], axis=0)
+    members = [clone(table.base).fit(X[fold != k], table.y[rows][fold != k]) for k in range(5)]
+
+    def predicted(model: Any, new: Array) -> Array:
+        return model.predict_proba(new)[:, 1] if table.labels else model.predict(new)
+
+    scores = np.zeros(len(rows))
+    for k, model in enumerate(members):
+        scores[fold == k] = predicted(model, X[fold == k])
+    return scores, lambda new: np.mean([predicted(model, new) for model in members], axis=0)
 
 
 def aligned(table: Table, a: NDArray[np.intp], s: Array, s2: Array, z2: NDArray[Any]) -> Array:
@@ -249,13 +234,9 @@ TABLES: dict[str, Callable[[], Table]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(tables: Sequence[str] = tuple(TABLES), /, splits: int = SPLITS) -> None:
     """Print the tables of docs/howto/continuous_control.md."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", default=[*TABLES])
-    parser.add_argument("--splits", type=int, default=SPLITS)
-    options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", category=UserWarning)
-    for name in options.tables:
-        lines = measure(TABLES[name](), options.splits)
+    for name in tables:
+        lines = measure(TABLES[name](), splits)
         publish(f"numbers-{name}", HEADER, lines, write=False)

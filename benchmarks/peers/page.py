@@ -25,15 +25,14 @@ from benchmarks.peers.measure import (
 )
 from benchmarks.peers.roster import BOOSTING, COLOURS, LINES, OURS, PLAIN, SEEDS, Line, result_of
 from benchmarks.peers.rows import DATA, TREES
-from separatrix.core import planes
-from separatrix.core.envelope import concave_envelope
+from separatrix.core import envelope
 
 Array = NDArray[np.float64]
 Lines = tuple[list[str], list[list[str]]]  # head and rows of a table
 SUMMARY = ("data", "budget", OURS, "error-parity", "oxonfair", "ThresholdOptimizer", "first")
 SUMMARY_BUDGETS = ("EO gap ≤ 0.02", "EO gap ≤ 0.05")
 STEPS = 20  # budgets under which the area is summed up
-MOST = {name: plane.most for name, plane in planes.PLANES.items()}  # the largest budgets
+MOST = {name: plane.most for name, plane in envelope.PLANES.items()}  # the largest budgets
 SURE = 0.975  # of Student's law: a difference of fewer errors than its quantile may be chance
 
 
@@ -255,7 +254,9 @@ def draw(folder: Path, file: Path) -> None:
                     handles[package] = axis.plot(x[-1:], y[-1:], "*", color=colour, ms=11)[0]
                     continue
                 if what.coin:
-                    best = concave_envelope(np.r_[0.0, x], np.r_[_least(folder, data, plane), y])
+                    best = envelope.concave_envelope(
+                        np.r_[0.0, x], np.r_[_least(folder, data, plane), y]
+                    )
                     at = np.linspace(0.0, MOST[plane], 200)
                     line = axis.plot(at, best.at(at), style, color=colour, lw=2 if ours else 1.3)[0]
                 else:

@@ -12,7 +12,6 @@ seed 0; a folder of that seed among `--again` shows what this was worth.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from separatrix.io import write_whole
 from separatrix.report.figures import write_figure
 
 PLACE = DOCS / "evidence" / "results"
+PARTS = ("tables", "figures", "summary")
 QUICK = None  # reads a folder of `separatrix benchmark`
 LEVELS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02)
 
@@ -45,15 +45,11 @@ def cost_of(results: Results, dataset: str) -> str:
     """How many models, how long, what was lost."""
     own = select(results.columns, dataset=dataset, policy="randomized")
     lost = own["status"] != "ok"
-    folds = sorted(set(own["fold"].tolist()))
-    text = (
-        f"{dataset}: {len(lost):,} trained models, {len(folds)} of "
-        f"{paper_summary.folds_of(own)} folds, "
-        f"{own['train_seconds'].sum() / 60:.1f} minutes of CPU for training."
+    return (
+        f"{dataset}: {len(lost):,} models, {len(set(own['fold'].tolist()))} folds, "
+        f"{own['train_seconds'].sum() / 60:.1f} minutes of CPU for training; "
+        f"lost: {sorted(set(own['method'][lost].tolist())) or 'none'}."
     )
-    pairs = set(zip(own["method"][lost], own["status"][lost], strict=True))
-    names = ", ".join(f"{method} ({status})" for method, status in sorted(pairs))
-    return text + (f" Lost runs: {int(lost.sum())}: {names}." if pairs else "")
 
 
 def of_dataset(results: Results, dataset: str) -> None:
@@ -64,8 +60,6 @@ def of_dataset(results: Results, dataset: str) -> None:
     if paper.paper_rows(dataset):
         short["paper"] = paper.beside(results, dataset)
     short["envelope"] = tables.envelopes(columns, dataset, levels=LEVELS, limit=limit)
-    against = paper_summary.above_postprocessing(columns, dataset)
-    short |= {} if against is None else {"above": against}
     for kind, table in short.items():
         publish(f"../results/{dataset}-{kind}", table.head, table.cells(), write=True)
     long = {
@@ -86,23 +80,20 @@ def of_dataset(results: Results, dataset: str) -> None:
     print(cost_of(results, dataset))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    folders: Sequence[Path], /, again: Sequence[Path] = (), only: Sequence[str] = PARTS
+) -> None:
     """Write tables and figures of results, or the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("folders", type=Path, nargs="+")
-    parser.add_argument("--again", type=Path, nargs="*", default=[], help="other seeds")
-    parser.add_argument("--only", choices=("tables", "figures", "summary"), help="one part")
-    asked = parser.parse_args(arguments)
-    found = by_dataset(asked.folders)
-    if asked.only in (None, "tables"):
+    found = by_dataset(folders)
+    if "tables" in only:
         for name, results in found.items():
             of_dataset(results, name)
         trade_offs = paper.same_trade_off(next(iter(found.values())))
         if trade_offs.rows:
             publish("paper-trade-offs", trade_offs.head, trade_offs.cells(), write=True)
-    if asked.only in (None, "figures"):
+    if "figures" in only:
         paper_figures.draw(found, PLACE)
-    if asked.only in (None, "summary"):
-        again = [by_dataset([folder]) for folder in asked.again]
-        for name, table in paper_summary.summaries(found, again).items():
+    if "summary" in only:
+        others = [by_dataset([folder]) for folder in again]
+        for name, table in paper_summary.summaries(found, others).items():
             publish(f"results-{name}", table.head, table.cells(), write=True)

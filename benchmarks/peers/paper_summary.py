@@ -1,6 +1,4 @@
-"""The short tables of the results page: headline methods, what choosing was worth, fresh folds,
-and whose envelope is above that of post-processing.
-"""
+"""The short tables of the results page: headline methods, what choosing was worth, fresh folds."""
 
 from __future__ import annotations
 
@@ -8,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from separatrix.core.envelope import PLANES, concave_envelope, majority_rate
+from separatrix.core.envelope import PLANES, majority_rate
 from separatrix.core.measures import METRICS
-from separatrix.frontier import tables
 from separatrix.frontier.results import Columns, Results, means, select
 from separatrix.frontier.series import Series, legend_names, series
 from separatrix.frontier.tables import BOUNDED, BUDGETS, best, reached, small
@@ -31,11 +28,6 @@ HEADLINE = paths(
     "cmi_boosting@x", "cmi_boosting:score@x", "postprocessing", "threshold_optimizer",
 )  # fmt: skip
 SHOWN = {"decisions": 0.02, "scores": 0.005, "information": 0.001}
-
-
-def folds_of(columns: Columns) -> int:
-    """How many folds the protocol has: the records name them from 0."""
-    return max(5, int(columns["fold"].max()) + 1)
 
 
 def summaries(found: dict[str, Results], again: list[dict[str, Results]]) -> dict[str, Table]:
@@ -175,33 +167,3 @@ def _best(
         return None
     top = max(good, key=lambda s: good[s].target)
     return f"{named[top]} {good[top].target:.4f} ({small(good[top].used)})"
-
-
-def above_postprocessing(columns: Columns, dataset: str) -> Table | None:
-    """Whose randomised envelope is above that of `postprocessing`, where, and by how much."""
-    mean = select(means(columns), dataset=dataset, policy="randomized")
-    found = series(mean)
-    hulls = {s: tables.method_envelope(select(mean, **s._asdict())) for s in found}
-    own = next(
-        (hulls[s] for s in found if s.method == "postprocessing" and s.recipe == "default"), None
-    )
-    if own is None:
-        return None
-    v = np.geomspace(1e-5, own.violation[-1], 400)
-    rows = []
-    for s, name in zip(found, legend_names(found), strict=True):
-        hull = hulls[s]
-        if s.method == "postprocessing" or hull is None:
-            continue
-        # the constant (0, 0) is everybody's
-        theirs = concave_envelope(np.r_[0.0, hull.violation], np.r_[0.0, hull.utility]).at(v)
-        lead = 100 * (theirs / own.at(v) - 1)
-        if (lead > 0).any():
-            where, top = v[lead > 0], int(lead.argmax())
-            rows.append((name, float(lead[top]), float(v[top]), float(where[0]), float(where[-1])))
-    rows.sort(key=lambda row: -row[1])
-    return Table(
-        f"{dataset}: envelopes above post-processing's, 1e-5 ≤ v ≤ {own.violation[-1]:.3g}",
-        ("Method", "At most by %", "at v", "From v", "To v"),
-        tuple(rows) or (("none", None, None, None, None),),
-    )

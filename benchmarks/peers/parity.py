@@ -15,21 +15,18 @@ envelope.
 
 from __future__ import annotations
 
-import argparse
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import Any
 
 import numpy as np
+from fairlearn.reductions import DemographicParity
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from benchmarks._measuring import machine, publish
+from benchmarks.peers.fairlearn_peers import decided, mixture_of, rule_of
 from benchmarks.peers.rows import DATA
-from benchmarks.peers.threshold_optimizer import Scores
 from separatrix import audit_score, datasets
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import accuracy, mutual_information
@@ -79,34 +76,17 @@ def ours(score: Array, y: Codes, z: Codes) -> Iterator[Rule]:
 
 def optimizer(score: Array, y: Codes, z: Codes) -> Iterator[Rule]:
     """ThresholdOptimizer on given scores, exact and relaxed."""
-    from fairlearn.postprocessing import ThresholdOptimizer
-
-    for tol in (None, *RELAXED):
-        more = {} if tol is None else {"tol": tol}
-        rule = ThresholdOptimizer(
-            estimator=Scores(), constraints="demographic_parity", objective="accuracy_score",
-            prefit=True, predict_method="predict_proba", **more,
-        )  # fmt: skip
-        rule.fit(score[:, None], y, sensitive_features=z)
-        yield partial(_optimized, rule)
-
-
-def _optimized(rule: Any, score: Array, X: Array, z: Codes) -> Array:
-    return np.asarray(rule._pmf_predict(score[:, None], sensitive_features=z)[:, 1])
+    for more in ({}, *({"tol": tol} for tol in RELAXED)):
+        rule = rule_of(score, y, z, constraints="demographic_parity", **more)
+        yield lambda s, X, g, rule=rule: decided(rule, g, s)
 
 
 def reductions(X: Array, y: Codes, z: Codes, rounds: int) -> Iterator[Rule]:
     """ExponentiatedGradient with the trees."""
-    from fairlearn.reductions import DemographicParity, ExponentiatedGradient
-
     for bound in BOUNDS:
-        mixture = ExponentiatedGradient(
-            trees(), DemographicParity(difference_bound=bound), max_iter=rounds
-        )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Setting a")  # fairlearn 0.15 on pandas 3
-            mixture.fit(X, y, sensitive_features=z)
-        yield lambda s, X, g, m=mixture: np.clip(m._pmf_predict(X)[:, 1], 0.0, 1.0)
+        constraint = DemographicParity(difference_bound=bound)
+        decide = mixture_of(trees(), constraint, X, y, z, rounds)
+        yield lambda s, X, g, decide=decide: decide(X)
 
 
 def shown(q: Array, y: Codes, z: Codes) -> tuple[float, float]:
@@ -217,18 +197,13 @@ def scores(kept: dict[str, Array]) -> list[list[str]]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(data: Sequence[str] = NAMES, rounds: int = 8, write: bool = False) -> None:
     """All series on all data sets."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", nargs="+", choices=DATA, default=list(NAMES))
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--write", action="store_true")
-    chosen = parser.parse_args(arguments)
     tables: dict[str, list[list[str]]] = {name: [] for name in HEADS}
-    for name in chosen.data:
-        lines, kept = measured(name, chosen.rounds)
+    for name in data:
+        lines, kept = measured(name, rounds)
         for table, own in zip(tables.values(), (lines, costs(kept), scores(kept)), strict=True):
             table += [[DATA[name][2], *line] for line in own]
     for name, table in tables.items():
-        publish(name, ["data", *HEADS[name]], table, chosen.write)
+        publish(name, ["data", *HEADS[name]], table, write)
     print(machine("scikit-learn", "scipy", "fairlearn"))

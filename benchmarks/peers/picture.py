@@ -10,8 +10,6 @@ folds. Written in a light and a dark variant.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,16 +65,12 @@ class Points(NamedTuple):
         return gap, accuracy
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(folder: Path = Path(".bench/peers"), out: Path = Path("docs/_static")) -> None:
     """Draw what `python -m benchmarks.peers compare --data adult-full` has measured."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path(".bench/peers"))
-    parser.add_argument("--out", type=Path, default=Path("docs/_static"))
-    chosen = parser.parse_args(arguments)
-    series = {**_traced(chosen.folder), "without sex": _without_group(chosen.folder)}
-    limit = _limit(chosen.folder)
+    series = {**_traced(folder), "without sex": _without_group(folder)}
+    limit = _limit(folder)
     for look, colours in LOOKS.items():
-        with whole_file(chosen.out / f"readme-{look}.png") as path:
+        with whole_file(out / f"readme-{look}.png") as path:
             _draw(series, limit, colours).savefig(path, format="png", dpi=200, transparent=True)
     for name, points in series.items():
         print(name)

@@ -10,9 +10,7 @@ population, once for each of them, with the sample in the place of the training 
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -54,14 +52,9 @@ def path_of(file: Path, rows: Path, line: Line) -> Path_:
     return Path_(path.x, np.zeros_like(path.x), path.y, path.constant)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(data: str, /, samples: int = 40, folder: Path = ROOT / ".bench" / "peers") -> None:
     """Trace every series on samples of the rows, and print who is ahead."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", choices=DATA)
-    parser.add_argument("--samples", type=int, default=40)
-    parser.add_argument("--folder", type=Path, default=ROOT / ".bench" / "peers")
-    chosen = parser.parse_args(arguments)
-    rows = samples_of(chosen.data, chosen.samples, chosen.folder)
+    rows = samples_of(data, samples, folder)
     budgets, table = PLANES["decisions"].budgets, []
     own = None
     for package in PACKAGES:
@@ -69,16 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for line in LINES:
             if (line.package, line.gives) != (package, "decisions") or KIND not in line.name:
                 continue
-            out = result_of(chosen.data, f"population-{chosen.samples}", line, chosen.folder)
+            out = result_of(data, f"population-{samples}", line, folder)
             print(line.name, file=sys.stderr, flush=True)
-            asked = "--folds", str(chosen.samples)
-            if not out.is_file() and not trace_rows(line, rows, out, chosen.folder, *asked):
+            asked = "--folds", str(samples)
+            if not out.is_file() and not trace_rows(line, rows, out, folder, *asked):
                 sys.exit(f"failed: {line.name}")
             paths.append(path_of(out, rows, line))
         found = nested(joined(paths), budgets, coin=True)
         own = found.y if own is None else own
         ahead = found.y - own
-        error = ahead.std(1, ddof=1) / np.sqrt(chosen.samples)
+        error = ahead.std(1, ddof=1) / np.sqrt(samples)
         cells = zip(found.y.mean(1), found.x.mean(1), ahead.mean(1), error, strict=True)
         table.append(
             [package]
@@ -87,5 +80,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for y, x, more, sure in cells
             ]
         )
-    head = [DATA[chosen.data][2], *(f"EO gap ≤ {b:g}" for b in budgets)]
-    publish(f"peers-population-{chosen.data}", head, table, write=False)
+    head = [DATA[data][2], *(f"EO gap ≤ {b:g}" for b in budgets)]
+    publish(f"peers-population-{data}", head, table, write=False)

@@ -12,11 +12,9 @@ file, one line for each question, and not run again.
 
 from __future__ import annotations
 
-import argparse
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +26,8 @@ from numpy.typing import NDArray
 
 import separatrix as sx
 from benchmarks._measuring import Kept, publish
+from benchmarks.peers.fresh import distribution, held, shown_by
 from separatrix import datasets
-from separatrix.columns.counting import soft_sums
-from separatrix.core import ordered
-from separatrix.core.measures import table_measures
-from separatrix.frontier import trace as training
-from separatrix.procedure.measuring import mean_cost, unseen_score
-from separatrix.statistics.unseen import unseen
 
 Array = NDArray[np.float64]
 Rows = tuple[Array, NDArray[np.intp], NDArray[np.intp]]
@@ -110,74 +103,29 @@ def split(name: str, seed: int) -> list[dict[str, Any]]:
     (X, y, z), fresh = generated(name, seed) if name in GENERATED else real(name, seed)
     if min(np.bincount(y, minlength=2)) < 5:
         return [{"table": name, "seed": seed, "question": "all", "status": "too few labels"}]
-    with warnings.catch_warnings(), unmeasured():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         frontier = sx.trace(X, y, sensitive_features=z, method=[], random_state=seed)
-        shown = Unseen(frontier, *fresh)
         return [
-            {"table": name, "seed": seed, "question": question, **_asked(frontier, asked, shown)}
+            {"table": name, "seed": seed, "question": question, **_asked(frontier, asked, fresh)}
             for question, asked in QUESTIONS.items()
         ]
 
 
-@contextmanager
-def unmeasured() -> Iterator[None]:
-    """A trace without its last stage, the usual questions: here `select` asks its own."""
-    stage = training.write_answers
-    training.write_answers = lambda frontier: None
-    try:
-        yield
-    finally:
-        training.write_answers = stage
-
-
-class Unseen:
-    """The unseen rows; what the base models say about them is the same for every question."""
-
-    def __init__(self, frontier: Any, X: Array, y: NDArray[np.intp], z: NDArray[np.intp]) -> None:
-        self.X, self.y = X, y
-        self.z = np.searchsorted(np.asarray(frontier.groups), z)
-        self.scores: Any = None
-
-    def law(self, predictor: Any) -> Array:
-        """P(U = u | row) of what ships."""
-        (branch,) = predictor.branches
-        if self.scores is None:
-            shape = len(predictor.labels), len(predictor.groups)
-            self.scores = branch.base.scores(predictor.rows(self.X), self.z, shape)
-        return np.asarray(branch.law(self.scores, self.z))
-
-
-def _asked(frontier: Any, asked: dict[str, Any], fresh: Unseen) -> dict[str, Any]:
+def _asked(frontier: Any, asked: dict[str, Any], fresh: Rows) -> dict[str, Any]:
     """What became of one question; of each metric the promise, what the unseen rows show, and both
     errors."""
     try:
         point = frontier.select(**asked, method="postprocessing")
     except sx.InfeasibleError as error:
         return {"status": "infeasible", "wrong": _wrong(frontier, asked, error)}
-    q = fresh.law(point.predictor)
-    if point.is_score:
-        q = ordered.merged(q, q.mean(0), 100)
-    table, moments = soft_sums(q, fresh.y, fresh.z, (2, len(frontier.groups)))
-    assert moments is not None
-    said = table.sum((0, 1)) / table.sum()
-    silent = bool(not point.is_score and said.max() > 0.999 and not point.notes)
-    shown = _shown(asked["maximize"], table[None], moments[None])
-    promised = point.promise
-    told = {m: [*promised[m][:2], *found[:2]] for m, found in shown.items() if m in promised}
-    first = {"status": "shipped", "score": point.is_score, "silent_constant": silent}
-    return {**first, "told": told}
-
-
-def _shown(aim: Any, table: Array, moments: Array) -> dict[str, Any]:
-    """What unseen rows show, their own noise taken out in the same way."""
-    if aim == "auroc":
-        return unseen_score(table, moments)
-    measures: dict[str, Any] = {**table_measures()}
-    if isinstance(aim, sx.Cost):
-        costs = aim.per_group(tuple(range(table.shape[2])))
-        measures["cost"] = lambda tables: mean_cost(costs, tables)
-    return unseen(table, np.diagonal(moments, axis1=-2, axis2=-1), measures)
+    X, y, z = fresh
+    q, codes = distribution(point, X, z), np.searchsorted(np.asarray(frontier.groups), z)
+    silent = bool(not point.is_score and q.mean(0).max() > 0.999 and not point.notes)
+    shown = shown_by(q, y, codes, (2, len(frontier.groups)), asked["maximize"])
+    told = {m: [*point.promise[m][:2], *found[:2]] for m, found in shown.items()
+            if m in point.promise}  # fmt: skip
+    return {"status": "shipped", "silent_constant": silent, "told": told}
 
 
 def _wrong(frontier: Any, asked: dict[str, Any], error: sx.InfeasibleError) -> bool:
@@ -204,41 +152,35 @@ def summary(found: list[dict[str, Any]]) -> tuple[list[str], list[list[Any]]]:
             continue
         shipped = [r for r in own if r["status"] == "shipped"]
         told = [r["told"] for r in shipped]
-        held = {m: [_held(one[m]) for one in told if m in one] for m in metrics}
-        every = [x for values in held.values() for x in values]
+        kept = {m: [held(one[m][:2], one[m][2:]) for one in told if m in one] for m in metrics}
+        every = [x for values in kept.values() for x in values]
         refused = [r for r in own if r["status"] == "infeasible"]
-        cells = [f"{np.mean(v):.1%}" if v else "–" for v in (*held.values(), every)]
+        cells = [f"{np.mean(v):.1%}" if v else "–" for v in (*kept.values(), every)]
         wrong = sum(r["wrong"] for r in refused)
         splits = len({(r["table"], r["seed"]) for r in own})
         rows.append([name, splits, len(shipped), len(refused), wrong, *cells])
     return head, rows
 
 
-def _held(one: list[float]) -> bool:
-    promised, error, shown, noise = one
-    return abs(promised - shown) <= 2.0 * float(np.hypot(error, noise)) + 1e-9
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    splits: int = 20,
+    first: int = FIRST,
+    only: Sequence[str] = (*REAL, *GENERATED),
+    jobs: int = 2,
+    out: Path = Path(".bench/promises.jsonl"),
+    write: bool = False,
+) -> None:
     """Run the splits that are not kept yet; print or write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--first", type=int, default=FIRST, help="seed of the first split")
-    parser.add_argument("--only", nargs="*", default=[*REAL, *GENERATED])
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(".bench/promises.jsonl"))
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
-    kept = Kept(options.out)
+    kept = Kept(out)
     done = kept.done("table", "seed")
-    seeds = range(options.first, options.first + options.splits)
-    todo = [(n, s) for s in seeds for n in options.only if (n, s) not in done]
-    work = Parallel(n_jobs=options.jobs, return_as="generator_unordered")(
+    seeds = range(first, first + splits)
+    todo = [(n, s) for s in seeds for n in only if (n, s) not in done]
+    work = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         delayed(split)(name, seed) for name, seed in todo
     )
     for rows in work:
         kept.add(rows)
         print(f"{rows[0]['table']}, split {rows[0]['seed']}", flush=True)
-    publish("promises", *summary(kept.rows), options.write)
+    publish("promises", *summary(kept.rows), write)
     silent = sum(bool(one.get("silent_constant")) for one in kept.rows)
     print(f"Constants without a warning: {silent}.")

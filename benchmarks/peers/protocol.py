@@ -1,5 +1,5 @@
 """What every series does alike, ours and the peers': read the rows, trace each fold, keep what the
-test rows get, time and memory.
+test rows get, and the time.
 
 A module has `SERIES`: name → `Series(settings, trace)`. `trace(fold, quick)` fits to the training
 rows and yields one (point, predict) after another; `predict()` gives the test rows' P(U=1), or
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +147,6 @@ def main(series: Mapping[str, Series], package: str) -> None:
         "version": f"{package} {version(package)}",
         "folds": folds,
         "cpu": cpu,
-        "peak": _peak(),
     }
     q = np.stack(list(found.values()))
     np.savez_compressed(
@@ -159,9 +157,3 @@ def main(series: Mapping[str, Series], package: str) -> None:
 def mean_over(members: Array, decide: Callable[[Array], Array]) -> Array:
     """What is decided when one of the members is drawn at random."""
     return np.asarray(np.mean([decide(s) for s in members], axis=0))
-
-
-def _peak() -> float:
-    """Largest resident memory of this process so far, in MB."""
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return used / 2**20 if sys.platform == "darwin" else used / 2**10

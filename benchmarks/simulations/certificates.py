@@ -13,7 +13,6 @@ The table is in docs/reference/guarantees.md.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from separatrix.core.information import accuracy, conditional_mutual_information
 from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
 from separatrix.frontier.certified import passed, rules_of
 from separatrix.frontier.measured import CERTIFIED
+from separatrix.procedure.procedures import Rows
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import (
     folds_eo_gap_bound,
@@ -42,7 +42,7 @@ from separatrix.statistics.certificates import (
 from separatrix.statistics.gaps import eo_gap_bound
 
 QUICK = ("--repetitions", "1", "--only", "normal, 2 groups, v", "--kept", os.devnull)
-Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
+Sample = tuple[np.ndarray, np.ndarray, np.ndarray]
 FOLDS, BASE = 5, "base"
 POPULATION = 60_000
 TRUTH = {"violation": conditional_mutual_information, "eo_gap": eo_gap}
@@ -61,14 +61,14 @@ WAYS = {
 class Law:
     """Rows to draw from, and the population that they stand for."""
 
-    draw: Callable[[int, np.random.Generator], Rows]
-    population: Rows
+    draw: Callable[[int, np.random.Generator], Sample]
+    population: Sample
 
 
 def normal(groups: int) -> Law:
     """Three normal columns; the groups differ in base rate, in mean and in how much is told."""
 
-    def draw(n: int, rng: np.random.Generator) -> Rows:
+    def draw(n: int, rng: np.random.Generator) -> Sample:
         share = 1.0 / np.arange(1, groups + 1)
         z = rng.choice(groups, n, p=share / share.sum())
         y = (rng.random(n) < 0.5 - 0.2 * z / groups).astype(np.intp)
@@ -85,16 +85,16 @@ def table(name: str) -> Law:
     data = datasets.load(name)
     rows = np.asarray(data.X), np.asarray(data.y), np.asarray(data.z)
 
-    def draw(n: int, rng: np.random.Generator) -> Rows:
+    def draw(n: int, rng: np.random.Generator) -> Sample:
         picked = rng.integers(0, len(rows[1]), n)
         return rows[0][picked], rows[1][picked], rows[2][picked]
 
     return Law(draw, rows)
 
 
-def traced(rows: Rows, seed: int) -> tuple[Any, dict[tuple[int, ...], Any]]:
+def traced(drawn: Sample, seed: int) -> tuple[Any, dict[tuple[int, ...], Any]]:
     """What `select` reads of a trace, and the models by the folds that they did not see."""
-    X, y, z = rows
+    X, y, z = drawn
     X = np.c_[X, np.eye(int(z.max()) + 1)[z]]  # the model sees the group
     fold = datasets.folds(y, z, FOLDS, seed)
 
@@ -108,16 +108,16 @@ def traced(rows: Rows, seed: int) -> tuple[Any, dict[tuple[int, ...], Any]]:
     models = {fit.without: model for fit, (_, model) in pieces.items()}
     nested = assemble(fold, [BASE] * (FOLDS + 1), pieces)
     codes = tuple(range(int(y.max()) + 1)), tuple(range(int(z.max()) + 1))
-    found = SimpleNamespace(
-        nested=nested, rows={"y": y, "z": z, "fold": fold}, labels=codes[0], groups=codes[1]
-    )
+    table = Rows(y, z, *codes)
+    rows = {"y": y, "z": z, "fold": fold}
+    found = SimpleNamespace(nested=nested, rows=rows, table=table, labels=codes[0], groups=codes[1])
     return found, models
 
 
-def once(law: Law, n: int, budgets: dict[str, float], seed: int) -> dict[str, dict[str, Any]]:
+def once(where: str, n: int, budgets: dict[str, float], seed: int) -> dict[str, dict[str, Any]]:
     """One repetition: for each of `WAYS` the bounds and the truths by share, and the choice."""
+    law, (name,) = law_of(where), budgets
     frontier, models = traced(law.draw(n, np.random.default_rng(seed)), seed)
-    (name,) = budgets
     out = {}
     for way, guarantee, model in (
         ("large", "large-sample", models[()]),
@@ -156,25 +156,26 @@ def truths(
 
 
 @cache
-def settings() -> dict[str, tuple[Law, int, dict[str, float]]]:
-    """Name: the law, the rows, the budget."""
-    two, five, adult = normal(2), normal(5), table("adult")
-    return {
-        "normal, 2 groups, v": (two, 2_000, {"violation": 0.01}),
-        "normal, 2 groups, v, more rows": (two, 8_000, {"violation": 0.003}),
-        "normal, 2 groups, v, more rows, wider": (two, 8_000, {"violation": 0.01}),
-        "normal, 5 groups, v": (five, 6_000, {"violation": 0.01}),
-        "Adult, v": (adult, 4_000, {"violation": 0.006}),
-        "Adult, v, more rows": (adult, 12_000, {"violation": 0.003}),
-        "normal, 2 groups, EO gap": (two, 4_000, {"eo_gap": 0.08}),
-        "Adult, EO gap": (adult, 8_000, {"eo_gap": 0.08}),
-    }
+def law_of(name: str) -> Law:
+    return table("adult") if name == "Adult" else normal(int(name))
+
+
+SETTINGS: dict[str, tuple[str, int, dict[str, float]]] = {  # the law, the rows, the budget
+    "normal, 2 groups, v": ("2", 2_000, {"violation": 0.01}),
+    "normal, 2 groups, v, more rows": ("2", 8_000, {"violation": 0.003}),
+    "normal, 2 groups, v, more rows, wider": ("2", 8_000, {"violation": 0.01}),
+    "normal, 5 groups, v": ("5", 6_000, {"violation": 0.01}),
+    "Adult, v": ("Adult", 4_000, {"violation": 0.006}),
+    "Adult, v, more rows": ("Adult", 12_000, {"violation": 0.003}),
+    "normal, 2 groups, EO gap": ("2", 4_000, {"eo_gap": 0.08}),
+    "Adult, EO gap": ("Adult", 8_000, {"eo_gap": 0.08}),
+}
 
 
 def lines_of(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
     """What the repetitions so far say."""
     lines = []
-    for name, (_, n, budgets) in settings().items():
+    for name, (_, n, budgets) in SETTINGS.items():
         (most,) = budgets.values()
         for way, words in WAYS.items():
             ones = [one["ways"][way] for one in found if one["law"] == name]
@@ -189,24 +190,23 @@ def lines_of(found: list[dict[str, Any]]) -> list[tuple[str, ...]]:
             worst = f"{(truth > bound).mean(0).max():.3f}"
             lines.append(
                 (name, f"{n:,}", f"{most:g}", words, *(cells if offered else ("", "")), worst,
-                 f"{np.median(bound[:, -1]):.4f}")
+                 f"{np.median(bound[:, 0]):.4f}")
             )  # fmt: skip
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    repetitions: int = 60,
+    first: int = 0,
+    only: Sequence[str] = tuple(SETTINGS),
+    kept: Path = Path(".bench/certificates.jsonl"),
+    write: bool = False,
+) -> None:
     """Simulate what is not kept yet, and print or write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=list(settings()), help="names of laws")
-    parser.add_argument("--kept", type=Path, default=Path(".bench/certificates.jsonl"))
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args(arguments)
-    kept = Kept(args.kept)
-    done = kept.done("law", "seed")
-    for seed in range(args.seed, args.seed + args.repetitions):
-        for name in args.only:
+    file = Kept(kept)
+    done = file.done("law", "seed")
+    for seed in range(first, first + repetitions):
+        for name in only:
             if (name, seed) not in done:
-                kept.add([{"law": name, "seed": seed, "ways": once(*settings()[name], seed)}])
-    publish("certificates", HEAD, lines_of(kept.rows), args.write)
+                file.add([{"law": name, "seed": seed, "ways": once(*SETTINGS[name], seed)}])
+    publish("certificates", HEAD, lines_of(file.rows), write)

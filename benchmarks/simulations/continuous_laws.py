@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, softmax, xlogy
 
-__all__ = ["LAWS", "CopulaLaw", "GroupLaw"]
-
 Array = NDArray[np.float64]
 Rows = tuple[NDArray, Array, NDArray]
 _OUTCOMES, _NOISES = 500, 1_000  # midpoints of the quadrature

@@ -36,7 +36,6 @@ class Distribution:
         strength: d of each group; negative where the feature is reversed.
         flipped: η of each group.
         freedom: degrees of freedom of the feature's t distribution; infinite for the normal.
-        adverse: whether some group is served worse than the others.
     """
 
     name: str
@@ -46,7 +45,6 @@ class Distribution:
     strength: tuple[float, ...] | float
     flipped: tuple[float, ...] | float = 0.0
     freedom: float = np.inf
-    adverse: bool = False
 
     def _per_group(self, value: tuple[float, ...] | float) -> Array:
         return np.broadcast_to(np.asarray(value, dtype=np.float64), len(self.share))
@@ -126,33 +124,19 @@ class Distribution:
         return tuple(curves)
 
 
+_SHARES = (0.25, 0.2, 0.15, 0.1, 0.1, 0.08, 0.07, 0.05)
+_STRENGTHS = (1.8, 1.7, 1.6, 1.8, 1.5, 1.7, 1.4, 0.7)
 ADVERSE = (
-    Distribution("weak group", 3000, (0.5, 0.3, 0.2), 0.4, (2.0, 1.8, 0.4), adverse=True),
-    Distribution("reversed feature", 24000, (0.7, 0.3), (0.4, 0.5), (1.6, -0.6), adverse=True),
+    Distribution("weak group", 3000, (0.5, 0.3, 0.2), 0.4, (2.0, 1.8, 0.4)),
+    Distribution("reversed feature", 24000, (0.7, 0.3), (0.4, 0.5), (1.6, -0.6)),
     Distribution(
-        "1 % group that differs",
-        24000,
-        (0.6, 0.39, 0.01),
-        (0.4, 0.3, 0.5),
-        (1.8, 1.7, 0.6),
-        adverse=True,
+        "1 % group that differs", 24000, (0.6, 0.39, 0.01), (0.4, 0.3, 0.5), (1.8, 1.7, 0.6)
     ),
-    Distribution(
-        "2 % of three, weak", 6000, (0.6, 0.38, 0.02), 0.35, (1.8, 1.5, 0.7), adverse=True
-    ),
-    Distribution("label 3 %, weak group", 12000, (0.6, 0.4), 0.03, (2.4, 1.0), adverse=True),
-    Distribution(
-        "8 groups, one weak",
-        6000,
-        (0.25, 0.2, 0.15, 0.1, 0.1, 0.08, 0.07, 0.05),
-        0.4,
-        (1.8, 1.7, 1.6, 1.8, 1.5, 1.7, 1.4, 0.7),
-        adverse=True,
-    ),
-    Distribution(
-        "heavy tails, weak group", 1500, (0.6, 0.4), 0.45, (2.5, 0.8), freedom=2.0, adverse=True
-    ),
-    Distribution("label noise in one group", 600, (0.6, 0.4), 0.45, 2.0, (0.0, 0.25), adverse=True),
+    Distribution("2 % of three, weak", 6000, (0.6, 0.38, 0.02), 0.35, (1.8, 1.5, 0.7)),
+    Distribution("label 3 %, weak group", 12000, (0.6, 0.4), 0.03, (2.4, 1.0)),
+    Distribution("8 groups, one weak", 6000, _SHARES, 0.4, _STRENGTHS),
+    Distribution("heavy tails, weak group", 1500, (0.6, 0.4), 0.45, (2.5, 0.8), freedom=2.0),
+    Distribution("label noise in one group", 600, (0.6, 0.4), 0.45, 2.0, (0.0, 0.25)),
 )
 BENIGN = (
     Distribution("two groups", 600, (0.55, 0.45), 0.45, 1.8),

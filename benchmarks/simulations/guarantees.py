@@ -8,7 +8,6 @@ The table of docs/reference/guarantees.md. A failure rate is the worst over the 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -189,20 +188,14 @@ def promises(v: dict[str, str], gap: dict[str, str], other: dict[str, str]) -> l
     ]  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(repetitions: int = 400, only_failures: bool = False, write: bool = False) -> None:
     """Simulate all promises, and print or write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--only-failures", action="store_true", help="no planning: minutes less")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
-    times = options.repetitions
-    of_v = {n: simulate(law, violation_promises, times) for n, law in hard_laws().items()}
-    of_gap = {name: simulate(law, gap_promises, times) for name, law in GAP_LAWS.items()}
-    other = {"": simulate(Separated(), other_promises, times)}
+    of_v = {n: simulate(law, violation_promises, repetitions) for n, law in hard_laws().items()}
+    of_gap = {name: simulate(law, gap_promises, repetitions) for name, law in GAP_LAWS.items()}
+    other = {"": simulate(Separated(), other_promises, repetitions)}
     failures = worst(of_v), worst(of_gap), worst(other)
-    if options.only_failures:
+    if only_failures:
         print(*failures, sep="\n")
         return
     head = ["promise", "assumption", "nominal failure", "simulated failure (worst distribution)"]
-    publish("guarantees", [*head, "rows needed"], promises(*failures), options.write)
+    publish("guarantees", [*head, "rows needed"], promises(*failures), write)

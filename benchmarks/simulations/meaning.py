@@ -8,8 +8,7 @@ around 0.7; exact sums and roots, and for the noise floor the normal approximati
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import brentq
@@ -64,11 +63,8 @@ def floors() -> list[list[str]]:
     return lines
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(write: bool = False) -> None:
     """Both tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true")
-    write = parser.parse_args(arguments).write
     head = ["v (nats)", "EO gap, balanced", "EO gap, rare"]
     head += ["only true positives differ, balanced", "only true positives differ, rare"]
     publish("meaning", [*head, "guesses the group", "doubles the stake"], meanings(), write)

@@ -21,7 +21,6 @@ error.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -29,11 +28,12 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._measuring import publish
+from benchmarks.simulations.tables import count_table
 from separatrix import CountTable, Monitor
 
 Array = NDArray[np.float64]
-QUICK = ("--repetitions", "1", "--part", "start")
-QUICK = ("--repetitions", "1", "--part", "start", "--groups", "2", "--measure", "tpr_gap")
+QUICK = ("--repetitions", "1", "--part", "start", "--groups", "2", "--measures", "tpr_gap")
 BUDGET, ERROR = 0.05, 0.05
 LOOK = 20  # rows
 BASE = np.array([0.2, 0.7])  # P(positive | label) of all other groups
@@ -80,8 +80,7 @@ def reference(stream: Stream) -> CountTable:
     """2,000 rows without a gap."""
     cells = 2_000 * np.outer([0.5, 0.5], stream.shares)
     counts = cells[..., None] * np.stack([1 - BASE, BASE], -1)[:, None]
-    names = tuple(range(stream.groups))
-    return CountTable(counts, (0, 1), names, (0, 1), rows=2_000)
+    return count_table(counts)
 
 
 def ours(stream: Stream, measure: str, rows: tuple[NDArray[np.intp], ...]) -> float:
@@ -140,46 +139,39 @@ def cell(stream: Stream, measure: str, most: int, repetitions: int) -> Iterator[
     yield from np.array(found).T - stream.quiet
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the tables of docs/howto/monitor.md."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=100)
-    parser.add_argument("--part", nargs="+", default=["false", "start", "drift"])
-    parser.add_argument("--groups", type=int, nargs="+", default=[2, 5, 9])
-    parser.add_argument("--measure", nargs="+", default=["tpr_gap", "eo_gap"])
-    options = parser.parse_args(arguments)
-    streams = [(str(g), Stream(g, 0.0)) for g in options.groups]
-    streams.append(("2, one of 1 %", Stream(2, 0.0, smallest=0.01)))
-    for measure, (name, quiet) in product(options.measure, streams):
-        rare = quiet.smallest is not None
-        if "false" in options.part:
-            for told, drift in (("constant", 0.0), ("drift", 0.1)):
-                at_budget = replace(quiet, gap=BUDGET, drift=drift)
-                found = cell(at_budget, measure, 20_000, options.repetitions)
-                alarms = (f"{np.isfinite(x).mean():.3f}" for x in found)
-                _say("false", measure, name, told, *alarms)
-        for part, kinds in (("start", {"constant": {}}), ("drift", _DRIFTS)):
-            for (told, more), times in product(kinds.items(), (2, 4)):
-                if part in options.part and not (rare and times == 2):
-                    after = replace(quiet, gap=times * BUDGET, **more)
-                    most = after.quiet + (60_000 if times == 2 or rare else 20_000)
-                    own, other = cell(after, measure, most, options.repetitions)
-                    shown = [_quantile(x, q) for q in (0.5, 0.9) for x in (own, other)]
-                    ratio = shown[0] / shown[1]
-                    numbers = (f"{x:,.0f}" for x in shown)
-                    _say(part, measure, name, f"{told}, {times} ×", *numbers, f"{ratio:.2f}")
-
-
-_DRIFTS: dict[str, dict[str, float]] = {
+DRIFTS: dict[str, dict[str, float]] = {
     "rates move": {"drift": 0.1},
     "after 10,000": {"quiet": 10_000},
 }
 
 
-def _quantile(rows: Array, share: float) -> float:
-    """Of rows that may be infinite."""
-    return float(np.sort(rows)[int(np.ceil(share * len(rows))) - 1])
-
-
-def _say(*columns: str) -> None:
-    print("|", " | ".join(columns), "|", flush=True)
+def main(
+    repetitions: int = 100,
+    part: Sequence[str] = ("false", "start", "drift"),
+    groups: Sequence[int] = (2, 5, 9),
+    measures: Sequence[str] = ("tpr_gap", "eo_gap"),
+) -> None:
+    """Print the tables of docs/howto/monitor.md."""
+    streams = [(str(g), Stream(g, 0.0)) for g in groups]
+    streams.append(("2, one of 1 %", Stream(2, 0.0, smallest=0.01)))
+    false, delays = [], []
+    for measure, (name, quiet) in product(measures, streams):
+        rare = quiet.smallest is not None
+        for told, drift in (("constant", 0.0), ("drift", 0.1)) if "false" in part else ():
+            at_budget = replace(quiet, gap=BUDGET, drift=drift)
+            found = cell(at_budget, measure, 20_000, repetitions)
+            alarms = (f"{np.isfinite(x).mean():.3f}" for x in found)
+            false.append([measure, name, told, *alarms])
+        kinds = {"constant": {}} if "start" in part else {}
+        kinds |= DRIFTS if "drift" in part else {}
+        for (told, more), times in product(kinds.items(), (4,) if rare else (2, 4)):
+            after = replace(quiet, gap=times * BUDGET, **more)
+            most = after.quiet + (60_000 if times == 2 or rare else 20_000)
+            found = cell(after, measure, most, repetitions)
+            late = np.quantile(list(found), [0.5, 0.9], axis=1, method="inverted_cdf").ravel()
+            shown = [*(f"{x:,.0f}" for x in late), f"{late[0] / late[1]:.2f}"]
+            delays.append([measure, name, f"{told}, {times} ×", *shown])
+    head = ["gap", "groups", "stream"]
+    publish("false alarms", [*head, "ours", "betting"], false, write=False)
+    head += ["median, ours", "median, betting", "90 %, ours", "90 %, betting", "ratio"]
+    publish("rows to the alarm", head, delays, write=False)

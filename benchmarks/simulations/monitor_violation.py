@@ -2,7 +2,7 @@
 
     python -m benchmarks.simulations monitor_violation [--repetitions 300] [--part false ...]
 
-Budget 0.005 nats. Laws are random (`benchmarks.coverage.law`). Prints Markdown tables.
+Budget 0.005 nats. Laws are random (`tables.random_law`).
 
 - false: streams of 50,000 rows whose v is exactly the budget for ever (the hardest case), looked at
   after every 500 rows, at confidence 0.95 and at 0.5; alarms of the test of all rows and of the
@@ -16,13 +16,13 @@ Budget 0.005 nats. Laws are random (`benchmarks.coverage.law`). Prints Markdown 
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 
 import numpy as np
-from rich.progress import track
 
+from benchmarks._measuring import publish
+from benchmarks.simulations.tables import TableLaw, count_table
 from benchmarks.simulations.tables import random_law as law
 from separatrix import CountTable, Monitor, audit
 from separatrix.statistics import inference
@@ -38,19 +38,10 @@ BUDGET, BATCH, ROWS, CHANGE, WORKERS = 0.005, 500, 50_000, 50_000, 4
 LOOKS = {10.0: 20, 4.0: 100, 2.0: 500}  # rows between two looks, by v / budget
 
 
-def table(counts: np.ndarray) -> CountTable:
-    y, z, u = (tuple(range(k)) for k in counts.shape)
-    return CountTable(counts.astype(float), y, z, u, rows=max(round(counts.sum()), 1))
-
-
 def reference(p: np.ndarray) -> CountTable:
     """10,000 rows with the margins of p, under separation."""
     share = p.sum(-1, keepdims=True)
-    return table(1e4 * share * p.sum(1, keepdims=True) / share.sum(1, keepdims=True))
-
-
-def batch(p: np.ndarray, rows: int, rng: np.random.Generator) -> CountTable:
-    return table(rng.multinomial(rows, p.ravel()).reshape(p.shape))
+    return count_table(1e4 * share * p.sum(1, keepdims=True) / share.sum(1, keepdims=True))
 
 
 def false_alarms(
@@ -65,12 +56,12 @@ def false_alarms(
         }
         total, naive = np.zeros(shape), False
         for _ in range(ROWS // BATCH):
-            rows = batch(p, BATCH, rng)
+            rows = TableLaw(p, BATCH).sample(rng)
             total += rows.counts
             for monitor in monitors.values():
                 monitor.update_counts(rows)
             if not naive and conditional_mutual_information(total) > BUDGET:
-                naive = inference.interval(table(total), 0.90)[0] > BUDGET
+                naive = inference.interval(count_table(total), 0.90)[0] > BUDGET
         for c, monitor in monitors.items():
             if monitor.alarm is not None:
                 which = "all" if monitor.alarm.window == monitor.alarm.rows else "later"
@@ -88,7 +79,7 @@ def from_the_start(
         p = law(shape, times * BUDGET, rng)
         monitor = Monitor(reference(p), max_violation=BUDGET)
         while monitor.alarm is None and monitor.rows < 200_000:
-            monitor.update_counts(batch(p, LOOKS[times], rng))
+            monitor.update_counts(TableLaw(p, LOOKS[times]).sample(rng))
         found.append(monitor.rows if monitor.alarm else np.inf)
     return np.array(found)
 
@@ -105,7 +96,7 @@ def after_a_change(
         merged, rows = None, 0
         while (one.alarm is None or merged is None) and rows < CHANGE + 300_000:
             for worker in workers:
-                part = batch(before if rows < CHANGE else after, BATCH // WORKERS, rng)
+                part = TableLaw(before if rows < CHANGE else after, BATCH // WORKERS).sample(rng)
                 worker.update_counts(part, check=False)
                 one.update_counts(part, check=False)
             rows += BATCH
@@ -137,43 +128,40 @@ def speed(rows: int = 500_000) -> dict[str, float]:
     return found
 
 
-def quantiles(found: np.ndarray) -> str:
-    middle, late = np.quantile(found, [0.5, 0.9], method="higher")
-    return f"{middle:,.0f} | {late:,.0f}"
+def quantiles(found: np.ndarray) -> list[str]:
+    return [f"{x:,.0f}" for x in np.quantile(found, [0.5, 0.9], method="higher")]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    repetitions: int = 300,
+    part: Sequence[str] = ("false", "start", "change", "speed"),
+    shape: Sequence[str] = tuple(SHAPES),
+) -> None:
     """Print the tables of v in docs/howto/monitor.md."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repetitions", type=int, default=300)
-    parts = ("false", "start", "change", "speed")
-    parser.add_argument("--part", nargs="*", default=parts, choices=parts)
-    parser.add_argument("--shape", nargs="*", default=list(SHAPES), choices=list(SHAPES))
-    asked = parser.parse_args(arguments)
-    shapes, rng = {name: SHAPES[name] for name in asked.shape}, np.random.default_rng(0)
-    few = max(asked.repetitions // 5, 10)
-    cases = [(name, times) for name in shapes for times in LOOKS]
-    if "false" in asked.part:
-        print(f"\n{asked.repetitions} streams of {ROWS:,} rows each\n")
-        heads = "nominal 0.05: all rows", "later tests", "nominal 0.5: all rows", "later tests"
-        print(f"| Y×Z×U | {' | '.join(heads)} | fixed-sample test repeated |\n{'|---' * 6}|")
-        for name, shape in track(shapes.items(), "false alarms", transient=True):
-            found = false_alarms(shape, asked.repetitions, rng)
-            print(f"| {name} | {' | '.join(f'{share:.3f}' for share in found.values())} |")
-    if "start" in asked.part:
-        print(f"\n{few} streams each; rows to the alarm\n")
-        print("| Y×Z×U | v / budget | median | 90 % |\n|---|---|---|---|")
-        for name, times in track(cases, "from the start", transient=True):
-            found = from_the_start(shapes[name], times, few, rng)
-            print(f"| {name} | {times:g} | {quantiles(found)} |")
-    if "change" in asked.part:
-        print(f"\n{few} streams each; rows from the change to the alarm\n")
-        print("| Y×Z×U | v / budget after | median | 90 % | 4 workers: median | 90 % |")
-        print("|---|---|---|---|---|---|")
-        for name, times in track(cases, "change", transient=True):
-            one, merged = after_a_change(shapes[name], times, few, rng)
-            print(f"| {name} | {times:g} | {quantiles(one)} | {quantiles(merged)} |")
-    if "speed" in asked.part:
-        print("\n| updates (2×2×2) | rows per second of CPU |\n|---|---|")
-        for name, rate in speed().items():
-            print(f"| {name} | {rate:,.0f} |")
+    rng, few = np.random.default_rng(0), max(repetitions // 5, 10)
+    cases = [(name, times) for name in shape for times in LOOKS]
+    late = ["median", "90 %"]
+    if "false" in part:
+        lines = []
+        for name in shape:
+            found = false_alarms(SHAPES[name], repetitions, rng)
+            lines.append([name, *(f"{share:.3f}" for share in found.values())])
+        head = ["Y×Z×U", "nominal 0.05: all rows", "later tests", "nominal 0.5: all rows"]
+        head += ["later tests", "fixed-sample test repeated"]
+        publish(f"false alarms, {repetitions} streams", head, lines, write=False)
+    if "start" in part:
+        lines = [
+            [name, f"{times:g}", *quantiles(from_the_start(SHAPES[name], times, few, rng))]
+            for name, times in cases
+        ]
+        publish("rows to the alarm", ["Y×Z×U", "v / budget", *late], lines, write=False)
+    if "change" in part:
+        lines = []
+        for name, times in cases:
+            one, merged = after_a_change(SHAPES[name], times, few, rng)
+            lines.append([name, f"{times:g}", *quantiles(one), *quantiles(merged)])
+        head = ["Y×Z×U", "v / budget after", *late, "4 workers: median", "90 %"]
+        publish("rows from the change to the alarm", head, lines, write=False)
+    if "speed" in part:
+        lines = [[name, f"{rate:,.0f}"] for name, rate in speed().items()]
+        publish("speed", ["updates (2×2×2)", "rows per second of CPU"], lines, write=False)

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-
-__all__ = ["Population", "simulate"]
 
 Array = NDArray[np.float64]
 
 
-class Population(Protocol):
-    """Where samples come from, and what is true of it."""
-
-    def sample(self, rng: np.random.Generator) -> Any:
-        """One sample, as the procedure takes it."""
-
-
 def simulate(
-    population: Population,
+    population: Any,
     procedure: Callable[[Any, Any], Mapping[str, float]],
     repetitions: int,
     seed: tuple[int, ...] = (0,),
-    n_jobs: int = 1,
 ) -> dict[str, Array]:
     """What a procedure gives on each sample of a population.
 
@@ -40,9 +29,9 @@ def simulate(
         Name → (repetitions,), NaN where it was left out.
     """
 
-    def once(k: int) -> Mapping[str, float]:
-        return procedure(population.sample(np.random.default_rng((*seed, k))), population)
-
-    runs = Parallel(n_jobs=n_jobs)(delayed(once)(k) for k in range(repetitions))
+    runs = [
+        procedure(population.sample(np.random.default_rng((*seed, k))), population)
+        for k in range(repetitions)
+    ]
     names = dict.fromkeys(name for run in runs for name in run)
     return {name: np.array([run.get(name, np.nan) for run in runs], float) for name in names}

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from separatrix import CountTable
 from separatrix.theory import conditional_mutual_information
 
-__all__ = ["TableLaw", "count_table", "hard_laws", "random_law"]
-
 Array = NDArray[np.float64]
 Shape = tuple[int, int, int]
 

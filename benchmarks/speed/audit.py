@@ -10,7 +10,6 @@ alone. The shortest of several repetitions counts, for us and for the peers. Row
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -22,8 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks._measuring import best, in_own_process, machine, peak, publish
+from benchmarks.speed.rows import write_parquet
 
 QUICK = ("memory", "start", "--rows", "1")
+PARTS = ("memory", "scores", "peers", "files", "start")
 LEVELS = (2, 3, 2)  # labels, groups, predictions
 
 
@@ -34,9 +35,13 @@ def columns(millions: float, dtype: str) -> list[np.ndarray]:
 
 def arrays(millions: int, dtype: str) -> dict[str, float]:
     """Seconds of the audit and of its parts; `reading` is one pass over the three columns on two
-    threads.
+    threads; the engines only count.
     """
     from concurrent.futures import ThreadPoolExecutor
+
+    import duckdb
+    import polars as pl
+    import pyarrow as pa
 
     import separatrix as sx
     from separatrix.columns.counting import count_labels
@@ -54,6 +59,9 @@ def arrays(millions: int, dtype: str) -> dict[str, float]:
     ]
     with ThreadPoolExecutor(2) as pool:
         reading = best(lambda: list(pool.map(np.bitwise_or.reduce, halves)), repeats)
+    frame, connection = pl.DataFrame({"y": y, "z": z, "u": u}), duckdb.connect()
+    connection.register("rows", pa.table({"y": y, "z": z, "u": u}))
+    query = "SELECT y, z, u, count(*) FROM rows GROUP BY ALL"
     start, times = time.process_time(), 5
     for _ in range(times):
         count_labels(y, u, sensitive_features=z)
@@ -64,23 +72,6 @@ def arrays(millions: int, dtype: str) -> dict[str, float]:
         "audit": best(lambda: sx.audit(y, u, sensitive_features=z), repeats),
         "numpy": best(lambda: np.bincount((y.astype(np.intp) * 3 + z) * 2 + u, minlength=12), 6),
         "overhead": overhead,
-    }
-
-
-def engines_in_memory(millions: int, dtype: str) -> dict[str, float]:
-    """The bare group-by of two engines on the same columns: only counts, none of the audit's
-    numbers.
-    """
-    import duckdb
-    import polars as pl
-    import pyarrow as pa
-
-    y, z, u = columns(millions, dtype)
-    frame = pl.DataFrame({"y": y, "z": z, "u": u})
-    connection = duckdb.connect()
-    connection.register("rows", pa.table({"y": y, "z": z, "u": u}))
-    query = "SELECT y, z, u, count(*) FROM rows GROUP BY ALL"
-    return {
         "polars": best(lambda: frame.group_by("y", "z", "u").len(), 6),
         "duckdb": best(lambda: connection.execute(query).fetchall(), 6),
     }
@@ -93,49 +84,6 @@ def posteriors(millions: int) -> dict[str, float]:
     p = np.random.default_rng(1).random(len(y))
     q = np.column_stack([1.0 - p, p])
     return {"audit": best(lambda: sx.audit(y, q, sensitive_features=z), 3), "peak": peak()}
-
-
-def every_threshold(millions: float, groups: int) -> dict[str, float]:
-    """The whole audit of a score, against one sort of the scores and against scikit-learn's AUROC
-    of all rows and of each group, which is a part of it.
-    """
-    from sklearn.metrics import roc_auc_score
-
-    from separatrix.auditing.door import audit_score
-
-    rng = np.random.default_rng(0)
-    n = int(millions * 1e6)
-    y, z = rng.integers(0, 2, n), rng.integers(0, groups, n)
-    s = rng.normal(size=n) + y + 0.1 * z / groups
-
-    def areas() -> list[float]:
-        parts = [z == group for group in range(groups)]
-        return [roc_auc_score(y, s), *(roc_auc_score(y[p], s[p]) for p in parts)]
-
-    ours = audit_score(y, s, sensitive_features=z)
-    np.testing.assert_allclose(areas(), [ours.auroc, *ours.auroc_by_group.values()], rtol=1e-9)
-    return {
-        "audit": best(lambda: audit_score(y, s, sensitive_features=z), 3),
-        "sort": best(lambda: np.argsort(s), 3),
-        "areas": best(areas, 2),
-    }
-
-
-def scores_in_parquet(pattern: str, engine: str) -> dict[str, float]:
-    """The audit of a score in files, against the bare group-by of its histogram."""
-    if engine == "separatrix":
-        from separatrix.auditing.door import audit_score
-
-        seconds = best(
-            lambda: audit_score(pattern, target="y", sensitive_features="z", prediction="s"), 3
-        )
-    else:
-        import duckdb
-
-        query = f"""SELECT y, z, floor(s * 16384) b, count(*) FROM read_parquet('{pattern}')
-            GROUP BY ALL"""
-        seconds = best(lambda: duckdb.connect().execute(query).fetchnumpy(), 3)
-    return {"seconds": seconds, "peak": peak()}
 
 
 def scikit_learn(millions: int) -> dict[str, float]:
@@ -184,19 +132,6 @@ def metric_frame(rows: int, bootstraps: int, kind: str) -> dict[str, float]:
     return {"ours": best(lambda: sx.audit(y, u, sensitive_features=z)), "theirs": best(theirs, 1)}
 
 
-def write_parquet(folder: str, millions: int) -> str:
-    import duckdb
-
-    for part in range(4):
-        duckdb.execute(
-            f"""COPY (SELECT (hash(i) % 2)::TINYINT y, ('g' || (hash(i + 1) % 3)) z,
-            (hash(i + 2) % 2)::TINYINT u, (hash(i + 3) % 1000003) / 1000003.0 s
-            FROM range({part * millions * 250_000}, {(part + 1) * millions * 250_000}) t(i))
-            TO '{folder}/part-{part}.parquet' (FORMAT parquet)"""
-        )
-    return f"{folder}/part-*.parquet"
-
-
 def parquet(pattern: str, engine: str) -> dict[str, float]:
     if engine == "separatrix":
         import separatrix as sx
@@ -235,14 +170,13 @@ def in_memory(sizes: list[int], write: bool) -> None:
     for millions in sizes:
         for dtype in ("int64", "int32", "int8"):
             m = in_own_process(__name__, "arrays", millions, dtype)
-            e = in_own_process(__name__, "engines_in_memory", millions, dtype)
             rows.append(
                 (
                     f"{millions} M", dtype, f"{millions / m['audit']:.0f}",
                     f"{millions / m['table']:.0f}", f"{1e3 * m['cpu'] / millions:.1f} ns",
                     f"{m['table'] / m['reading']:.1f}×", f"{m['overhead']:.0f} MB",
-                    f"{m['numpy'] / m['audit']:.1f}×", f"{e['polars'] / m['audit']:.1f}×",
-                    f"{e['duckdb'] / m['audit']:.1f}×",
+                    f"{m['numpy'] / m['audit']:.1f}×", f"{m['polars'] / m['audit']:.1f}×",
+                    f"{m['duckdb'] / m['audit']:.1f}×",
                 )
             )  # fmt: skip
     head = (
@@ -280,7 +214,7 @@ def from_files(sizes: list[int], write: bool) -> None:
     lines = []
     for millions in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            pattern = write_parquet(folder, millions)
+            pattern = write_parquet(folder, millions * 1_000_000, 4)
             size = sum(p.stat().st_size for p in Path(folder).iterdir()) / 2**20
             m = {
                 e: in_own_process(__name__, "parquet", pattern, e)
@@ -296,32 +230,12 @@ def from_files(sizes: list[int], write: bool) -> None:
     publish("audit-files", (*head, "bare polars group_by (streaming)"), lines, write)
 
 
-def about_scores(millions: int, on_disk: int) -> None:
+def about_scores(millions: int) -> None:
     m = in_own_process(__name__, "posteriors", millions)
-    lines = [
+    print(
         f"Scores instead of labels, {millions} M rows: {millions / m['audit']:.0f} Mrow/s, peak "
-        f"{m['peak']:.0f} MB with the columns.",
-    ]
-    for groups in (2, 10):
-        m = in_own_process(__name__, "every_threshold", millions, groups)
-        lines.append(
-            f"`audit_score` (every threshold), {millions} M rows, {groups} groups: "
-            f"{m['audit']:.1f} s, {m['audit'] / m['sort']:.1f} × one sort of the scores and "
-            f"{m['areas'] / m['audit']:.1f} × faster than scikit-learn's AUROC of all rows and of "
-            "each group, which is a part of it."
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        pattern = write_parquet(folder, on_disk)
-        ours, bare = (
-            in_own_process(__name__, "scores_in_parquet", pattern, e)
-            for e in ("separatrix", "duckdb")
-        )
-    lines.append(
-        f"`audit_score` of files, {on_disk} M rows of Parquet: {ours['seconds']:.1f} s, "
-        f"{ours['seconds'] / bare['seconds']:.1f} × the bare DuckDB group-by of it, peak "
-        f"{ours['peak']:.0f} MB."
+        f"{m['peak']:.0f} MB with the columns."
     )
-    print(*lines, sep="\n")
 
 
 def starting() -> None:
@@ -333,22 +247,21 @@ def starting() -> None:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    parts: Sequence[str] = PARTS,
+    /,
+    rows: Sequence[int] = (10, 100),
+    parquet_rows: Sequence[int] = (10, 100),
+    write: bool = False,
+) -> None:
     """Measure the parts that were asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    names = ("memory", "scores", "peers", "files", "start")
-    parser.add_argument("parts", nargs="*", default=names, metavar="part")
-    parser.add_argument("--rows", type=int, nargs="+", default=[10, 100], help="millions, memory")
-    parser.add_argument("--parquet-rows", type=int, nargs="+", default=[10, 100], help="on disk")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
     work = {
-        "memory": lambda: in_memory(options.rows, options.write),
-        "scores": lambda: about_scores(options.rows[0], options.parquet_rows[0]),
-        "peers": lambda: against_peers(options.rows[0], options.write),
-        "files": lambda: from_files(options.parquet_rows, options.write),
+        "memory": lambda: in_memory(rows, write),
+        "scores": lambda: about_scores(rows[0]),
+        "peers": lambda: against_peers(rows[0], write),
+        "files": lambda: from_files(parquet_rows, write),
         "start": starting,
     }
-    for name in options.parts:
+    for name in parts:
         work[name]()
     print(machine("numpy", "duckdb", "polars", "scikit-learn", "fairlearn"))

@@ -12,19 +12,20 @@ points in performance/growth.json; axes that are not asked for keep the points t
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from benchmarks._measuring import DOCS, added_memory, in_own_process, machine, publish
-from benchmarks.speed import growth_work
+from benchmarks.speed.rows import people, write_parquet
 
 QUICK = ("rows", "cells", "--points", "1")
+Work = Callable[[], Any]
 
 
 class Axis(NamedTuple):
@@ -45,7 +46,7 @@ AXES = {
         "rows", ROWS,
         {"audit": 9, "audit_scores": 8, "audit_files": 9, "audit_score_files": 9, "train": 6,
          "boosting": 5, "limit": 7, "limit_accuracy": 7, "limit_cost": 7, "limit_files": 9,
-         "separate": 7, "blind": 5, "channel": 5},
+         "separate": 7, "blind": 5, "channel": 5, "trace": 4},
     ),
     "trade_offs": Axis(
         "trade-offs λ (levels of a budget)", LAMBDAS,
@@ -77,6 +78,7 @@ FAMILIES = {
         "separate": "separated score",
         "blind": "rules without the group",
         "channel": "rules for more labels",
+        "trace": "trace with trees",
     },
 }
 TITLES = {job: title for own in FAMILIES.values() for job, title in own.items()}
@@ -86,10 +88,167 @@ COLOURS = ("#0072b2", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#e69f00", "#0
 SOLVED = ("limit", "limit_accuracy", "limit_cost", "limit_files", "separate")  # two labels
 
 
+def trace(rows: int, cells: tuple[int, int], features: int, **_: Any) -> Work:
+    """The main job with boosted trees: all fits of five outer folds, rules and promises."""
+    import separatrix as sx
+
+    sample, _lanes = _sample(rows, (2, cells[1]), 1, features)
+    how = {"estimator": "trees", "method": []}
+    return lambda: sx.trace(sample.X, sample.y, sensitive_features=sample.z, **how)
+
+
+def _posteriors(y: np.ndarray, z: np.ndarray, labels: int, rng: np.random.Generator) -> np.ndarray:
+    """Posteriors that know the label, and the group a little."""
+    logits = rng.normal(size=(len(y), labels))
+    logits[np.arange(len(y)), y] += 1.5
+    logits[:, 0] += 0.1 * (z % 3)
+    p = np.exp(logits)
+    return p / p.sum(1, keepdims=True)
+
+
+def audit(rows: int, cells: tuple[int, int], **_: Any) -> Work:
+    import separatrix as sx
+
+    y, z, rng = people(rows, cells)
+    u = np.where(rng.random(rows) < 0.3, rng.integers(0, cells[0], rows), y)
+    return lambda: sx.audit(y, u, sensitive_features=z)
+
+
+def audit_scores(rows: int, cells: tuple[int, int], **_: Any) -> Work:
+    import separatrix as sx
+
+    y, z, rng = people(rows, cells)
+    p = _posteriors(y, z, cells[0], rng)
+    return lambda: sx.audit(y, p, sensitive_features=z)
+
+
+def audit_files(rows: int, **_: Any) -> Work:
+    import separatrix as sx
+
+    folder = tempfile.TemporaryDirectory()
+    files, columns = write_parquet(folder.name, rows), {"target": "y", "sensitive_features": "z"}
+    return lambda keep=folder: sx.audit(files, prediction="u", **columns)
+
+
+def audit_score_files(rows: int, **_: Any) -> Work:
+    import separatrix as sx
+
+    folder = tempfile.TemporaryDirectory()
+    files, columns = write_parquet(folder.name, rows), {"target": "y", "sensitive_features": "z"}
+    return lambda keep=folder: sx.audit_score(files, prediction="s", **columns)
+
+
+def train(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Work:
+    import torch
+
+    from separatrix import methods
+    from separatrix.methods import Recipe
+
+    torch.set_num_threads(1)
+    sample, lanes = _sample(rows, cells, trade_offs, features)
+    return lambda: methods.fit("cmi", sample, lanes, recipe=Recipe(epochs=1, min_steps=0))
+
+
+def _sample(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> tuple[Any, Any]:
+    from separatrix.methods import Lane, Sample
+
+    y, z, rng = people(rows, cells)
+    x = rng.standard_normal((rows, features), dtype=np.float32)
+    x[:, 0] += y
+    x[:, 1] += z
+    lanes = [Lane(float(t), np.arange(rows), 0) for t in np.linspace(0.0, 1.0, trade_offs)]
+    return Sample(x, y, z, n_labels=cells[0], n_groups=cells[1]), lanes
+
+
+def _scored(rows: int, groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, a score that knows them better in some groups, and the groups."""
+    _, z, rng = people(rows, (2, groups))
+    y = (rng.random(rows) < 0.2 + 0.4 * z / groups).astype(int)
+    return y, rng.normal(size=rows) + y * (0.6 + 1.5 * z / groups) + z / groups, z
+
+
+def limit(rows: int, cells: tuple[int, int], trade_offs: int, **how: Any) -> Work:
+    """The limit of utility within v, or of what `maximize` and `budget` say."""
+    import separatrix as sx
+
+    y, s, z = _scored(rows, cells[1])
+    asked = {name: how[name] for name in ("maximize", "budget") if name in how}
+    return lambda: sx.limit(y, s, sensitive_features=z, points=max(trade_offs, 2), **asked)
+
+
+def limit_accuracy(**how: Any) -> Work:
+    return limit(**how, maximize="accuracy", budget="eo_gap")
+
+
+def limit_cost(**how: Any) -> Work:
+    from separatrix import Cost
+
+    return limit(**how, maximize=Cost(false_positive=1, false_negative=5), budget="violation")
+
+
+def separate(rows: int, cells: tuple[int, int], **_: Any) -> Work:
+    import separatrix as sx
+
+    y, s, z = _scored(rows, cells[1])
+    return lambda: sx.theory.separate(y, s, sensitive_features=z)
+
+
+def blind(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:
+    """Column generation for accuracy within EO gaps, from the true q(y, z | x)."""
+    from separatrix.optimum.promised import BlindPromises
+
+    y, z, rng = people(rows, (2, cells[1]))
+    means = np.stack([np.linspace(0.0, 1.0, cells[1]), np.linspace(1.5, 2.0, cells[1])])
+    x = rng.normal(size=rows) + means[y, z]
+    q = np.exp(-0.5 * (x[:, None, None] - means) ** 2)
+    q /= q.sum((1, 2), keepdims=True)
+    levels = np.linspace(0.01, 0.2, max(trade_offs, 1)).tolist()
+
+    def path() -> None:
+        best = BlindPromises(q, y, z, np.ones(rows), tuple(range(cells[1])))
+        for level in levels:
+            best.point(level)
+
+    return path
+
+
+def boosting(rows: int, cells: tuple[int, int], trade_offs: int, features: int) -> Work:
+    from separatrix import methods
+
+    sample, lanes = _sample(rows, cells, trade_offs, features)
+    return lambda: methods.fit("cmi_boosting", sample, lanes)
+
+
+def limit_files(rows: int, trade_offs: int, **_: Any) -> Work:
+    import separatrix as sx
+
+    folder = tempfile.TemporaryDirectory()
+    files = write_parquet(folder.name, rows)
+    asked = {"maximize": "accuracy", "budget": "eo_gap", "points": max(trade_offs, 2)}
+    asked |= {"target": "y", "sensitive_features": "z", "score": "s"}
+    return lambda keep=folder: sx.limit(files, **asked)
+
+
+def channel(rows: int, cells: tuple[int, int], trade_offs: int, **_: Any) -> Work:
+    from separatrix.optimum.multiclass.cross_fitted import LabelRules
+
+    labels = max(cells[0], 3)  # with two labels the limit above is exact and takes its place
+    y, z, rng = people(rows, (labels, cells[1]))
+    p = _posteriors(y, z, labels, rng)
+    prices = np.geomspace(0.05, 20.0, max(trade_offs, 1)).tolist()
+
+    def path() -> None:
+        rules = LabelRules(p, y, z, np.ones(rows), cells[1], "utility")
+        for price in prices:
+            rules.point(price, (1.0, 30.0))
+
+    return path
+
+
 def measure(job: str, fixed: dict[str, Any]) -> dict[str, float]:
     """CPU seconds and MB of one point, in this process."""
-    getattr(growth_work, job)(**FIXED | {"rows": 2_000})()  # imports, and what is cached for good
-    work, times = getattr(growth_work, job)(**fixed | {"cells": tuple(fixed["cells"])}), []
+    globals()[job](**FIXED | {"rows": 2_000})()  # imports, and what is cached for good
+    work, times = globals()[job](**fixed | {"cells": tuple(fixed["cells"])}), []
 
     def timed() -> None:
         start = time.process_time()
@@ -102,9 +261,11 @@ def measure(job: str, fixed: dict[str, Any]) -> dict[str, float]:
     return {"seconds": min(times), "mb": mb}
 
 
-def size(axis: str, value: Any) -> float:
-    """What is plotted along the axis: for labels × groups the number of cells."""
-    return float(value[0] * value[1]) if axis == "cells" else float(value)
+def size(axis: str, job: str, value: Any) -> float:
+    """What is plotted along the axis: of labels × groups the cells, two labels where solved."""
+    if axis != "cells":
+        return float(value)
+    return float(2 * value[1] if job in (*SOLVED, "blind") else value[0] * value[1])
 
 
 def exponent(x: np.ndarray, t: np.ndarray) -> float:
@@ -114,30 +275,22 @@ def exponent(x: np.ndarray, t: np.ndarray) -> float:
 def defaults(axis: str, job: str) -> dict[str, Any]:
     """What is held fixed while `axis` grows."""
     fixed = dict(FIXED)
-    if axis == "rows" and job in ("train", "channel"):
-        fixed["cells"] = (4, 3) if job == "channel" else (2, 3)
+    if job == "channel" and axis != "cells":
+        fixed["cells"] = (4, 3)
     if axis == "cells":
         many = job == "audit_scores" or job in SOLVED
         fixed["rows"] = 1_000_000 if job == "audit" else 200_000 if many else 20_000
     if axis in ("rows", "cells") and job in SOLVED:
         fixed["trade_offs"] = 11
-    if axis == "trade_offs" and job == "channel":
-        fixed["cells"] = (4, 3)
     return fixed
 
 
-def run(axis: str, jobs: list[str], points: int) -> list[dict[str, Any]]:
+def run(axis: str, jobs: Sequence[str], points: int) -> list[dict[str, Any]]:
     found = []
-    for job, most in AXES[axis].most.items():
-        if job not in jobs:
-            continue
-        for value in AXES[axis].values[: min(most, points)]:
+    for job in [job for job in AXES[axis].most if job in jobs]:
+        for value in AXES[axis].values[: min(AXES[axis].most[job], points)]:
             fixed = defaults(axis, job) | {axis: value}
-            point = {"axis": axis, "job": job, "value": value, "size": size(axis, value)}
-            if axis == "cells" and (
-                job in SOLVED or job == "blind"
-            ):  # two labels always: only the groups grow
-                point["size"] = 2.0 * value[1]
+            point = {"axis": axis, "job": job, "value": value, "size": size(axis, job, value)}
             found.append(point | in_own_process(__name__, "measure", job, fixed))
             print(json.dumps(found[-1]), file=sys.stderr, flush=True)
     return found
@@ -188,24 +341,24 @@ def draw(found: list[dict[str, Any]]) -> None:
             plt.close(figure)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    axes: Sequence[str] = tuple(AXES),
+    /,
+    work: Sequence[str] = tuple(TITLES),
+    points: int = 9,
+    redraw: bool = False,
+    write: bool = False,
+) -> None:
     """Measure; with --write or --redraw store the table and its pictures too."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("axes", nargs="*", default=[*AXES], metavar="axis")
-    parser.add_argument("--work", nargs="+", choices=TITLES, default=[*TITLES], help="only this")
-    parser.add_argument("--points", type=int, default=9, help="the first so many of each line")
-    parser.add_argument("--redraw", action="store_true", help="measure nothing: growth.json again")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
-    axes = [] if options.redraw else options.axes
-    found = [point for axis in axes for point in run(axis, options.work, options.points)]
-    points = DOCS / "evidence" / "performance" / "growth.json"
-    if options.write or options.redraw:
-        kept = json.loads(points.read_text(encoding="utf-8"))
-        found += [p for p in kept if p["axis"] not in axes or p["job"] not in options.work]
+    axes = () if redraw else axes
+    found = [point for axis in axes for point in run(axis, work, points)]
+    file = DOCS / "evidence" / "performance" / "growth.json"
+    if write or redraw:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        found += [p for p in kept if p["axis"] not in axes or p["job"] not in work]
         order = [*AXES], [*TITLES]
         found.sort(key=lambda p: (order[0].index(p["axis"]), order[1].index(p["job"]), p["size"]))
-        points.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
+        file.write_text("[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n", encoding="utf-8")
         draw(found)
-    publish("growth", HEAD, exponents(found), options.write or options.redraw)
+    publish("growth", HEAD, exponents(found), write or redraw)
     print(machine("numpy", "torch"))

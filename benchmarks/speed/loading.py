@@ -7,10 +7,10 @@ The second of two loads counts, so that no import is timed; the best of three pr
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,12 @@ import numpy as np
 from benchmarks._measuring import in_own_process, peak, publish
 
 QUICK = ("adult", "compas")
-EMBEDDED = 202_599, 512  # the shape of CelebA
 
 
-def dataset(name: str, **options: Any) -> Callable[[], Any]:
-    def load() -> Any:
-        from separatrix import datasets
+def dataset(name: str, **options: Any) -> Any:
+    from separatrix import datasets
 
-        return datasets.load(name, **options).X
-
-    return load
+    return datasets.load(name, **options).X
 
 
 def csv_file() -> Path:
@@ -71,43 +67,15 @@ def csv_with_pandas() -> Any:
     return encode.fit_transform(pandas.read_csv(csv_file()).drop(columns=["y", "sex"]))
 
 
-def celeba() -> Any:
-    from separatrix import datasets
-
-    folder = celeba_folder()
-    return datasets.load("celeba", folder=folder, embeddings=folder / "made.npy").X
-
-
-def celeba_folder() -> Path:
-    """The official text files and an embedding, made up, at full size; 415 MB."""
-    root, (rows, width) = Path(tempfile.gettempdir()) / "separatrix-benchmark-celeba", EMBEDDED
-    if (root / "made.npy").is_file():
-        return root
-    root.mkdir(exist_ok=True)
-    names = [f"{index + 1:06d}.jpg" for index in range(rows)]
-    signs = np.random.default_rng(0).choice(["-1", " 1"], (rows, 40))
-    header = " ".join(["Male", "Smiling", *(f"a{index}" for index in range(38))])
-    lines = [f"{name} {' '.join(row)}" for name, row in zip(names, signs, strict=True)]
-    (root / "list_attr_celeba.txt").write_text("\n".join([str(rows), header, *lines]))
-    (root / "list_eval_partition.txt").write_text("\n".join(f"{name} 0" for name in names))
-    made = np.lib.format.open_memmap(root / "part.npy", "w+", np.float32, (rows, width))
-    for start in range(0, rows, 8_192):
-        made[start : start + 8_192] = 0.5
-    made.flush()
-    (root / "part.npy").replace(root / "made.npy")
-    return root
-
-
 CASES: dict[str, Callable[[], Any]] = {
-    "adult": dataset("adult"),
-    "adult, all columns": dataset("adult", features="full"),
-    "compas": dataset("compas"),
-    "bank": dataset("bank"),
-    "acs_occupation": dataset("acs_occupation"),
-    "acs_occupation_large": dataset("acs_occupation_large"),
+    "adult": partial(dataset, "adult"),
+    "adult, all columns": partial(dataset, "adult", features="full"),
+    "compas": partial(dataset, "compas"),
+    "bank": partial(dataset, "bank"),
+    "acs_occupation": partial(dataset, "acs_occupation"),
+    "acs_occupation_large": partial(dataset, "acs_occupation_large"),
     "CSV, 1 M rows": csv,
     "CSV, 1 M rows, pandas": csv_with_pandas,
-    "celeba": celeba,
 }
 
 
@@ -120,15 +88,12 @@ def once(case: str) -> dict[str, float]:
     return {"seconds": took, "mb": peak(), "rows": rows, "columns": columns}
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(cases: Sequence[str] = tuple(CASES), /, write: bool = False) -> None:
     """The table of docs/evidence/datasets.md."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", default=[*CASES])
-    parser.add_argument("--write", action="store_true")
-    options, lines = parser.parse_args(arguments), []
-    for case in options.cases:
+    lines = []
+    for case in cases:
         found = min((in_own_process(__name__, "once", case) for _ in range(3)),
                     key=lambda one: one["seconds"])  # fmt: skip
         shape = f"{found['rows']:,} × {found['columns']}"
         lines.append([case, shape, f"{found['seconds']:.2f}", f"{found['mb']:.0f}"])
-    publish("loading", ["what", "X", "seconds", "peak MB"], lines, options.write)
+    publish("loading", ["what", "X", "seconds", "peak MB"], lines, write)

@@ -8,10 +8,9 @@ its folder. Coins belong to ids under a secret.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,11 +35,8 @@ def cpu(work: Callable[..., Any], calls: int, *given: Any, **options: Any) -> fl
     return min(rounds)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(rows: int = 1_000_000) -> None:
     """Print the table of docs/howto/deploy.md."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    rows = parser.parse_args(arguments).rows
     rng = np.random.default_rng(0)
     X, z = rng.normal(size=(4_000, 10)), rng.choice(["f", "m"], 4_000)
     y = (X[:, 0] + 0.8 * (z == "m") + rng.normal(size=len(X)) > 0).astype(int)

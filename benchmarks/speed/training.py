@@ -15,7 +15,6 @@ not decide; with two processes wall time.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 
@@ -234,15 +233,12 @@ PARTS: dict[str, Callable[..., None]] = {
 }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    parts: Sequence[str] = tuple(PARTS), /, repeats: int = 20, features: str = "paper"
+) -> None:
     """Print ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=[*PARTS], metavar="part")
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--features", choices=("paper", "full"), default="paper")
-    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    for name in options.parts:
-        own = {"features": options.features} if name in ("frontier", "methods") else {}
-        few = min(options.repeats, 3) if own else options.repeats
+    for name in parts:
+        own = {"features": features} if name in ("frontier", "methods") else {}
+        few = min(repeats, 3) if own else repeats
         PARTS[name](few, **own)
