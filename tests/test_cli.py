@@ -358,7 +358,7 @@ def test_the_same_trace_again_changes_nothing(traced_file):
         (["{people}", "--out", "{out}"], "Name the columns"),
         (
             ["{people}", "--target", "hired", "--sensitive", "sexe", "--out", "{out}"],
-            "names 'sexe'",
+            "no column 'sexe'",
         ),
         (["adult", "--target", "income", "--out", "{out}"], "knows its columns"),
         (["adult", "--out", "{out}", "--method", "cni"], "no method 'cni'"),

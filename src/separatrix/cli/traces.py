@@ -81,7 +81,7 @@ def trace(
     continuous_sensitive: bool = typer.Option(
         False, "--continuous-sensitive", help="The attribute is a number, such as age."
     ),
-    levels: int = typer.Option(16, help="With --continuous: most different predictions."),
+    levels: int = typer.Option(16, help="With --regression: most different predictions."),
     json: bool = JSON,
 ) -> None:
     """What is possible on my data? Says it in words, and writes models and a report.
