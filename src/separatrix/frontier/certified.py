@@ -21,8 +21,7 @@ import numpy as np
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier.base_models import JOINT
-from separatrix.frontier.base_models import LABELS as LABEL_SCORES
+from separatrix.frontier.base_models import JOINT, LABELS
 from separatrix.frontier.measured import CERTIFIED, held_out_table, procedure_predictor
 from separatrix.frontier.operating_point import OperatingPoint
 from separatrix.frontier.traced import Traced
@@ -77,7 +76,7 @@ def certified(frontier: Traced, request: Request) -> OperatingPoint:
 
 def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
     """Rules at shares of the budget, strictest first, with the rows that certify them."""
-    nested = frontier.joint if request.blind else frontier.nested
+    nested = frontier.scores(JOINT if request.blind else LABELS)
     aim: Any = request.maximize
     rules = []
     for share in _SHARES:
@@ -153,7 +152,7 @@ def _point(frontier: Traced, request: Request, rule: CertifiedRule) -> Operating
     if not request.one_fold:
         by = "every fold's rows, unseen by its rule"
         note += " It takes the procedure on all rows to be as separated as on its folds."
-    kind = JOINT if request.blind else LABEL_SCORES
+    kind = JOINT if request.blind else LABELS
     point = OperatingPoint(
         request, f"decisions of the base model, certified by {by}", found.promise, found.tables,
         frontier.labels, frontier.groups,

@@ -26,7 +26,7 @@ from scipy.stats import gamma
 
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.ordered import area
+from separatrix.core.ordered import area, largest_gap
 from separatrix.optimum.scores.separate import raw_score, separation_path
 
 __all__ = ["RAW", "PenaltyChoice", "choose_penalty"]
@@ -130,20 +130,10 @@ def _statistics(
             tables[s // 2, s % 2] = counts.reshape(groups, len(laws), _BINS)
         by_fold = np.moveaxis(tables, -2, 1)  # (fold, candidate, y, z, bin)
         pooled = by_fold.sum(0)
-        each = [conditional_mutual_information(by_fold).mean(0), _largest_gap(by_fold).mean(0)]
-        whole = [conditional_mutual_information(pooled), _largest_gap(pooled)]
+        each = [conditional_mutual_information(by_fold).mean(0), largest_gap(by_fold).mean(0)]
+        whole = [conditional_mutual_information(pooled), largest_gap(pooled)]
         found.append(np.stack([*whole, *each], -1))
     return found[0], np.array(found[1:])
-
-
-def _largest_gap(tables: Array) -> Array:
-    """max over thresholds of the mean over labels of the range of P(S ≥ t | y, z)."""
-    above = np.cumsum(tables, axis=-1)
-    total = above[..., -1:]
-    rates = above / np.where(total > 0, total, 1.0)
-    low = np.where(total > 0, rates, np.inf).min(-2)
-    high = np.where(total > 0, rates, -np.inf).max(-2)
-    return np.asarray((high - low).mean(-2).max(-1))
 
 
 def _p_values(seen: Array, shuffled: Array) -> Array:
