@@ -131,7 +131,7 @@ def traced_pay(tmp_path_factory):
     def make(folder: Path) -> None:
         d = paid(0, 900)
         sx.trace(
-            d[["test", "sex"]], d["pay"], sensitive_features=d["sex"], target="continuous",
+            d[["test", "sex"]], d["pay"], sensitive_features=d["sex"], task="regression",
             estimator="linear", cv=3, out=folder, progress=False,
         )  # fmt: skip
 

@@ -77,7 +77,7 @@ def test_a_trace_of_numbers_promises_no_more_than_it_keeps(rows, tmp_path):
     numbers = rows | {"y": rows["X"].sum(1)}
     with pytest.raises(SeparatrixError, match="Run again, with fewer processes"):
         sx.trace(
-            **numbers, target="continuous", estimator=MortalRegressor(str(flag)), cv=3, n_jobs=2,
+            **numbers, task="regression", estimator=MortalRegressor(str(flag)), cv=3, n_jobs=2,
             out=tmp_path / "trace", progress=False,
         )  # fmt: skip
     assert not left_over(tmp_path)

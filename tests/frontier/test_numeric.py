@@ -116,7 +116,7 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     assert "`out` must be a folder, got the file" in str(done.exception)
     for wrong in (["--criterion", "independence"], ["--backend", "dask"]):
         done = run(app, ["trace", str(tmp_path / "d.csv"), *common, *more, *wrong])
-        assert "--continuous takes --target" in str(done.exception)
+        assert "--regression takes --target" in str(done.exception)
     for wrong in (["--maximize", "auroc"], ["--max-violation", "-1"]):
         done = run(app, ["select", str(tmp_path / "f"), *wrong, "--out", model])
         assert isinstance(done.exception, InputError)
@@ -132,11 +132,11 @@ def test_a_file_from_trace_to_predictions(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"target": "number"}, "`target` must be 'labels' or 'continuous', got 'number'"),
+        ({"task": "number"}, "`task` must be None for labels or 'regression', got 'number'"),
         ({"blind": True}, "are for labels, not for numbers"),
         ({"criterion": "independence"}, "are for labels, not for numbers"),
         ({"levels": 1}, "`levels` must be a whole number from 2 on, got 1"),
-        ({"target": "labels", "sensitive": "continuous"}, "for labels use `theory.align`"),
+        ({"task": None, "sensitive": "continuous"}, "for labels use `theory.align`"),
         ({"estimator": "forest"}, "There is no regressor 'forest'"),
         ({"cv": 2}, "`cv` must be between 3 and the 60 rows, got 2"),
         ({"sensitive": "continuous"}, "must hold numbers, got"),
@@ -144,14 +144,14 @@ def test_a_file_from_trace_to_predictions(tmp_path):
 )
 def test_bad_input_is_one_sentence(change, sentence):
     d = paid(5, 60)
-    asked = {"target": "continuous", "sensitive_features": d["sex"], **change}
+    asked = {"task": "regression", "sensitive_features": d["sex"], **change}
     with pytest.raises(InputError, match=sentence):
         sx.trace(d[["test"]], d["pay"], **asked)
 
 
 def test_a_numeric_target_that_is_not_said_is_told(tmp_path):
     d = paid(6, 200)
-    with pytest.raises(InputError, match='Pass target="continuous"'):
+    with pytest.raises(InputError, match='Pass task="regression"'):
         sx.trace(d[["test"]], d["pay"], sensitive_features=d["sex"])
 
 

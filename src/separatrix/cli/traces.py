@@ -75,7 +75,6 @@ def trace(
     continuous: bool = typer.Option(
         False,
         "--regression",
-        "--continuous",
         help="The target is a number: R², RMSE and v around a regressor.",
     ),
     continuous_sensitive: bool = typer.Option(
@@ -97,7 +96,7 @@ def trace(
         odd = keep or categorical or missing_groups or unit or positive
         if not continuous or blind or method or odd or other:
             raise InputError(
-                "--continuous takes --target, --sensitive, --estimator trees or linear, --drop, "
+                "--regression takes --target, --sensitive, --estimator trees or linear, --drop, "
                 "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
             )
         kind = "continuous" if continuous_sensitive else "groups"

@@ -301,7 +301,7 @@ def target_of(values: Any, column: str, positive: Any = None) -> Coded:
             middle = f"{np.median(known):g}"
             raise InputError(
                 f"The target column `{column}` holds {len(distinct):,} different numbers: that "
-                'looks like regression. Pass target="continuous" (--continuous) to `trace`, or '
+                'looks like regression. Pass task="regression" (--regression) to `trace`, or '
                 f"make classes of it, for instance whether it is above {middle}."
             )
     coded = _levels(as_levels(values, column), column, "target")

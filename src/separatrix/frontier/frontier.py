@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.frames import tidy
 from separatrix.core.envelope import Envelope, concave_envelope
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier import figures, page, tables
 from separatrix.frontier.answers import Answer, Shippable
 from separatrix.frontier.measured import model_of
@@ -30,6 +30,7 @@ from separatrix.methods import POLICIES
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import CandidateTable
+from separatrix.procedure.choice import choose
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
 from separatrix.report.terminal import WIDTH, wrapped
@@ -165,8 +166,12 @@ class Frontier(Traced):
         """What could ship for the budget of the trace, simplest first, each with its promise."""
         request = first_request(self)
         found = candidates_for(self, request)
-        chosen = next((a.name for a in self.answers if a.kind == "choice"), "")
-        return CandidateTable(found, (request.aim, *request.budgets), chosen)
+        try:
+            shipped = choose(found, request).candidate
+        except InfeasibleError:  # the budget of the trace cannot be promised
+            return CandidateTable(found, (request.aim, *request.budgets))
+        found = [shipped if one.name == shipped.name else one for one in found]
+        return CandidateTable(found, (request.aim, *request.budgets), shipped.name)
 
     @property
     def answers(self) -> list[Answer]:

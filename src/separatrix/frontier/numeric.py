@@ -127,7 +127,7 @@ class NumericPoint:
 
 
 class NumericFrontier:
-    """What is possible for a numeric target. Made by `trace(..., target="continuous")`.
+    """What is possible for a numeric target. Made by `trace(..., task="regression")`.
 
     `points` has R², RMSE and v of every penalty, `select` solves for a budget, `report` writes a
     page.

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix import datasets
+from separatrix.columns.frames import as_frame, check_present, column_names, names_of
 from separatrix.columns.groups import group_columns
+from separatrix.columns.readers import read_table
 from separatrix.columns.values import as_array, check_lengths
 from separatrix.datasets import Data
 from separatrix.errors import InputError
 
-__all__ = ["as_data", "features_of", "one_column"]
+__all__ = ["as_data", "features_of", "one_column", "split_table"]
 
 _UNIT = "(unit)"
 
@@ -56,6 +60,27 @@ def _matrix_data(X: NDArray[Any], labels: Any, groups: Mapping[str, Any]) -> Dat
     names = tuple(f"x{i}" for i in range(X.shape[1]))
     rows = coded.y, coded.z, coded.labels, coded.groups, coded.card
     return Data(*rows, matrix=X, matrix_names=names)
+
+
+def split_table(table: Any, target: str, sensitive: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """A table by the names of its columns: features, labels and groups.
+
+    Args:
+        table: a frame, a mapping of columns, or the path of a file.
+        target, sensitive: names of columns. The groups' columns stay among the features, where
+            `as_data` knows them again.
+    """
+    table = read_table(table) if isinstance(table, str | Path) else table
+    names = names_of(sensitive, "sensitive_features")
+    check_present([target, *names], column_names(table, "X"), "the table")
+    if isinstance(table, Mapping):
+        X = {name: column for name, column in table.items() if name != target}
+        return X, {target: table[target]}, {name: table[name] for name in names}
+    frame = as_frame(table, "X")
+    assert frame is not None  # it has names
+    whole = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    groups = {name: whole[name].to_native() for name in names}
+    return whole.drop(target).to_native(), {target: whole[target].to_native()}, groups
 
 
 def one_column(y: Any) -> tuple[str, Any]:

@@ -27,7 +27,7 @@ from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import MANIFEST as NUMERIC
 from separatrix.frontier.numeric import NumericFrontier, trace_numeric
 from separatrix.frontier.questions_answered import write_answers
-from separatrix.frontier.rows import as_data
+from separatrix.frontier.rows import as_data, split_table
 from separatrix.frontier.sweep.jobs import Job, Source, grid
 from separatrix.frontier.sweep.runner import HERE, Execution, describe, run
 from separatrix.frontier.sweep.store import Store
@@ -39,21 +39,22 @@ __all__ = ["trace", "trace_data"]
 
 def trace(
     X: Any,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     sensitive_features: Any,
+    target: str | None = None,
     estimator: Any = None,
     max_eo_gap: float = 0.05,
     blind: bool = False,
     criterion: str = "separation",
     method: str | Sequence[str] | None = None,
     trade_offs: Sequence[float] | None = None,
+    task: str | None = None,
     cv: int = 5,
     random_state: int = 0,
-    n_jobs: int = 1,
+    n_jobs: int | None = None,
     out: str | Path | None = None,
     progress: bool | None = None,
-    target: str = "labels",
     sensitive: str = "groups",
     levels: int = 16,
     groups: ArrayLike | None = None,
@@ -66,10 +67,12 @@ def trace(
 
     Args:
         X: features: a dataframe of any library that narwhals takes, a mapping of columns, or a
-            numeric array. Text is one-hot, numbers are scaled.
-        y: labels, two or more.
+            numeric array. Text is one-hot, numbers are scaled. With `target` a whole table: a
+            frame, a mapping, or the path of a CSV or Parquet file.
+        y: labels, two or more; not with `target`.
         sensitive_features: groups; several columns make their intersection. A column of X of the
-            same name is left out of X.
+            same name is left out of X. With `target` the names of the columns.
+        target: the column of the table to predict.
         estimator: the base model. None for the best of boosted trees, logistic regression and,
             with torch, a network, by inner log-loss; "trees", "logistic", "network" or
             "MODULE:CLASS"; or a classifier with `predict_proba`, which gets X as it is.
@@ -88,22 +91,30 @@ def trace(
         out: folder that the frontier is written to; calling again with the same folder resumes. By
             default a temporary one: `Frontier.save` keeps it.
         progress: what is being done, on stderr; by default if that is a terminal.
-        target: "labels", or "continuous" for numbers: then the base model is a regressor (None or
+        task: None for labels, "regression" for numbers: then the base model is a regressor (None or
             "trees", "linear", or an object), every group gets a rising map of its predictions
             (`AlignedRegressor`), and the frontier has R², RMSE and v.
-        sensitive: "groups", or "continuous" for a number such as age, with a continuous target.
-        levels: of a continuous target, the largest number of different predictions.
+        sensitive: "groups", or "continuous" for a number such as age, in a regression.
+        levels: of a regression, the largest number of different predictions.
         groups: who each row is about, where several rows may be about one person; not the
             sensitive groups. A person is in one fold, and counts once in errors and bounds.
         min_level_rows: levels of a feature or a sensitive column with fewer rows are joined as
             "(other)": a level that one person has is a person. 1 keeps all.
 
     Returns:
-        The frontier; a `NumericFrontier` for a continuous target.
+        The frontier; a `NumericFrontier` for a regression.
     """
-    if target not in ("labels", "continuous"):
-        raise InputError(f"`target` must be 'labels' or 'continuous', got {target!r}.")
-    if target == "continuous":
+    if task not in (None, "regression"):
+        raise InputError(f"`task` must be None for labels or 'regression', got {task!r}.")
+    if (y is None) == (target is None):
+        raise InputError(
+            "Pass the labels `y`, or a table as `X` with the name of its label column as `target`"
+            + (", not both." if target is not None else ".")
+        )
+    if target is not None:
+        X, y, sensitive_features = split_table(X, target, sensitive_features)
+    processes = 1 if n_jobs is None else n_jobs
+    if task == "regression":
         others = blind or criterion != "separation" or method or trade_offs is not None
         if others or groups is not None:
             raise InputError(
@@ -112,12 +123,12 @@ def trace(
             )
         return trace_numeric(
             X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
-            levels=levels, cv=cv, random_state=random_state, n_jobs=n_jobs, out=out,
+            levels=levels, cv=cv, random_state=random_state, n_jobs=processes, out=out,
             progress=progress,
         )  # fmt: skip
     if sensitive != "groups":
         raise InputError(
-            'sensitive="continuous" traces a numeric target: pass target="continuous" too; for '
+            'sensitive="continuous" traces a numeric target: pass task="regression" too; for '
             "labels use `theory.align`."
         )
     rows = X if estimator is not None and not isinstance(estimator, str) else None
@@ -125,7 +136,7 @@ def trace(
     return trace_data(
         data, name="data", estimator=estimator, raw=rows, blind=blind, max_eo_gap=max_eo_gap,
         criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
-        random_state=random_state, execution=Execution(n_jobs=n_jobs, progress=progress),
+        random_state=random_state, execution=Execution(n_jobs=processes, progress=progress),
     )  # fmt: skip
 
 

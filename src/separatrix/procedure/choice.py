@@ -91,7 +91,8 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
     if simplest is not None and chosen is not whole_best:
         found = paired_difference(whole_best, chosen)
         bought = found if found.clear else None
-    return Choice(chosen, _sentence(possible[0], chosen, request, bought, group), bought)
+    sentence = _sentence(possible[0], simplest, chosen, request, bought, group)
+    return Choice(chosen, sentence, bought)
 
 
 def keeps(candidate: Candidate, request: Request) -> bool:
@@ -180,9 +181,18 @@ def _refusal(candidates: Sequence[Candidate]) -> InfeasibleError:
 
 
 def _sentence(
-    first: Candidate, chosen: Candidate, request: Request, bought: Difference | None, group: str
+    first: Candidate,
+    simplest: Candidate | None,
+    chosen: Candidate,
+    request: Request,
+    bought: Difference | None,
+    group: str,
 ) -> str:
-    """What ships, in the user's terms; then what the whole budget would buy."""
+    """What ships, in the user's terms, beside simpler models; then what the whole budget would buy.
+
+    Args:
+        first, simplest: the first candidate, and the first that keeps the budget.
+    """
     shown = [_said(chosen, name) for name in request.budgets]
     aim = [_said(chosen, request.aim)] if request.aim in chosen.promise else []
     if chosen.name == "plain":
@@ -192,7 +202,7 @@ def _sentence(
     elif chosen.name == "without the group":
         head = f"Leave out {f'`{group}`' if group else 'the group'}: {', '.join(shown + aim)}."
     else:
-        needed = request.budgets and not (first.name == "plain" and keeps(first, request))
+        needed = request.budgets and (simplest is None or simplest.solve is not None)
         need = "You need a rule" if needed else "A rule is better"
         if chosen.place == len(ORDER):
             need = "Training for it is better"
@@ -200,9 +210,14 @@ def _sentence(
             "group rule": f"thresholds by {group or 'group'}",
             "blind rule": "a rule without the group",
         }.get(chosen.name, chosen.name)
-        before = [_said(first, name) for name in (*request.budgets, request.aim)
-                  if name in first.promise]  # fmt: skip
-        was = f" (your model: {', '.join(before)})" if first.name == "plain" and before else ""
+        words = {"plain": "your model", "without the group": f"without {group or 'the group'}"}
+        beside = [
+            f"{words[one.name]}: "
+            + ", ".join(_said(one, name) for name in (*request.budgets, request.aim))
+            for one in dict.fromkeys((first, simplest or first))
+            if one.name in words and request.aim in one.promise
+        ]
+        was = f" ({'; '.join(beside)})" if beside else ""
         head = f"{need}: {kind}, {', '.join(shown + aim)}{was}."
     if bought is None:
         return head
