@@ -75,7 +75,7 @@ def writers(single, home):
 def test_a_full_disk_is_one_sentence_and_leaves_nothing(single, home, what):
     write = writers(single, home)[what]
     (home / "out").mkdir()
-    with files_of_at_most(2_000), pytest.raises(DataError, match="cannot be written") as error:
+    with files_of_at_most(400), pytest.raises(DataError, match="cannot be written") as error:
         write(home / "out")
     assert len(str(error.value).splitlines()) == 1
     assert os.listdir(home / "out") == []
@@ -86,7 +86,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(single, home, what):
 
 def test_a_full_disk_keeps_the_old_model(single, mixture, tmp_path):
     single.save(tmp_path / "model")
-    with files_of_at_most(2_000), pytest.raises(DataError, match="cannot be written"):
+    with files_of_at_most(400), pytest.raises(DataError, match="cannot be written"):
         mixture.save(tmp_path / "model")
     assert sx.load(tmp_path / "model").model_hash == single.model_hash
     assert os.listdir(tmp_path) == ["model"]

@@ -8,6 +8,7 @@ import pytest
 
 import separatrix as sx
 from separatrix.errors import InputError
+from separatrix.frontier.rows import as_data, split_table
 
 
 def people(n, seed, effect):
@@ -86,33 +87,29 @@ def test_labels_are_not_traced_into_the_folder_of_a_numeric_target(tmp_path):
         traced(0.0, out=out)
 
 
-def test_a_table_by_its_columns_is_traced_as_its_parts(tmp_path):
-    """Frame, mapping and file: the same candidates as from X, y and groups."""
+def test_a_table_by_its_columns_is_the_same_as_its_parts(tmp_path):
+    """Frame, mapping and file."""
     rng = np.random.default_rng(0)
-    age, sex = rng.normal(size=300), rng.choice(["f", "m"], 300)
-    paid = np.where(rng.random(300) < 1 / (1 + np.exp(-2 * age - (sex == "m"))), "yes", "no")
-    frame = pd.DataFrame({"age": age, "sex": sex, "paid": paid})
+    frame = pd.DataFrame({"age": rng.integers(20, 60, 90), "sex": rng.choice(["f", "m"], 90)})
+    frame["paid"] = rng.choice(["no", "yes"], 90)
     frame.to_csv(tmp_path / "people.csv", index=False)
-    how = {"estimator": "logistic", "cv": 3, "max_eo_gap": 0.1}
-    X, z = frame[["age", "sex"]], frame["sex"]
-    parts = sx.trace(X, frame["paid"], sensitive_features=z, **how).candidates
+    parts = as_data(frame[["age", "sex"]], frame["paid"], frame["sex"])
     for table in (frame, dict(frame.items()), tmp_path / "people.csv"):
-        found = sx.trace(table, target="paid", sensitive_features="sex", **how).candidates
-        assert str(found) == str(parts)
+        found = as_data(*split_table(table, "paid", "sex"))
+        assert (found.features, found.labels, found.groups) == (
+            parts.features, parts.labels, parts.groups,
+        )  # fmt: skip
+        for one, other in ((found.X, parts.X), (found.y, parts.y), (found.z, parts.z)):
+            np.testing.assert_array_equal(one, other)
     with pytest.raises(InputError, match="not both"):
         sx.trace(frame, frame["paid"], target="paid", sensitive_features="sex")
     with pytest.raises(InputError, match=r"'payd'.*'paid'"):
         sx.trace(frame, target="payd", sensitive_features="sex")
 
 
-def test_the_table_shows_what_ships_with_its_own_numbers():
-    rng = np.random.default_rng(0)
-    age, sex = rng.normal(size=600), rng.choice(["f", "m"], 600)
-    paid = rng.random(600) < 1 / (1 + np.exp(-1.8 * age - (sex == "m")))
-    frame = pd.DataFrame({"age": age, "sex": sex, "paid": paid})
-    f = sx.trace(frame, target="paid", sensitive_features="sex", estimator="logistic", cv=3,
-                 max_eo_gap=0.1)  # fmt: skip
-    shown = f.candidates[f.candidates.chosen]
-    promised = f.select(max_eo_gap=0.1).promise
-    assert shown.promise["eo_gap"].value == pytest.approx(promised["eo_gap"].value)
-    assert shown.promise["accuracy"].value == pytest.approx(promised["accuracy"].value)
+def test_the_table_shows_what_ships_with_its_own_numbers(strong):
+    found = strong.candidates
+    promised = strong.select(max_eo_gap=0.15).promise
+    for metric in ("eo_gap", "accuracy"):
+        shown = found[found.chosen].promise[metric].value
+        assert shown == pytest.approx(promised[metric].value)
