@@ -159,6 +159,8 @@ def test_files_give_the_audit_of_their_arrays(frame, of_arrays, tmp_path):
     frame.to_csv(tmp_path / "all.csv", index=False)
     for path in ("part-*.parquet", "all.csv"):
         a = audit_score(tmp_path / path, target="y", sensitive_features="sex", prediction="p")
+        by_name = audit_score(tmp_path / path, "p", target="y", sensitive_features="sex")
+        assert by_name.to_dict() == a.to_dict()
         assert a.to_dict() == of_arrays.to_dict()
 
 

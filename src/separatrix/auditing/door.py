@@ -107,9 +107,10 @@ def audit_score(
     Args:
         y_true: true labels, two of them, the second in sorted order is the positive one; or a
             table, as in `audit`.
-        score: one number per row; a larger one favours the second label. Not with a table.
+        score: one number per row; a larger one favours the second label. With a table the name of
+            its column, as in `limit`.
         sensitive_features: groups, as in `audit`.
-        target, prediction: of a table: the columns of true labels and of the score.
+        target, prediction: of a table: the columns of true labels and of the score; as in `audit`.
         sample_weight: a weight per row; of a table: its column.
         bins: quantile bins of the score in which v = I(S; Z | Y) is counted. Equal scores stay
             together, so a score with few values gets fewer bins.
@@ -126,6 +127,8 @@ def audit_score(
     >>> round(s.gap, 2), s.gap_floor < 0.05 < s.gap < s.gap_upper
     (0.14, True)
     """
+    if isinstance(score, str) and target is not None and prediction is None:
+        score, prediction = None, score
     columns = target, prediction, sensitive_features, sample_weight
     roles = _roles(y_true, score, *columns, array="score")
     if roles is None:
