@@ -1,6 +1,6 @@
 """
-A language model of 5,000 words
-===============================
+A language model of 20,000 words
+================================
 
 A next-word head trained with `SeparationLoss` on made-up text. Two kinds of speakers use different
 grammar and words, so a prediction reveals who speaks beyond what the next word does. A batch has
@@ -16,7 +16,7 @@ from torch import nn
 
 import separatrix as sx
 
-VOCABULARY, CLASSES, GROUPS, WIDTH, BATCH = 5_000, 10, 2, 32, 256
+VOCABULARY, CLASSES, GROUPS, WIDTH, BATCH = 20_000, 10, 2, 32, 256
 WORD_CLASS = np.arange(VOCABULARY) % CLASSES  # the coarser label: noun, verb, …
 GRAMMARS = np.random.default_rng(0).dirichlet(np.full(CLASSES, 0.2), (GROUPS, CLASSES))
 
@@ -71,7 +71,7 @@ def train(trade_off: float, steps: int = 150) -> LanguageModel:
 @torch.no_grad()
 def measure(model: LanguageModel) -> tuple[float, float]:
     """On unseen text: v = I(U; Z | word class), and the cross-entropy."""
-    words, y, z = made_text(5_000, seed=2)
+    words, y, z = made_text(2_000, seed=2)
     logits = model(words)
     v = sx.nn.soft_cmi(logits, torch.tensor(WORD_CLASS)[y], z)
     return v.item(), nn.functional.cross_entropy(logits, y).item()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import paper as benchmarking
+from separatrix.frontier.sweep.runner import Execution
 
 pytest.importorskip("torch")
 
@@ -28,16 +31,39 @@ def test_the_paper_runs_its_methods_and_says_what_is_not_here(tmp_path, monkeypa
     seen = {}
     monkeypatch.setattr(benchmarking.Source, "load", load)
     monkeypatch.setattr(benchmarking, "_run", lambda todo, *rest: seen.update(todo) or iter(()))
-    monkeypatch.setattr(benchmarking.Results, "read", lambda place: place)
+    before = SimpleNamespace(datasets=["bank"])  # of an earlier run into the same folder
+    monkeypatch.setattr(benchmarking.Results, "read", lambda place: before)
     monkeypatch.setattr(benchmarking, "write_page", lambda results, place, missing: [missing])
+    (missing,) = benchmarking.paper_benchmark(["adult"], tmp_path)
+    others = {"compas", "acs_occupation", "celeba", "acs_occupation_large"}
+    assert missing == dict.fromkeys(others, "it was not asked for.")
     (missing,) = benchmarking.paper_benchmark(None, tmp_path)
-    assert set(missing) == {"compas", "bank", "celeba", "acs_occupation_large"}
+    assert set(missing) == {"compas", "celeba", "acs_occupation_large"}
     assert "--option celeba.weights=PATH" in missing["celeba"]
     adult, acs = ({(j.method, j.inputs, j.name) for j in seen[n]} for n in seen)
     assert {("erm", "x", "paper"), ("exponentiated_gradient", "xz", "default")} <= adult
     assert {("raw_cmi", "xz", "paper"), ("cmi", "xz", "paper, batch=4096")} <= acs - adult
     with pytest.raises(DataError, match="bank is not here"):
         list(benchmarking.paper_benchmark(["bank"], tmp_path))
+
+
+def test_a_method_of_the_paper_whose_library_is_not_here_is_missing(tmp_path, monkeypatch):
+    """The command ends with a page that says so, and not with a refusal."""
+    real = benchmarking.methods.get
+
+    def get(name):
+        if name in ("exponentiated_gradient", "threshold_optimizer"):
+            raise MissingExtraError(f"The method {name!r} needs fairlearn.")
+        return real(name)
+
+    monkeypatch.setattr(benchmarking.methods, "get", get)
+    monkeypatch.setattr(benchmarking, "METHODS", ("erm", "exponentiated_gradient"))
+    monkeypatch.setattr(benchmarking, "_QUICK", (("epochs", 1), ("min_steps", 5)))
+    monkeypatch.setattr(benchmarking, "_figures", lambda results, dataset: ())
+    here = Execution()
+    list(benchmarking.paper_benchmark(["adult"], tmp_path, quick=True, execution=here))
+    page = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    assert "- **exponentiated_gradient**: The method 'exponentiated_gradient' needs" in page
 
 
 @pytest.mark.nightly

@@ -9,8 +9,15 @@ import numpy as np
 
 from benchmarks.peers.paper_summary import paths
 from separatrix.core.envelope import PLANES, majority_rate, pareto
-from separatrix.frontier.results import Results, means, select
-from separatrix.frontier.series import REFERENCES, Series, legend_names, series
+from separatrix.frontier.results import (
+    REFERENCES,
+    Results,
+    Series,
+    legend_names,
+    means,
+    select,
+    series,
+)
 from separatrix.frontier.tables import BOUNDED
 from separatrix.report.figures import blank_figure, finish, shared_legend, write_figure
 from separatrix.report.terminal import root_scale

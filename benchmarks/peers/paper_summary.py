@@ -8,8 +8,16 @@ import numpy as np
 
 from separatrix.core.envelope import PLANES, majority_rate
 from separatrix.core.measures import METRICS
-from separatrix.frontier.results import Columns, Results, means, select
-from separatrix.frontier.series import Series, legend_names, series
+from separatrix.frontier.results import (
+    Columns,
+    Results,
+    Series,
+    each_path,
+    legend_names,
+    means,
+    select,
+    series,
+)
 from separatrix.frontier.tables import BOUNDED, BUDGETS, best, reached, small
 from separatrix.report.table import Table
 
@@ -106,8 +114,8 @@ def worth_of_choosing(found: dict[str, Results]) -> Table:
 def flattery(columns: Columns, own: Series, plane: str, budget: float) -> float | None:
     """How much better the paper's way of choosing looks, for one method and budget."""
     kind = PLANES[plane]
-    found = reached(columns, own, plane, budget)
     part = select(columns, **own._asdict())
+    found = reached(part, plane, budget)
     mean = means(select(part, policy="randomized") if kind.score else part)
     i = best(mean, BOUNDED[plane], budget, kind.objective)
     if found is None or i is None or len(mean["trade_off"]) < 2:
@@ -145,7 +153,7 @@ def _cell(results: Results, dataset: str, own: Series, plane: str, budget: float
     columns = select(results.columns, dataset=dataset, status="ok")
     if own not in series(columns):
         return None
-    found = reached(columns, own, plane, budget)
+    found = reached(select(columns, **own._asdict()), plane, budget)
     return None if found is None else f"{found.target:.4f} ({small(found.used)})"
 
 
@@ -159,11 +167,9 @@ def _best(
         but: methods that take no part.
         keeps: only what keeps the budget on the folds that report it.
     """
-    everyone = series(columns)
-    named = dict(zip(everyone, legend_names(everyone), strict=True))
-    found = {s: reached(columns, s, plane, budget) for s in everyone if s not in but}
-    good = {s: one for s, one in found.items() if one and not (keeps and one.used > budget)}
+    found = {n: reached(path, plane, budget) for s, n, path in each_path(columns) if s not in but}
+    good = {name: one for name, one in found.items() if one and not (keeps and one.used > budget)}
     if not good:
         return None
-    top = max(good, key=lambda s: good[s].target)
-    return f"{named[top]} {good[top].target:.4f} ({small(good[top].used)})"
+    top = max(good, key=lambda name: good[name].target)
+    return f"{top} {good[top].target:.4f} ({small(good[top].used)})"

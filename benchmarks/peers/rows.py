@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.protocol import Rows
 from separatrix import datasets
-from separatrix.crossfit.joint import cross_fit_joint
 from separatrix.crossfit.out_of_fold import cross_fit
 
 DATA: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -65,7 +64,9 @@ def rows_of(name: str, seed: int, folder: Path, joint: bool) -> Path:
         _keep(found, "cross-fitted", k, train, crossed.scores[:, 1], members, start)
         if joint:
             start = time.process_time()
-            of_both = cross_fit_joint(booster(), rows.X[train][:, blind], y, z, random_state=seed)
+            of_both = cross_fit(
+                booster(), rows.X[train][:, blind], y, z, "joint", random_state=seed
+            )
             members = [of_both.model.joint_proba(rows.X[test][:, blind])]
             _keep(found, "joint", k, train, of_both.scores, members, start)
     file.parent.mkdir(parents=True, exist_ok=True)

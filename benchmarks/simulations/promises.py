@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import BENIGN, DISTRIBUTIONS, Distribution
-from separatrix.crossfit.nested import OutOfFoldScores
+from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.procedure.candidates import candidates
 from separatrix.procedure.measuring import Run
 from separatrix.procedure.procedures import Rows

@@ -46,12 +46,12 @@ def dask(workers: int) -> Iterator[Any]:
 
 
 def sweep(epochs: int) -> list[Line]:
-    """The same ten stacks (5 folds × 2 seeds, 11 λ each) in this process and on Dask workers."""
+    """The same ten stacks (10 folds, 11 λ each) in this process and on Dask workers."""
     from separatrix.frontier.sweep.jobs import Job, Source, grid
     from separatrix.frontier.sweep.runner import Execution, run
 
     job = Job("cmi", changes=(("epochs", epochs),))
-    stacks = grid([Source("adult")], [job], folds=5, seeds=(0, 1))
+    stacks = grid([Source("adult")], [job], folds=10)
     models = sum(len(stack.runs) for stack in stacks)
 
     def timed(workers: int) -> tuple[float, float]:

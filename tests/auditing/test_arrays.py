@@ -328,3 +328,13 @@ def test_fuzz_valid_rows_always_give_finite_numbers(n, labels, groups, seed, sof
     assert 0 <= low <= high <= np.log(groups) + 1e-9
     assert 0 < a.p_value <= 1
     assert a._repr_html_()
+
+
+def test_a_comparison_is_no_label_of_one_and_two() -> None:
+    """True equals 1 in Python: `y_pred > 1` for the labels 1 and 2 would be the complement."""
+    rng = np.random.default_rng(0)
+    y, z = rng.integers(1, 3, 200), rng.integers(0, 2, 200)
+    with pytest.raises(InputError, match=r"True and False.*np\.where"):
+        sx.audit(y, y > 1, sensitive_features=z)
+    assert sx.audit(y - 1, y > 1, sensitive_features=z).accuracy == 1.0
+    assert sx.audit(y > 1, y - 1, sensitive_features=z).accuracy == 1.0

@@ -39,6 +39,13 @@ def test_html_holds_the_same_numbers(audit):
     assert not re.search(r"nan|None", html)
 
 
+def test_the_page_opens_with_the_picture_and_five_numbers_and_folds_the_rest(audit):
+    shown, folded = audit.to_html().split("<details>")
+    assert shown.index("<svg") < shown.index("equalized-odds gap")
+    assert shown.count('<th scope="row">') == 5
+    assert "Other criteria" in folded
+
+
 def test_the_picture_draws_every_group_with_its_interval(audit):
     ax = audit.plot()
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["f", "m", "x"]

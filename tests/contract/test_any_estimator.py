@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import separatrix as sx
 from separatrix.datasets import from_frame
-from separatrix.frontier.data_notes import few_rows, leaking_columns, useless_model
+from separatrix.frontier.rows import few_rows, leaking_columns, useless_model
 
 
 def applicants(n, seed):

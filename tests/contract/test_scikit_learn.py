@@ -11,6 +11,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -48,6 +49,12 @@ class Categories(LogisticRegression):
     def __init__(self, cat_features=None):
         super().__init__()
         self.cat_features = None if cat_features is None else list(cat_features)
+
+    def fit(self, X, y, sample_weight=None):
+        for column in self.cat_features or ():
+            if isinstance(column, str) and column not in X:
+                raise ValueError(f"{column!r} is not in list")
+        return super().fit(X, y, sample_weight)
 
 
 def table(n=180, seed=0):
@@ -198,6 +205,19 @@ def test_a_blind_estimator_never_reads_the_column():
         np.testing.assert_array_equal(model.predict_proba(other), shown)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", ["frontier", "scorer"])
+def test_a_blind_estimator_does_not_need_the_column(name, kind):
+    """Who decides without the group may not know it: rows without the column are rows."""
+    frame, y = table()
+    model = estimator(name, kind, blind=True).fit(frame_of(kind, frame), y)
+    alone = frame_of(kind, frame.drop(columns="sex"))
+    shown = model.predict_proba(frame_of(kind, frame))
+    np.testing.assert_array_equal(model.predict_proba(alone), shown)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict_proba(frame_of(kind, frame.drop(columns="a")))
+
+
 def test_what_a_notebook_shows():
     frame, y = table()
     model = estimator("frontier", max_eo_gap=0.2).fit(frame, y)
@@ -219,7 +239,9 @@ def test_any_labels_around_a_classifier_that_takes_codes(blind):
     assert set(model.predict(frame)) == {"no", "yes"}
 
 
-@pytest.mark.parametrize(("given", "possible"), [([1], False), (["b"], True), (None, True)])
+@pytest.mark.parametrize(
+    ("given", "possible"), [([1], False), (["b"], True), (["b", "sex"], True), (None, True)]
+)
 def test_no_column_is_dropped_in_front_of_categories_by_place(given, possible):
     frame, y = table()
     base = Categories(cat_features=given)
@@ -250,6 +272,11 @@ def pipeline(*categories):
     return make_pipeline(columns, LogisticRegression())
 
 
+def ensemble():
+    """What the docstring tells who wants to ship one."""
+    return VotingClassifier([("a", pipeline()), ("b", pipeline("job"))], voting="soft")
+
+
 def boosting():
     lightgbm = pytest.importorskip("lightgbm")
     return lightgbm.LGBMClassifier(verbose=-1, n_estimators=5)
@@ -262,6 +289,7 @@ def boosting():
         (lambda: sx.FrontierClassifier(pipeline("job")), {"max_eo_gap": 0.06}),
         (lambda: sx.FrontierClassifier(pipeline()), {"max_eo_gap": 0.06, "blind": True}),
         (lambda: sx.FrontierClassifier(), {"max_eo_gap": 0.1, "use_whole_budget": True}),
+        (lambda: sx.FrontierClassifier(ensemble()), {"max_eo_gap": 0.06}),
         (lambda: sx.SeparatedScorer(pipeline(), penalty=None), {}),
         (lambda: sx.SeparatedScorer(pipeline()), {"blind": True}),
         (lambda: sx.AlignedRegressor(), {"penalty": 1.0}),

@@ -35,10 +35,9 @@ def known_failures(estimator):
         why = "float32 training agrees to about 1e-3, the check asks for 1e-7"
         found |= {WEIGHTS.format(kind): why for kind in ("dense", "sparse")}
     cut = "the group's column is cut at quartiles of rows, whatever they weigh"
-    if name == "AlignedRegressor":
-        found[WEIGHTS.format("dense")] = cut
-    if name == "SeparatedScorer":
+    if name in ("AlignedRegressor", "SeparatedScorer"):
         found |= {WEIGHTS.format(kind): cut for kind in ("dense", "sparse")}
+    if name == "SeparatedScorer":
         found["check_classifiers_train"] = "`decision_function` is a probability: not cut at 0"
     return found
 

@@ -24,17 +24,17 @@ def law(table: np.ndarray) -> np.ndarray:
 
 @given(count_tables())
 def test_violation_and_utility_are_not_negative_and_within_their_bounds(table):
-    b = info.budget(table)
-    assert 0 <= b.violation <= b.violation_bound + 1e-12
-    assert 0 <= b.utility <= b.utility_bound + 1e-12
-    assert b.violation <= info.violation_ceiling(table) + 1e-12
+    u, v = info.mutual_information(table), info.conditional_mutual_information(table)
+    assert 0 <= u <= info.entropy(table.sum((1, 2))) + 1e-12
+    assert 0 <= v <= info.violation_ceiling(table) + 1e-12
 
 
 @given(count_tables())
 def test_budget_identity(table):
     """Lemma "budget identity": u + v = I(U; (Y, Z)); the chain rule of mutual information."""
-    b = info.budget(table)
-    assert b.utility + b.violation == pytest.approx(b.total, abs=1e-12)
+    total = info.mutual_information(table.reshape(-1, 1, table.shape[-1]))  # (y, z) as one label
+    parts = info.mutual_information(table) + info.conditional_mutual_information(table)
+    assert parts == pytest.approx(total, abs=1e-12)
 
 
 @given(count_tables())
@@ -133,27 +133,6 @@ def test_mutual_information_bounds_every_covariance(table, seed):
     covariance = g @ p @ f - (p.sum(1) @ g) * (p.sum(0) @ f)
     bound = info.auditor_bound(info.conditional_mutual_information(p[None]))
     assert abs(covariance) <= np.abs(f).max() * np.abs(g).max() * bound + 1e-12
-
-
-@pytest.mark.slow
-def test_sample_covariance_stays_within_its_bound():
-    """Example "1-dimensional Covariance Control": fails at most 1 − confidence of the time, for
-    extreme f and g too.
-    """
-    rng = np.random.default_rng(0)
-    n, confidence, repetitions = 200, 0.8, 4_000
-    for p in (
-        np.array([[0.5, 0.0], [0.0, 0.5]]),
-        np.array([[0.85, 0.0], [0.0, 0.15]]),
-        np.full((2, 2), 0.25),
-    ):
-        bound = info.covariance_bound(info.conditional_mutual_information(p[None]), n, confidence)
-        counts = rng.multinomial(n, p.ravel(), size=repetitions).reshape(-1, 2, 2) / n
-        sign = np.array([-1.0, 1.0])
-        covariance = np.einsum("rzu,z,u->r", counts, sign, sign) - (counts.sum(2) @ sign) * (
-            counts.sum(1) @ sign
-        )
-        assert (np.abs(covariance) > bound).mean() <= 1 - confidence
 
 
 @given(count_tables())

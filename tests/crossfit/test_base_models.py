@@ -10,13 +10,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from separatrix.crossfit import base_models, boosted
+from separatrix.crossfit.array_models import Logistic
 from separatrix.crossfit.base_models import (
     base_model_named,
     from_arrays,
     to_arrays,
 )
 from separatrix.crossfit.boosted import BoostedTrees
-from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.predictor import stored
 

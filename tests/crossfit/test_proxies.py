@@ -9,7 +9,6 @@ from scipy.stats import norm
 
 from separatrix.crossfit import proxies as room
 from separatrix.crossfit.proxies import Proxies, proxies
-from separatrix.errors import InputError
 
 
 def columns(n: int = 3_000, seed: int = 0):
@@ -90,17 +89,3 @@ def test_the_sentence():
         "The group can be told from X with AUROC 0.93; most from `relationship` (0.88), "
         "`marital-status` (0.71)."
     )
-
-
-@pytest.mark.parametrize(
-    ("X", "z", "message"),
-    [
-        ({"a": [1, 2]}, [0, 0], r"`z` holds one group only"),
-        ({}, [0, 1], r"`X` has no columns"),
-        (np.zeros(3), [0, 1, 0], r"`X` must have rows and columns, got shape \(3,\)"),
-        ({"a": [1, 2, 3]}, [0, 1], r"a"),
-    ],
-)
-def test_errors(X, z, message):
-    with pytest.raises(InputError, match=message):
-        proxies(X, z)

@@ -7,7 +7,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import separatrix as sx
-from separatrix.crossfit.joint import JointModel, cross_fit_joint
+from separatrix.crossfit.base_models import JointModel
+from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.errors import InputError
 
 
@@ -89,7 +90,7 @@ def test_the_joint_law_survives_missing_cells_and_a_group_of_one_row():
     code = (z == "m").astype(np.intp)
     y = np.where(code == 1, 0, y)  # the second label never occurs in the second group
     code[0] = 2
-    found = cross_fit_joint(LogisticRegression(), X, y, code, cv=3)
+    found = cross_fit(LogisticRegression(), X, y, code, "joint", cv=3)
     assert found.scores.shape == (600, 2, 3)
     np.testing.assert_allclose(found.scores.sum((1, 2)), 1.0)
     assert found.model.joint_proba(X).shape == (600, 2, 3)
@@ -113,7 +114,7 @@ def test_frames_and_q_itself_are_rows_too():
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
     model = sx.FrontierClassifier(LogisticRegression(), **options).fit(frame, y, z)
     assert model.predict(frame[:3]).shape == (3,)
-    q = cross_fit_joint(LogisticRegression(), X, y, code, cv=3).scores
+    q = cross_fit(LogisticRegression(), X, y, code, "joint", cv=3).scores
     given = sx.FrontierClassifier("precomputed", **options).fit(q, y, z)
     assert given.predict_proba(q).shape == (400, 2)
     whole = JointModel(LogisticRegression()).fit(X, y, code)

@@ -126,8 +126,10 @@ def test_a_pipeline_that_needs_the_column_is_listed_as_not_possible():
     model = FrontierClassifier(base, max_eo_gap=0.1, sensitive_columns="sex", random_state=0)
     model.fit(frame, y)
     without = model.candidates_["without the group"]
-    assert without.note.startswith("not possible: ValueError")
+    assert without.note.startswith("not possible: the classifier cannot be fitted without `sex`")
     assert not without.possible
+    with pytest.raises(InputError, match="`sex`"):  # nor can a rule that must not read it
+        clone(model).set_params(blind=True).fit(frame, y)
 
 
 def test_a_budget_that_binds_brings_a_rule_and_is_kept_or_refused():

@@ -97,7 +97,7 @@ def test_a_person_is_in_one_fold():
 
 
 def test_copies_are_said_unless_columns_are_so_few_that_rows_repeat():
-    from separatrix.frontier.data_notes import repeated_rows
+    from separatrix.frontier.rows import repeated_rows
 
     asked = {"target": "repaid", "sensitive": "sex", "drop": ["who"]}
     (note,) = repeated_rows(datasets.from_frame(_table(3), **asked))

@@ -11,8 +11,7 @@ import separatrix as sx
 from separatrix.core.information import accuracy, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.operating_point import with_warnings
-from separatrix.procedure.procedures import Decisions, Rows
-from separatrix.procedure.scoring import Scoring
+from separatrix.procedure.procedures import Decisions, Rows, Scoring
 
 pytestmark = pytest.mark.slow
 

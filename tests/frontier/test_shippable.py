@@ -186,6 +186,16 @@ def test_where_nothing_decides_the_next_command_allows_a_constant():
     assert "always 'a'" in shown.table().rows[1][0]
 
 
+def test_the_rates_are_those_of_the_budget_of_the_trace():
+    """Asked for .1, a user read the rates of .05, which nobody had asked for."""
+    levels = [decided(f"EO gap ≤ {level:g}", level, 0.8) for level in (0.2, 0.1, 0.05)]
+    choice = Answer("choice", "group rule", "accuracy", {"eo_gap": 0.1}, note="You need a rule.")
+    shown = made_up(*levels, choice)
+    assert shown.usual() is levels[1]
+    assert "With an EO gap ≤ 0.1:" in shown.sentence()
+    assert "--max-eo-gap 0.1" in shown.command("f")
+
+
 def test_many_groups_and_budgets_still_make_ten_rows():
     many = [decided(f"EO gap ≤ {0.01 * k:g}", 0.01 * k, 0.8) for k in range(1, 15)]
     blind = [replace(a, blind=True, name=f"{a.name} without the group") for a in many]

@@ -75,6 +75,18 @@ def test_a_confidence_ships_the_rule_that_did_not_see_the_rows_that_certify_it(t
         traced.select(max_violation=0.4, confidence=0.9, method="cmi")
 
 
+@pytest.mark.parametrize("guarantee", ["finite-sample", "large-sample"])
+def test_what_a_refused_confidence_names_can_be_asked_for(traced, guarantee):
+    with pytest.raises(sx.InfeasibleError) as refused:
+        traced.select(max_eo_gap=1e-3, confidence=0.9, guarantee=guarantee)
+    least = float(str(refused.value).split("EO gap ≤ ")[-1].split(". Ask")[0])
+    point = traced.select(
+        max_eo_gap=least, confidence=0.9, guarantee=guarantee, allow_constant=True
+    )
+    assert point.predictor is not None
+    assert ("large-sample" in str(refused.value)) == (guarantee == "finite-sample")
+
+
 def test_only_points_of_a_method_and_refusals(traced):
     assert traced.select(max_violation=1.0, method="cmi").mixture is not None
     assert traced.select(max_violation=1.0, method="postprocessing").mixture is None

@@ -8,8 +8,7 @@ import pytest
 from separatrix.columns.counting import count_labels
 from separatrix.core.envelope import PLANES, majority_rate
 from separatrix.core.information import eo_gap
-from separatrix.frontier.results import Results, means, select
-from separatrix.frontier.series import series
+from separatrix.frontier.results import Results, means, select, series
 from separatrix.frontier.tables import area, floor_of_gaps, nested, plane_table, reached
 
 
@@ -38,14 +37,14 @@ def test_the_area_is_the_mean_over_budgets_of_what_is_reached_above_the_majority
         for budget in np.linspace(0, plane.most, 4_001)[1:]:
             fits = mean["eo_gap"] <= budget
             heights.append(max(mean["accuracy"][fits].max() - least, 0.0) if fits.any() else 0.0)
-        assert area(here, own, "decisions") == pytest.approx(np.mean(heights), abs=1e-4)
+        assert area(part, "decisions") == pytest.approx(np.mean(heights), abs=1e-4)
 
 
 def test_what_is_reached_is_the_mean_of_the_chosen_folds(columns):
     here = select(columns, dataset="two")
     own = next(s for s in series(here) if s.method == "cmi")
     part = select(here, **own._asdict())
-    found = reached(here, own, "decisions", 0.5)
+    found = reached(part, "decisions", 0.5)
     chosen = nested(part, "eo_gap", 0.5, "accuracy")
     assert found.target == pytest.approx(part["accuracy"][chosen.rows].mean())
     assert found.used == pytest.approx(part["eo_gap"][chosen.rows].mean())

@@ -65,7 +65,7 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.audit(Y, Y, sensitive_features=Z, guarantee=np.ones(3)), "`guarantee` must be"),
         (lambda: sx.audit(Y * 20, Y * 20, sensitive_features=[["a"], ["b"]] * 40), "80 columns"),
         (lambda: sx.audit(Y, Y, sensitive_features=Z, random_state=-1), "from 0 on"),
-        (lambda: sx.audit(Y, Y, sensitive_features=Z, confidence="x"), "must be numbers"),
+        (lambda: sx.audit(Y, Y, sensitive_features=Z, confidence="x"), "`confidence`.*'x'"),
         (lambda: sx.CountTable(np.ones((2, 2, 2)), (0, 1), None, (0, 1), 8), "`groups` must be a"),
         (lambda: sx.CountTable(np.ones((2, 2, 2)), (0, 1), (0,), (0, 1), 8), "has the shape"),
         (lambda: sx.CountTable(np.ones((2, 1, 2)), (0, 0), (0,), (0, 1), 4), "different names"),
@@ -119,7 +119,7 @@ FRAME = pd.DataFrame({"y": Y, "z": Z, "u": Y})
         (lambda: sx.nn.SeparationLoss(0.5, 2, 2)(None, None, None), "`logits`"),
         (lambda: sx.AlignedRegressor(cv=2).fit(X, list("abab"), Z), "`y` must be numbers"),
         (lambda: sx.SeparationClassifier(random_state=-1).fit(X, Y, Z), "from 0 on"),
-        (lambda: sx.SeparationClassifier("x").fit(X, Y, Z), "`trade_off` must be numbers"),
+        (lambda: sx.SeparationClassifier("x").fit(X, Y, Z), "`trade_off`.*'x'"),
     ],
 )
 def test_what_was_once_raw_is_one_sentence(call, message):

@@ -53,13 +53,3 @@ def test_tables_equal_the_count_tables():
         np.testing.assert_array_equal(
             table, count_labels(y, lane.argmax(1), sensitive_features=z).counts
         )
-
-
-def test_errors():
-    q, y, z = stack()
-    with pytest.raises(InputError, match=r"shape \(lanes, rows, labels\), got \(300, 3\)"):
-        auroc(q[0], y)
-    with pytest.raises(InputError, match="300 codes below 3 and 1"):
-        tables(q, y, z, 3, 1)
-    with pytest.raises(InputError, match="300 entries"):
-        auroc(q, y[:5])

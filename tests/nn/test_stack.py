@@ -14,6 +14,7 @@ from separatrix.nn.lanes import Lane, Options, Recipe, Sample
 torch = pytest.importorskip("torch")
 
 from separatrix.methods.cmi import loss as cmi_loss  # noqa: E402
+from separatrix.nn import rows  # noqa: E402
 from separatrix.nn.information import attach  # noqa: E402
 from separatrix.nn.rows import Feed, distinct_rows  # noqa: E402
 from separatrix.nn.stack import chunks, train  # noqa: E402
@@ -106,6 +107,13 @@ def test_lanes_of_different_lengths_run_side_by_side():
         np.testing.assert_allclose(posterior, alone(sample, lane, RECIPE), atol=1e-5)
 
 
+def train_apart(*arguments):
+    """`train` with equal rows kept apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "distinct_rows", lambda *_, **__: None)
+        return train(*arguments)
+
+
 @pytest.mark.parametrize("use_sensitive", [True, False])
 def test_merged_rows_give_the_same_network(use_sensitive):
     sample = people(binned=True)
@@ -113,8 +121,8 @@ def test_merged_rows_give_the_same_network(use_sensitive):
     lanes = grid()[:4]
     assert Feed(sample, lanes, options, merge=True).merged is not None
     q = [
-        train(sample, lanes, options, cmi_loss, per_row=p).posteriors(sample.X, sample.z)
-        for p in (False, True)
+        trained(sample, lanes, options, cmi_loss).posteriors(sample.X, sample.z)
+        for trained in (train, train_apart)
     ]
     np.testing.assert_allclose(*q, atol=1e-5)
 
@@ -125,9 +133,8 @@ def test_exact_batches_are_full_batches():
     lane = Lane(0.2, np.arange(0, 700, 2))
     exact = train(sample, [lane], Options(recipe), cmi_loss).posteriors(sample.X, sample.z)
     steps = 3 * -(-350 // 64)
-    full = train(
-        sample, [lane], Options(replace(RECIPE, batch=None, epochs=steps)), cmi_loss, per_row=True
-    )
+    recipe = replace(RECIPE, batch=None, epochs=steps)
+    full = train_apart(sample, [lane], Options(recipe), cmi_loss)
     np.testing.assert_allclose(exact, full.posteriors(sample.X, sample.z), atol=1e-5)
 
 
@@ -167,8 +174,8 @@ def test_losses_that_use_features_and_draws():
 
     sample = people(binned=True)
     results = [
-        train(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), of_features, per_row=p)
-        for p in (False, True)
+        trained(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), of_features)
+        for trained in (train, train_apart)
     ]
     for a, b in zip(results[0].weights, results[1].weights, strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
@@ -180,12 +187,11 @@ def test_losses_that_use_features_and_draws():
         return attach(
             batch.logits,
             batch.uniform(1).mean((1, 2)),
-            torch.zeros_like(batch.logits).transpose(1, 2),
+            torch.zeros_like(batch.logits),
         )
 
     again = [
-        train(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), draws, per_row=True).losses
-        for _ in range(2)
+        train_apart(sample, [Lane(0.1), Lane(0.2)], Options(RECIPE), draws).losses for _ in range(2)
     ]
     assert np.array_equal(*again)
     assert 0.3 < again[0].mean() < 0.7
@@ -211,7 +217,7 @@ def test_memory_mapped_features(tmp_path, monkeypatch):
     assert isinstance(mapped.X, np.memmap)
     a = train(mapped, grid()[:4], Options(RECIPE), cmi_loss)
     monkeypatch.undo()
-    b = train(sample, grid()[:4], Options(RECIPE), cmi_loss, per_row=True)
+    b = train_apart(sample, grid()[:4], Options(RECIPE), cmi_loss)
     np.testing.assert_allclose(
         a.posteriors(mapped.X, mapped.z), b.posteriors(sample.X, sample.z), atol=1e-6
     )

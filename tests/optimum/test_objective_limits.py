@@ -42,11 +42,12 @@ def test_the_rule_for_a_level_spends_no_more_and_gains_what_the_curve_says(maxim
         q = best.rule(level).predict_proba(s, sensitive_features=z)
         x, table = rates(q, y, z), counted(q, y, z)
         widths = np.ptp(x, axis=0)
+        shares = [q[z == g, 1].mean() for g in np.unique(z)]
         used = {
             "violation": conditional_mutual_information(table), "eo_gap": eo_gap(table),
             "eo_max": widths.max(), "tpr_gap": widths[1], "fpr_gap": widths[0],
             "independence": conditional_mutual_information(table.sum(0, keepdims=True)),
-            "parity_gap": np.ptp([q[z == g, 1].mean() for g in np.unique(z)]),
+            "parity_gap": np.ptp(shares), "impact_gap": 1 - min(shares) / max(shares),
         }[budget]  # fmt: skip
         assert used <= level + 1e-9
         solved = best.solver.curve(np.array([level]))

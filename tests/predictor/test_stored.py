@@ -22,8 +22,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import forging
+from separatrix.crossfit.array_models import Logistic
 from separatrix.crossfit.boosted import BoostedTrees
-from separatrix.crossfit.logistic import Logistic
 from separatrix.errors import DataError, InputError
 from separatrix.predictor.skops_file import digest
 from separatrix.predictor.stored import model_bytes, model_from_bytes

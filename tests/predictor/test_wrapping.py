@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import separatrix as sx
 from people import people
-from separatrix.crossfit.logistic import Logistic
+from separatrix.crossfit.array_models import Logistic
 from separatrix.errors import InputError
 from separatrix.estimators.frontier import FrontierClassifier
 from separatrix.optimum.rules import ThresholdChannel

@@ -15,10 +15,12 @@ from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import (
     Candidate,
     CandidateTable,
+    choose,
     coin_share,
     contributions,
+    keeps,
+    paired_difference,
 )
-from separatrix.procedure.choice import choose, keeps, paired_difference
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
 

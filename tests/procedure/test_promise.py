@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.simulations.distributions import DISTRIBUTIONS
 
-from separatrix.crossfit.nested import OutOfFoldScores
+from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.procedure.candidates import candidates
 from separatrix.procedure.measuring import Run

@@ -14,9 +14,8 @@ from separatrix.core.envelope import concave_envelope, pareto
 from separatrix.errors import DataError, InputError
 from separatrix.frontier import page as report
 from separatrix.frontier.page import content, pooled
-from separatrix.frontier.results import Results, select, tidy
-from separatrix.frontier.series import Series
-from separatrix.frontier.series import series as series_of
+from separatrix.frontier.results import Results, Series, select, tidy
+from separatrix.frontier.results import series as series_of
 from separatrix.frontier.sweep.store import Record, Store
 from separatrix.statistics import bounds
 

@@ -55,13 +55,12 @@ def test_a_path_that_only_falls_goes_backwards_nowhere(results):
 
 def test_the_page_has_the_papers_series_and_what_is_missing(results, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(
-        paper_page.figures, "six_panels", lambda r, name: drawn.append(set(r.columns["method"]))
-    )
+    seen = lambda r, name: drawn.append((set(r.columns["method"]), r.curves))  # noqa: E731
+    monkeypatch.setattr(paper_page.figures, "six_panels", seen)
     monkeypatch.setattr(paper_page, "write_figure", lambda figure, path: None)
     list(paper_page.write_page(results, tmp_path, {"celeba": "no images."}))
     page = (tmp_path / "paper.md").read_text(encoding="utf-8")
-    assert drawn == [{"cmi", "erm"}]
+    assert drawn == [({"cmi", "erm"}, ())]  # nor the limit, which is ours
     assert "- **celeba**: no images." in page
     ours_and_theirs = [line for line in page.splitlines() if "| randomized |" in line]
     ours_and_theirs += [line for line in page.splitlines() if "| deterministic |" in line]

@@ -1,62 +1,56 @@
-"""What every audit does with its numbers: JSON, a page, a picture, text, a notebook."""
+"""What every audit has: certified v, notes, and its numbers as JSON, a page, a picture, text."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from separatrix.auditing.notes import refuse_degenerate
+import numpy as np
+
+from separatrix.columns.draws import seed_of
+from separatrix.columns.groups import FEW, group_name
 from separatrix.core.counts import CountTable
+from separatrix.core.information import check_confidence
+from separatrix.core.measures import identity
+from separatrix.errors import InputError
 from separatrix.report import audit_page
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import certificates, inference
+from separatrix.statistics.bias import MOST_EXCESS, fitted_rows
+from separatrix.statistics.dependence import Dependence, dependences
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AuditResult", "Certified", "certify"]
+__all__ = ["AuditResult", "CertifiedAudit", "certified", "named_cells", "number_notes", "or_none"]
+
+SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
+_MANY_LABELS = 50  # numbers beyond which labels look like a quantity
+_READABLE = 0.1  # of v: what small cells may add to it
 
 
-class Certified(NamedTuple):
-    """What the audits of decisions and of scores know of v.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AuditResult(ABC):
+    """The base of `Audit`, `ScoreAudit` and `ContinuousAudit`.
 
     Args:
-        noise: of the table.
-        upper: certified bound on v.
-        interval: of v; up to the bound where it has none.
-        failure: how often the bound failed on simulated tables; None for "finite-sample".
-        composition: the people that the bound is about.
+        table: the counts behind it.
+        confidence: of intervals and bounds.
+        estimable: whether every cell would hold 5 rows or more with the label's own rates, as the
+            correction and the interval need.
+        notes: what the reader must know about these numbers, one sentence each.
     """
 
-    noise: inference.Noise
-    upper: float
-    interval: tuple[float, float]
-    failure: float | None
-    composition: str
-
-
-def certify(
-    table: CountTable, confidence: float, random_state: int, guarantee: str, composition: str | None
-) -> Certified:
-    """Bound and interval of v; arguments as in `audit`."""
-    refuse_degenerate(table)
-    people = composition
-    if people is None:
-        people = certificates.default_composition(table, guarantee)
-    upper = certificates.violation_bound(table, confidence, guarantee=guarantee, composition=people)
-    noise, failure = inference.noise(table), None
-    if guarantee == "large-sample":
-        failure = certificates.simulated_failure(
-            table, confidence, composition=people, random_state=random_state
-        )
-    interval = inference.interval(table, confidence, noise) if noise.estimable else (0.0, upper)
-    return Certified(noise, upper, interval, failure, people)
-
-
-class AuditResult(ABC):
-    """The base of `Audit`, `ScoreAudit` and `ContinuousAudit`."""
+    table: CountTable = field(repr=False)
+    confidence: float
+    violation_interval: tuple[float, float]
+    p_value: float
+    estimable: bool
+    notes: tuple[str, ...]
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +60,7 @@ class AuditResult(ABC):
         """The fields but these as plain values."""
         return {
             one.name: list(value) if isinstance(value := getattr(self, one.name), tuple) else value
-            for one in fields(cast(Any, self))
+            for one in fields(self)
             if one.name not in left_out
         }
 
@@ -93,3 +87,158 @@ class AuditResult(ABC):
 
     def _repr_html_(self) -> str:
         return audit_page.html(self._page())
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CertifiedAudit(AuditResult):
+    """The base of `Audit` and `ScoreAudit`: v of a table of counts, with a certified bound."""
+
+    violation: float
+    violation_corrected: float
+    violation_upper: float
+    guarantee: str
+    composition: str
+    simulated_failure: float | None
+    random_state: int = field(default=0, repr=False)
+
+    @cached_property
+    def criteria(self) -> dict[str, Dependence]:
+        """Independence, sufficiency, equal opportunity (two labels) and base dependence, measured.
+
+        Each has its value in nats, correction, interval, p-value, and the gaps that people know:
+        `a.criteria["independence"].gaps["parity_gap"].interval`. Separation is the audit itself.
+        """
+        return dependences(self.table, self.confidence, self.random_state)
+
+    def _plain(self, *left_out: str) -> dict[str, Any]:
+        """What both have, as plain Python values."""
+        return {
+            "rows": self.table.rows,
+            "labels": list(self.table.labels),
+            "groups": list(self.table.groups),
+            **self._fields("table", "random_state", *left_out),
+            "criteria": {name: asdict(measured) for name, measured in self.criteria.items()},
+            "identity": identity(self.table.counts),
+            "promise": certificates.promise(self.guarantee, self.composition),
+        }
+
+
+def certified(
+    table: CountTable, confidence: float, random_state: Any, guarantee: str, composition: str | None
+) -> tuple[inference.Noise, dict[str, Any]]:
+    """The noise of a table, and the fields of a `CertifiedAudit`; arguments as in `audit`."""
+    check_confidence(confidence)
+    seed = seed_of(random_state)
+    _refuse_degenerate(table)
+    people = composition
+    if people is None:
+        people = certificates.default_composition(table, guarantee)
+    upper = certificates.violation_bound(table, confidence, guarantee=guarantee, composition=people)
+    noise, failure = inference.noise(table), None
+    if guarantee == "large-sample":
+        failure = certificates.simulated_failure(
+            table, confidence, composition=people, random_state=seed
+        )
+    return noise, {
+        "table": table,
+        "confidence": confidence,
+        "violation": noise.violation,
+        "violation_corrected": noise.violation - noise.bias,
+        "violation_interval": (
+            inference.interval(table, confidence, noise) if noise.estimable else (0.0, upper)
+        ),
+        "violation_upper": upper,
+        "p_value": inference.p_value(table, seed, noise),
+        "guarantee": guarantee,
+        "composition": people,
+        "simulated_failure": failure,
+        "estimable": noise.estimable,
+        "notes": _sparse_notes(table, noise),
+        "random_state": seed,
+    }
+
+
+def or_none(x: float) -> float | None:
+    """JSON has no NaN."""
+    return None if np.isnan(x) else x
+
+
+def _refuse_degenerate(table: CountTable) -> None:
+    """Refuse a table with one group or one label."""
+    weight = table.counts.sum((0, 2))
+    if (weight > 0).sum() < 2:
+        raise InputError(
+            f"There is only one group ({table.groups[int(weight.argmax())]!r}): separation "
+            "compares groups. Pass a `sensitive_features` column with at least two groups."
+        )
+    weight = table.counts.sum((1, 2))
+    if (weight > 0).sum() < 2:
+        raise InputError(
+            f"There is only one label ({table.labels[int(weight.argmax())]!r}): nothing can be "
+            "predicted. Pass rows of at least two labels."
+        )
+
+
+def number_notes(table: CountTable) -> tuple[str, ...]:
+    """Columns of many numbers that were taken for labels or groups: they may be quantities."""
+    asked = {
+        "labels": (table.labels, _MANY_LABELS, "audit_regression(...)"),
+        "groups": (table.groups, FEW, "audit_regression(..., numeric_sensitive=True)"),
+    }
+    return tuple(
+        f"The {len(levels)} {name} are numbers, such as {levels[0]} and {levels[1]}; each is taken "
+        f"for one of the {name}. Use {words} if they are one quantity."
+        for name, (levels, most, words) in asked.items()
+        if len(levels) > most and all(type(level) in (int, float) for level in levels)
+    )
+
+
+def _sparse_notes(table: CountTable, noise: inference.Noise) -> tuple[str, ...]:
+    """What has no interval, and which cells are small, in sentences."""
+    notes = []
+    rows = table.counts.sum(2)
+    effective = rows**2 / np.where(rows > 0, table.weight_squares, 1.0)
+    empty = [(y, z) for y, z in np.argwhere(rows == 0).tolist() if rows[y].sum() > 0]
+    small = np.argwhere((rows > 0) & (effective < SMALL)).tolist()
+    if not noise.estimable:
+        notes.append(_no_interval(table, noise))
+    if small:
+        notes.append(
+            f"{len(small)} cell{'s' * (len(small) > 1)} (label, group) with fewer than {SMALL} "
+            f"rows: {named_cells(table.labels, table.groups, small)}."
+        )
+    if empty:
+        notes.append(
+            f"{len(empty)} cell{'s' * (len(empty) > 1)} (label, group) without rows: "
+            f"{named_cells(table.labels, table.groups, empty)}. Gaps are those of the other cells; "
+            "intervals and bounds let these rates be anything from 0 to 1."
+        )
+    return tuple(notes)
+
+
+def _no_interval(table: CountTable, noise: inference.Noise) -> str:
+    """Why v has no interval, and whether v itself can be read."""
+    if not noise.varies:
+        return (
+            "No interval for v: every label has a single prediction or a single group. Trust the "
+            "certified bound."
+        )
+    rows = fitted_rows(table)
+    few = int((rows < inference.MIN_FITTED).sum())
+    chance = MOST_EXCESS * few / noise.weight  # mean of v̂ that the small cells can be blamed for
+    verdict = f"By chance they add at most {chance:.1g} nats to v"
+    if chance <= _READABLE * noise.violation:
+        verdict += ", so v itself can be read; for a limit use the certified bound."
+    else:
+        verdict += ": trust the certified bound, not the plug-in value."
+    return (
+        f"No interval for v: if the groups had the same rates, {few:,} of {rows.size:,} cells "
+        f"(label, group, prediction) would hold fewer than {inference.MIN_FITTED:.0f} rows, the "
+        f"smallest {noise.fitted:.2g}. {verdict}"
+    )
+
+
+def named_cells(known: Sequence[Hashable], groups: Sequence[Hashable], cells: Sequence[Any]) -> str:
+    """Cells (label, group) by name, four of them at most."""
+    named = [f"({known[y]}, {group_name(groups[z])})" for y, z in cells[:4]]
+    return ", ".join(named) + (", …" if len(cells) > 4 else "")

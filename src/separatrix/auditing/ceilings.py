@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from separatrix.auditing.base import named_cells
 from separatrix.auditing.continuous import ContinuousAudit
-from separatrix.auditing.notes import named_cells
 from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.core.measures import METRICS
@@ -32,7 +32,8 @@ DECISION_NAMES = tuple(
     dict.fromkeys(
         (
             *_VIOLATION,
-            *(name for name, m in _OF_TABLES.items() if m.lower_is_better),
+            # 1 − impact ratio is gated by the ratio itself, from below
+            *(name for name, m in _OF_TABLES.items() if m.lower_is_better and not m.relative),
             *("eo_gap_upper", "ppv_gap", "npv_gap", "auditor_bound"),
         )
     )

@@ -17,7 +17,6 @@ from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.columns.scores import Quantities
 from separatrix.core.conditional_rank import conditional_rank, is_tied, outcome_blocks
-from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
 from separatrix.report.audit_page import AuditPage
@@ -43,7 +42,7 @@ class RankCurve(NamedTuple):
     high: list[float | None]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ContinuousAudit(AuditResult):
     """How far predictions are from separation where the outcome or the attribute is a number.
 
@@ -70,16 +69,12 @@ class ContinuousAudit(AuditResult):
         table: the counts N[band, group, bin of ranks] behind the violation.
     """
 
-    table: CountTable = field(repr=False)
     rows: int
     target: str
     sensitive: str
     groups: tuple[Hashable, ...]
-    confidence: float
     violation_lower: float
-    p_value: float
     violation_at_resolution: float
-    violation_interval: tuple[float, float]
     resolution: Resolution
     blocks: int
     outcome_dependence: float
@@ -89,8 +84,6 @@ class ContinuousAudit(AuditResult):
     rmse: float | None
     curves: dict[Hashable, RankCurve] = field(repr=False)
     ranks: dict[Hashable, tuple[float, ...]] = field(repr=False)
-    estimable: bool
-    notes: tuple[str, ...]
 
     @classmethod
     def of(

@@ -14,8 +14,8 @@ from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.auditing.tables import count_rows, count_score_rows, count_table
 from separatrix.columns.counting import count_scores
-from separatrix.columns.frames import as_frame
-from separatrix.columns.readers import Roles, whole_columns
+from separatrix.columns.frames import Roles, as_frame
+from separatrix.columns.readers import whole_columns
 from separatrix.columns.scores import quantities
 from separatrix.columns.values import as_array, listed
 from separatrix.core import information

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from separatrix.auditing import pages
-from separatrix.auditing.base import AuditResult, certify
-from separatrix.auditing.notes import number_notes, sparse_notes, without_dust
-from separatrix.columns.draws import seed_of
+from separatrix.auditing.base import CertifiedAudit, certified, number_notes, or_none
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
-from separatrix.core.measures import BASE_DEPENDENCE, METRICS, identity
+from separatrix.core.measures import BASE_DEPENDENCE, METRICS
 from separatrix.errors import InputError
 from separatrix.report.audit_page import AuditPage
-from separatrix.statistics import bounds, certificates, gaps, inference
-from separatrix.statistics.dependence import Dependence, dependences
+from separatrix.statistics import bounds, gaps, inference
 from separatrix.statistics.proportions import accuracy_interval
 from separatrix.statistics.shuffling import violation_floor
 
 __all__ = ["Audit"]
 
 MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
+_DUST = 1e-150  # share of the weight below which a cell counts as empty: its square is no number
 
 
-@dataclass(frozen=True, eq=False)
-class Audit(AuditResult):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Audit(CertifiedAudit):
     """How far a model is from separation, and how sure we are. All information is in nats.
 
     Made by `audit`, or from a table of counts with `Audit.of`.
@@ -64,15 +62,8 @@ class Audit(AuditResult):
         table: the counts behind it all.
     """
 
-    table: CountTable = field(repr=False)
-    confidence: float
-    violation: float
     utility: float
-    violation_corrected: float
     utility_corrected: float
-    violation_interval: tuple[float, float]
-    violation_upper: float
-    p_value: float
     eo_gap: float
     eo_gap_interval: tuple[float, float]
     eo_gap_upper: float
@@ -80,12 +71,6 @@ class Audit(AuditResult):
     accuracy: float
     accuracy_interval: tuple[float, float]
     auditor_bound: float
-    guarantee: str
-    composition: str
-    simulated_failure: float | None
-    estimable: bool
-    notes: tuple[str, ...]
-    random_state: int = field(default=0, repr=False)
 
     @classmethod
     def of(
@@ -98,35 +83,20 @@ class Audit(AuditResult):
         composition: str | None = None,
     ) -> Audit:
         """Measure a table of counts; arguments as in `audit`."""
-        information.check_confidence(confidence)
-        random_state = seed_of(random_state)
-        table = without_dust(table)
-        known = certify(table, confidence, random_state, guarantee, composition)
-        noise = known.noise
-        v, u = inference.corrected(table, noise)
+        table = _without_dust(table)
+        noise, known = certified(table, confidence, random_state, guarantee, composition)
+        seed = known["random_state"]
         return cls(
-            table=table,
-            confidence=confidence,
-            violation=noise.violation,
+            **known | {"notes": (*known["notes"], *number_notes(table))},
             utility=float(information.mutual_information(table.counts)),
-            violation_corrected=v,
-            utility_corrected=u,
-            violation_interval=known.interval,
-            violation_upper=known.upper,
-            p_value=inference.p_value(table, random_state, noise),
+            utility_corrected=inference.corrected(table, noise)[1],
             eo_gap=float(information.eo_gap(table.counts)),
-            eo_gap_interval=gaps.eo_gap_interval(table, confidence, random_state),
+            eo_gap_interval=gaps.eo_gap_interval(table, confidence, seed),
             eo_gap_upper=gaps.eo_gap_bound(table, confidence, guarantee),
-            eo_gap_floor=gaps.eo_gap_floor(table, random_state),
+            eo_gap_floor=gaps.eo_gap_floor(table, seed),
             accuracy=float(information.accuracy(table.counts)),
             accuracy_interval=accuracy_interval(table, confidence),
             auditor_bound=float(information.auditor_bound(noise.violation)),
-            simulated_failure=known.failure,
-            guarantee=guarantee,
-            composition=known.composition,
-            estimable=noise.estimable,
-            notes=(*sparse_notes(table, noise), *number_notes(table)),
-            random_state=random_state,
         )
 
     @cached_property
@@ -191,15 +161,6 @@ class Audit(AuditResult):
     def base_dependence(self) -> float:
         """I(Y; Z): what the label says about the group, whatever is predicted."""
         return float(BASE_DEPENDENCE.information(self.table.counts))
-
-    @cached_property
-    def criteria(self) -> dict[str, Dependence]:
-        """Independence, sufficiency, equal opportunity (two labels) and base dependence, measured.
-
-        Each has its value in nats, correction, interval, p-value, and the gaps that people know:
-        `a.criteria["independence"].gaps["parity_gap"].interval`. Separation is the audit itself.
-        """
-        return dependences(self.table, self.confidence, self.random_state)
 
     @property
     def by_label(self) -> Any:
@@ -279,27 +240,27 @@ class Audit(AuditResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""
-        two = len(self.table.labels) == 2
+        names = ["eo_max", "parity_gap", "impact_ratio", "independence", "sufficiency"]
+        names += ["fpr_gap", "tpr_gap"] if len(self.table.labels) == 2 else []
         return {
-            "rows": self.table.rows,
-            "labels": list(self.table.labels),
-            "groups": list(self.table.groups),
+            **self._plain(),
             "predictions": "hard" if self.table.moments is None else "posterior or weighted",
-            **self._fields("table", "random_state"),
-            "eo_max": self.eo_max,
-            **({n: _or_none(getattr(self, n)) for n in ("fpr_gap", "tpr_gap")} if two else {}),
-            "parity_gap": self.parity_gap,
-            "impact_ratio": self.impact_ratio,
-            "independence": self.independence,
-            "sufficiency": self.sufficiency,
-            "base_dependence": self.base_dependence,
-            "criteria": {name: asdict(found) for name, found in self.criteria.items()},
-            "identity": identity(self.table.counts),
-            "promise": certificates.promise(self.guarantee, self.composition),
+            **{name: or_none(getattr(self, name)) for name in (*names, "base_dependence")},
             "by_label": self.label_columns(),
             "by_group": self.group_columns(),
             "cells": self.cell_columns(),
         }
+
+
+def _without_dust(table: CountTable) -> CountTable:
+    """The table without cells (y, z) that weigh nothing beside the others."""
+    mass = table.counts.sum(2)
+    dust = (mass > 0) & (mass < _DUST * mass.sum())
+    if not dust.any() or table.moments is None:
+        return table
+    counts, moments = table.counts.copy(), table.moments.copy()
+    counts[dust], moments[dust] = 0.0, 0.0
+    return replace(table, counts=counts, moments=moments)
 
 
 def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
@@ -308,10 +269,6 @@ def _readable(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
         name: [group_name(v) if isinstance(v, tuple) else v for v in column]
         for name, column in columns.items()
     }
-
-
-def _or_none(x: float) -> float | None:
-    return None if np.isnan(x) else x
 
 
 def _share(part: np.ndarray) -> list[float]:

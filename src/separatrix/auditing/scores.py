@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,19 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.auditing import pages
-from separatrix.auditing.base import AuditResult, certify
-from separatrix.auditing.notes import sparse_notes
-from separatrix.columns.draws import seed_of
+from separatrix.auditing.base import CertifiedAudit, certified, or_none
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable
-from separatrix.core.measures import identity
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
 from separatrix.report.audit_page import AuditPage
-from separatrix.statistics import certificates, inference
 from separatrix.statistics.bounds import gap_bound
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
 from separatrix.statistics.proportions import auroc_interval
@@ -47,8 +43,8 @@ class RocCurve(NamedTuple):
     tpr: list[float]
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreAudit(AuditResult):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScoreAudit(CertifiedAudit):
     """How far a score is from separation, over all thresholds, and how sure we are.
 
     Made by `audit_score`; from a table of scores directly with `ScoreAudit.of(table)`.
@@ -76,19 +72,12 @@ class ScoreAudit(AuditResult):
         table: the counts N[y, z, bin] behind the violation.
     """
 
-    table: CountTable = field(repr=False)
-    confidence: float
     bins: int
     gap: float
     gap_at: float
     gap_upper: float
     gap_floor: float
-    violation: float
     violation_floor: float
-    violation_corrected: float
-    violation_interval: tuple[float, float]
-    violation_upper: float
-    p_value: float
     auroc: float
     auroc_interval: tuple[float, float]
     auroc_by_group: dict[Hashable, float]
@@ -96,12 +85,6 @@ class ScoreAudit(AuditResult):
     rates: dict[Hashable, tuple[float, float]] = field(repr=False)
     distinct: int
     exact: bool
-    guarantee: str
-    composition: str
-    simulated_failure: float | None
-    estimable: bool
-    notes: tuple[str, ...]
-    random_state: int = field(default=0, repr=False)
 
     @classmethod
     def of(
@@ -115,34 +98,26 @@ class ScoreAudit(AuditResult):
         composition: str | None = None,
     ) -> ScoreAudit:
         """Measure a table of scores; arguments as in `audit_score`."""
-        information.check_confidence(confidence)
-        random_state = seed_of(random_state)
         _check(scores, bins)
         coarse = scores.binned(bins)
         table = _count_table(scores, coarse)
-        known = certify(table, confidence, random_state, guarantee, composition)
-        noise = known.noise
+        _, known = certified(table, confidence, random_state, guarantee, composition)
+        seed = known["random_state"]
         gap, at = largest_gap(scores)
         fine = scores.binned(_FINE)
         effective = None if scores.squares is None else _effective(coarse)
         auroc, by_group = scores.auroc()
-        null = shuffled_tables(coarse.counts, _DRAWS, random_state, effective)
+        null = shuffled_tables(coarse.counts, _DRAWS, seed, effective)
         draws = int(np.clip(2_000_000 // fine.counts.size, 20, 200))
-        null_gap = gap_curve(shuffled_tables(fine.counts, draws, random_state, effective)).max(-1)
+        null_gap = gap_curve(shuffled_tables(fine.counts, draws, seed, effective)).max(-1)
         return cls(
-            table=table,
-            confidence=confidence,
+            **known | {"notes": (*_few_bins(scores, coarse, bins), *known["notes"])},
             bins=coarse.counts.shape[2],
             gap=gap,
             gap_at=at,
             gap_upper=max(gap_bound(scores, confidence), gap),
             gap_floor=float(null_gap.mean()),
-            violation=noise.violation,
             violation_floor=float(information.conditional_mutual_information(null).mean()),
-            violation_corrected=noise.violation - noise.bias,
-            violation_interval=known.interval,
-            violation_upper=known.upper,
-            p_value=inference.p_value(table, random_state, noise),
             auroc=auroc,
             auroc_interval=auroc_interval(scores, confidence),
             auroc_by_group=by_group,
@@ -150,12 +125,6 @@ class ScoreAudit(AuditResult):
             rates=_rates(scores, at),
             distinct=len(scores.values),
             exact=scores.exact,
-            simulated_failure=known.failure,
-            guarantee=guarantee,
-            composition=known.composition,
-            estimable=noise.estimable,
-            notes=(*_few_bins(scores, coarse, bins), *sparse_notes(table, noise)),
-            random_state=random_state,
         )
 
     @cached_property
@@ -193,27 +162,20 @@ class ScoreAudit(AuditResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""
-        plain = self._fields("table", "auroc_by_group", "curves", "rates", "random_state")
         return {
-            "rows": self.table.rows,
-            "labels": list(self.table.labels),
-            "groups": list(self.table.groups),
-            **plain,
-            "promise": certificates.promise(self.guarantee, self.composition),
-            "criteria": {name: asdict(found) for name, found in self.criteria.items()},
-            "identity": identity(self.table.counts),
+            **self._plain("auroc_by_group", "curves", "rates"),
             "auroc_by_group": {
-                group_name(group): _or_none(area) for group, area in self.auroc_by_group.items()
+                group_name(group): or_none(area) for group, area in self.auroc_by_group.items()
             },
             "rates": {
-                group_name(group): {"fpr": _or_none(fpr), "tpr": _or_none(tpr)}
+                group_name(group): {"fpr": or_none(fpr), "tpr": or_none(tpr)}
                 for group, (fpr, tpr) in self.rates.items()
             },
             "curves": {
                 group_name(group): {
                     "threshold": curve.threshold,
-                    "fpr": [_or_none(x) for x in curve.fpr],
-                    "tpr": [_or_none(x) for x in curve.tpr],
+                    "fpr": [or_none(x) for x in curve.fpr],
+                    "tpr": [or_none(x) for x in curve.tpr],
                 }
                 for group, curve in self.curves.items()
             },
@@ -284,7 +246,3 @@ def _few_bins(scores: ScoreTable, coarse: Binned, bins: int) -> list[str]:
             "equal. The certified bound covers the thresholds inside the bins too."
         )
     return notes
-
-
-def _or_none(x: float) -> float | None:
-    return None if x != x else x

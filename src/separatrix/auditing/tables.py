@@ -7,6 +7,7 @@ what a worker sends where rows are on many machines.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -29,14 +30,15 @@ from separatrix.columns.engines import (
     grouped_columns,
     score_ends,
     score_histogram,
+    summed,
     weight_totals,
 )
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import given
+from separatrix.columns.frames import Roles, given
 from separatrix.columns.groups import as_groups
-from separatrix.columns.readers import Roles, in_engine, whole_columns
+from separatrix.columns.readers import in_engine, whole_columns
 from separatrix.columns.values import MAX_LEVELS, Coded, as_array, listed
-from separatrix.core.counts import CountTable
+from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
@@ -181,14 +183,11 @@ def _hard(
         groups.places(axes.groups, names[1]),
         at_u.places(axes.predictions, pred),
     )
-    counts, moments = np.zeros_like(axes.counts), None
-    np.add.at(counts, at, columns["rows"] if weight is None else np.asarray(columns["w"]) / factor)
-    if weight is not None:
-        moments = np.zeros((*counts.shape, counts.shape[-1]))
-        np.add.at(moments, (*at, at[2]), np.asarray(columns["ww"]) / factor**2)
-    return CountTable(
-        counts, axes.labels, axes.groups, axes.predictions, sum(columns["rows"]), moments, factor
-    ).simplest()
+    shape, weighed = axes.counts.shape, weight is not None
+    counts = summed(columns["w" if weighed else "rows"], at, shape) / factor
+    moments = diagonal(summed(columns["ww"], at, shape) / factor**2) if weighed else None
+    rows = sum(columns["rows"])
+    return replace(axes, counts=counts, rows=rows, moments=moments, scale=factor).simplest()
 
 
 def _soft(
@@ -223,15 +222,13 @@ def _soft(
         )
     refuse_unlisted(columns["k0"].levels, axis, y)
     groups = as_groups({name: columns[f"k{i}"] for i, name in enumerate(z, 1)})
-    counts = np.zeros((len(axis), len(groups.levels), len(score)))
-    moments = np.zeros((*counts.shape, len(score)))
+    shape = len(axis), len(groups.levels)
     at = columns["k0"].places(axis, y), groups.codes
-    for i in k:
-        np.add.at(counts[..., i], at, columns[f"wq{i}"])
-        for j in k:
-            np.add.at(moments[..., i, j], at, columns[f"wwqq{min(i, j)}_{max(i, j)}"])
+    total = {name: summed(columns[name], at, shape) for name in sums}
+    counts = np.stack([total[f"wq{i}"] for i in k], -1) / factor
+    products = [[total[f"wwqq{min(i, j)}_{max(i, j)}"] for j in k] for i in k]
+    moments = np.moveaxis(np.array(products), (0, 1), (2, 3)) / factor**2
     rows = sum(columns["rows"])
-    counts, moments = counts / factor, moments / factor**2
     return CountTable(counts, axis, groups.levels, axis, rows, moments, factor).simplest()
 
 

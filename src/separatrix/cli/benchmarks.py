@@ -129,16 +129,9 @@ def list_datasets(json: bool = JSON) -> None:
 @app.command("methods")
 def list_methods(json: bool = JSON) -> None:
     """The methods, what they take, and where they come from."""
-    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
-    rows = _method_rows()
-    answer(Table("Methods", head, tuple(tuple(row.values()) for row in rows)).text(), rows, json)
-
-
-def _method_rows() -> list[dict[str, str]]:
-    """What each method takes and where it comes from; or which extra it needs."""
-    names = "name", "label", "labels", "groups", "trade_offs", "reference"
     from separatrix import methods
 
+    names = ("name", "label", "labels", "groups", "trade_offs", "reference")
     rows: list[tuple[str, ...]] = []
     for name in methods.names():
         try:
@@ -148,4 +141,6 @@ def _method_rows() -> list[dict[str, str]]:
             continue
         takes = "any" if method.multiclass else "two", "any"
         rows.append((name, method.label, *takes, str(len(method.trade_offs)), method.reference))
-    return [dict(zip(names, row, strict=True)) for row in rows]
+    head = ("Name", "Label", "Labels", "Groups", "Trade-offs", "Reference")
+    plain = [dict(zip(names, row, strict=True)) for row in rows]
+    answer(Table("Methods", head, tuple(rows)).text(), plain, json)

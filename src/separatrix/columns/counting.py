@@ -236,6 +236,11 @@ def _label_axis(
     known = set(y if axis is None else axis)
     if odd := [level for level in u if _is_fraction(level) and level not in known]:
         raise InputError(_no_label(odd[0], names))
+    if any(isinstance(level, bool) for level in u) and not known <= {0, 1}:
+        raise InputError(  # True is 1 in Python: `y_pred > 1` of the labels 1 and 2 is the reverse
+            f"`{names[2]}` holds True and False, but the labels of `{names[0]}` are "
+            f"{listed(tuple(known))}. Pass labels: `np.where(condition, label, other_label)`."
+        )
     for levels, name in ((y, names[0]), (u, names[2])):
         if axis is not None:
             refuse_unlisted(levels, axis, name)

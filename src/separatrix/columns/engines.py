@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.features import NOT_AVAILABLE
-from separatrix.columns.frames import as_frame, check_present, named_columns, names_of
+from separatrix.columns.frames import Roles, as_frame, check_present, given, named_columns
 from separatrix.columns.groups import as_groups
 from separatrix.columns.text import read_header, typed
 from separatrix.columns.values import Coded, Levels, as_levels, listed
@@ -32,7 +32,8 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 
 __all__ = [
     "ScoreHistogram", "Source", "check_numbers", "check_weights", "duckdb_is_here",
-    "grouped_columns", "is_parquet", "scan", "score_ends", "score_histogram", "weight_totals",
+    "grouped_columns", "is_parquet", "scan", "score_ends", "score_histogram", "summed",
+    "weight_totals",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -307,6 +308,13 @@ def grouped_columns(
     return columns
 
 
+def summed(values: Any, at: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
+    """The sums of values at their places in an array."""
+    total = np.zeros(shape)
+    np.add.at(total, at, np.asarray(values, dtype=np.float64))
+    return total
+
+
 def weight_totals() -> list[nw.Expr]:
     """What `check_weights` looks at, of the parts `w` and `ww`."""
     return [
@@ -400,14 +408,9 @@ def score_histogram(
     >>> score_histogram(t, y="y", z="z", score="s", bins=2).counts.tolist()
     [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
     """
-    [y], [score] = names_of(y, "y"), names_of(score, "score")
-    keys = [y, *names_of(z, "z")]
-    source = Source.from_frame(frame)
-    numbers = [score, *([] if weight is None else names_of(weight, "weight"))]
-    for column in numbers:
-        if column in keys:
-            raise InputError(f"Column {column!r} stands for two things at once: name others.")
-    check_numbers(source, [*keys, *numbers], numbers)
+    roles = Roles.named(y, z, score, weight, "score")
+    keys, source = [roles.target, *roles.groups], Source.from_frame(frame)
+    check_numbers(source, roles.columns, given(score, weight))
     bins = whole_number(bins, "bins", least=1)
     if bins > 1 << 20:
         raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")
@@ -425,15 +428,11 @@ def score_histogram(
     place = _bins(table["bin"], rows, bins, score, (low, high))
     label = table["k0"]
     group = as_groups({name: table[f"k{i}"] for i, name in enumerate(keys[1:], 1)})
-    counts = np.zeros((len(label.levels), len(group.levels), bins))
     largest = check_weights(table, weight)
-    total = rows if weight is None else np.asarray(table["w"], dtype=np.float64)
+    shape = len(label.levels), len(group.levels), bins
     at = label.codes, group.codes, place
-    np.add.at(counts, at, total)
-    squares = None
-    if weight:
-        squares = np.zeros_like(counts)
-        np.add.at(squares, at, np.asarray(table["ww"], dtype=np.float64))
+    counts = summed(rows if weight is None else table["w"], at, shape)
+    squares = None if weight is None else summed(table["ww"], at, shape)
     edges = np.linspace(low, high, bins + 1)
     return ScoreHistogram(counts, label.levels, group.levels, edges, squares, largest)
 

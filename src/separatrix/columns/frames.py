@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 from narwhals.exceptions import NarwhalsError
@@ -13,16 +13,9 @@ from narwhals.exceptions import NarwhalsError
 from separatrix.errors import InputError, MissingExtraError
 
 __all__ = [
-    "Frame",
-    "as_frame",
-    "check_present",
-    "check_roles",
-    "column_names",
-    "given",
-    "named_columns",
-    "names_of",
-    "tidy",
-]
+    "Frame", "Roles", "as_frame", "check_present", "column_names", "given", "named_columns",
+    "names_of", "tidy",
+]  # fmt: skip
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
@@ -102,19 +95,38 @@ def given(*names: str | None) -> list[str]:
     return [name for name in names if name is not None]
 
 
-def check_roles(
-    target: str, groups: Any, predictions: Any, weight: str | None, word: str = "prediction"
-) -> tuple[list[str], list[str]]:
-    """The columns of groups and of predictions; no column stands for two things."""
-    z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
-    names = given(target, *z, *u, weight)
-    for place, column in enumerate(names):
-        if column in names[:place]:
-            raise InputError(
-                f"Column {column!r} stands for two things at once. Name different columns for the "
-                "target, the sensitive features, the predictions and the weight."
-            )
-    return z, u
+class Roles(NamedTuple):
+    """Names of columns: target, groups, predictions (or scores), and weight if any."""
+
+    target: str
+    groups: list[str]
+    predictions: list[str]
+    weight: str | None
+
+    @classmethod
+    def named(
+        cls, target: Any, groups: Any, predictions: Any, weight: Any, word: str = "prediction"
+    ) -> Roles:
+        """As a caller named them; no column stands for two things."""
+        z, u = names_of(groups, "sensitive_features"), names_of(predictions, word)
+        roles = cls(str(target), z, u, None if weight is None else str(weight))
+        for place, column in enumerate(roles.columns):
+            if column in roles.columns[:place]:
+                raise InputError(
+                    f"Column {column!r} stands for two things at once. Name different columns for "
+                    "the target, the sensitive features, the predictions and the weight."
+                )
+        return roles
+
+    @property
+    def columns(self) -> list[str]:
+        """All of them."""
+        return given(self.target, *self.groups, *self.predictions, self.weight)
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """What target, groups and predictions are called in an error."""
+        return self.target, " & ".join(self.groups), ", ".join(self.predictions)
 
 
 def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from separatrix.columns.engines import Source, duckdb_is_here, is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import check_present, check_roles, given, named_columns
+from separatrix.columns.frames import Roles, check_present, named_columns
 from separatrix.columns.text import read_files, text_blocks
 from separatrix.errors import DataError, InputError, MissingExtraError
 
 __all__ = [
-    "Roles", "find_files", "in_engine", "is_large", "read_blocks", "read_table", "whole_columns",
+    "find_files", "in_engine", "is_large", "read_blocks", "read_table", "whole_columns",
 ]  # fmt: skip
 
 _KINDS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
@@ -63,33 +64,6 @@ def read_table(path: str | Path, only: Sequence[str] | None = None) -> dict[str,
     if is_parquet(files[0]):
         return _parquet(files, only)
     return scan(files).columns(only) if is_large(files) else read_files(files, only)
-
-
-class Roles(NamedTuple):
-    """Names of columns: target, groups, predictions (or scores), and weight if any."""
-
-    target: str
-    groups: list[str]
-    predictions: list[str]
-    weight: str | None
-
-    @classmethod
-    def named(
-        cls, target: Any, groups: Any, predictions: Any, weight: Any, word: str = "prediction"
-    ) -> Roles:
-        """As a caller named them; no column stands for two things."""
-        target, weight = str(target), None if weight is None else str(weight)
-        return cls(target, *check_roles(target, groups, predictions, weight, word), weight)
-
-    @property
-    def columns(self) -> list[str]:
-        """All of them."""
-        return given(self.target, *self.groups, *self.predictions, self.weight)
-
-    @property
-    def words(self) -> tuple[str, str, str]:
-        """What target, groups and predictions are called in an error."""
-        return self.target, " & ".join(self.groups), ", ".join(self.predictions)
 
 
 def in_engine(data: Any) -> Source | None:
@@ -135,41 +109,38 @@ def read_blocks(
 
 
 def _parquet(files: Sequence[Path], only: Sequence[str] | None) -> dict[str, Any]:
-    arrow, parquet = _arrow(files[0])
-    try:
-        for one in files if only is not None else ():
-            check_present(only or (), parquet.read_schema(one).names, str(one))
-        wanted = None if only is None else list(dict.fromkeys(only))
+    wanted = None if only is None else list(dict.fromkeys(only))
+    with _arrow(files[0]) as (arrow, parquet):
+        for one in files:
+            check_present(wanted or (), parquet.read_schema(one).names, str(one))
         table = arrow.concat_tables([parquet.read_table(one, columns=wanted) for one in files])
-    except InputError:
-        raise
-    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise DataError(f"{files[0]} is not a whole Parquet file ({error}).") from error
-    return named_columns(table, table.column_names if only is None else only, str(files[0]))
+    return named_columns(table, wanted or table.column_names, str(files[0]))
 
 
 def _parquet_blocks(
     path: Path, only: Sequence[str], rows: int
 ) -> Iterator[tuple[Mapping[str, Any], float]]:
-    arrow, parquet = _arrow(path)
-    try:
-        with parquet.ParquetFile(path) as file:
-            check_present(only, file.schema_arrow.names, str(path))
-            total, done = max(file.metadata.num_rows, 1), 0
-            for batch in file.iter_batches(batch_size=rows, columns=list(only)):
-                done += batch.num_rows
-                block = named_columns(arrow.Table.from_batches([batch]), only, str(path))
-                yield block, done / total
-    except InputError:
-        raise
-    except (ValueError, OSError) as error:
-        raise DataError(f"{path} is not a whole Parquet file ({error}).") from error
+    with _arrow(path) as (arrow, parquet), parquet.ParquetFile(path) as file:
+        check_present(only, file.schema_arrow.names, str(path))
+        total, done = max(file.metadata.num_rows, 1), 0
+        for batch in file.iter_batches(batch_size=rows, columns=list(only)):
+            done += batch.num_rows
+            block = named_columns(arrow.Table.from_batches([batch]), only, str(path))
+            yield block, done / total
 
 
-def _arrow(path: Path) -> tuple[Any, Any]:
+@contextmanager
+def _arrow(path: Path) -> Iterator[tuple[Any, Any]]:
+    """pyarrow and its Parquet reader; a file that it cannot read is a `DataError`."""
     try:
-        return import_module("pyarrow"), import_module("pyarrow.parquet")
+        modules = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError as error:
         raise MissingExtraError(
             f"{path.name} needs pyarrow: pip install 'separatrix[engines]'."
         ) from error
+    try:
+        yield modules
+    except InputError:
+        raise
+    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
+        raise DataError(f"{path} is not a whole Parquet file ({error}).") from error

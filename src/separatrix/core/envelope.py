@@ -21,21 +21,9 @@ from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
 __all__ = [
-    "PLANES",
-    "Envelope",
-    "Mixture",
-    "Plane",
-    "Secant",
-    "concave_envelope",
-    "expected_cost",
-    "hypervolume",
-    "majority_rate",
-    "pareto",
-    "rising",
-    "secant",
-    "staircase",
-    "utility_fraction",
-]
+    "PLANES", "Envelope", "Mixture", "Plane", "Secant", "concave_envelope", "expected_cost",
+    "hypervolume", "majority_rate", "pareto", "rising", "secant", "staircase", "utility_fraction",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
@@ -217,15 +205,6 @@ class Secant(NamedTuple):
         """Extrapolated utility: left of the X-only point an upper bound on a concave frontier."""
         return self.utility + self.slope * (_levels(violation) - self.violation)
 
-    def least_cost(self, violation: float) -> float:
-        """The least utility that going from the X-only point down to `violation` costs."""
-        if violation > self.violation:
-            raise InputError(
-                "The secant bounds the frontier only left of the X-only point v = "
-                f"{self.violation:.6g}, got {violation:.6g}."
-            )
-        return self.slope * (self.violation - violation)
-
 
 def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> Secant:
     r"""Local price of separation between two reference predictors, each given as (v, u).
@@ -233,8 +212,8 @@ def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> S
     .. math:: \frac{u_{XZ} - u_X}{v_{XZ} - v_X}
 
     >>> s = secant((0.01, 0.2), (0.03, 0.3))
-    >>> round(s.slope, 6), round(float(s.at(0.0)), 6), round(s.least_cost(0.0), 6)
-    (5.0, 0.15, 0.05)
+    >>> round(s.slope, 6), round(float(s.at(0.0)), 6)
+    (5.0, 0.15)
     """
     (v0, u0), (v1, u1) = x_only, unconstrained
     if not np.isfinite([v0, u0, v1, u1]).all() or v1 <= v0:

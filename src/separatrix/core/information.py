@@ -8,8 +8,6 @@ z group, u prediction.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import kl_div, xlogy
@@ -18,37 +16,13 @@ from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
 __all__ = [
-    "Budget",
-    "accuracy",
-    "auditor_bound",
-    "balanced_accuracy",
-    "budget",
-    "conditional_entropy",
-    "conditional_mutual_information",
-    "conditional_rates",
-    "covariance_bound",
-    "entropy",
-    "eo_gap",
-    "gaps_by_label",
-    "miller_madow",
-    "miller_madow_observed",
-    "mutual_information",
-    "violation_by_cell",
-    "violation_ceiling",
-    "violation_gradient",
-]
+    "accuracy", "auditor_bound", "balanced_accuracy", "check_confidence", "conditional_entropy",
+    "conditional_mutual_information", "conditional_rates", "entropy", "eo_gap", "gaps_by_label",
+    "law", "miller_madow", "miller_madow_observed", "mutual_information", "violation_by_cell",
+    "violation_ceiling", "violation_gradient",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
-
-
-class Budget(NamedTuple):
-    """Lemma "budget identity": `utility + violation == total`, each at most its bound."""
-
-    utility: Array
-    violation: Array
-    total: Array
-    utility_bound: Array
-    violation_bound: Array
 
 
 def entropy(counts: ArrayLike, axes: int = 1) -> Array:
@@ -136,24 +110,6 @@ def violation_ceiling(counts: ArrayLike) -> Array:
     return np.minimum(conditional_entropy(p), np.log(p.shape[-1]))
 
 
-def budget(counts: ArrayLike) -> Budget:
-    r"""Lemma "budget identity": u + v = I(U; (Y, Z)), with u ≤ H(Y) and v ≤ H(Z | Y).
-
-    >>> b = budget([[[4, 1], [3, 2]], [[1, 4], [2, 3]]])
-    >>> bool(np.isclose(b.utility + b.violation, b.total))
-    True
-    """
-    p = law(counts)
-    pairs = p.reshape(*p.shape[:-3], -1, 1, p.shape[-1])  # (y, z) read as one label
-    return Budget(
-        utility=mutual_information(p),
-        violation=conditional_mutual_information(p),
-        total=mutual_information(pairs),
-        utility_bound=entropy(p.sum((-2, -1)), 1),
-        violation_bound=conditional_entropy(p),
-    )
-
-
 def auditor_bound(violation: ArrayLike) -> Array:
     r"""The most that any bounded auditor can see: :math:`\sqrt{2 v}`.
 
@@ -169,23 +125,6 @@ def auditor_bound(violation: ArrayLike) -> Array:
     0.2
     """
     return np.sqrt(2.0 * np.maximum(np.asarray(violation, dtype=np.float64), 0.0))
-
-
-def covariance_bound(information: ArrayLike, n: int, confidence: float = 0.95) -> Array:
-    r"""Bound on the covariance of any bounded f(U), g(Z) in a sample of n rows.
-
-    .. math:: |\widehat{\mathrm{Cov}}_n(f, g)|
-              \le M_f M_g \Bigl(\sqrt{2 I(U;Z)} + 2\sqrt{2 \log(2/\delta) / n}\Bigr)
-
-    with M = sup-norms (1 here) and δ = 1 − confidence: Example "1-dimensional Covariance Control".
-    The paper's example prints the second term with the constant 1 and log(6/δ), but the three terms
-    of its proof add up to the constant 3. McDiarmid's inequality gives the constant 2 used here:
-    one row moves the sample covariance by at most 4 M_f M_g / n, and its mean is (1 − 1/n) Cov.
-    """
-    if n < 1:
-        raise InputError(f"`n` is the number of rows and must be at least 1, got {n}.")
-    check_confidence(confidence)
-    return auditor_bound(information) + 2.0 * np.sqrt(2.0 * np.log(2.0 / (1.0 - confidence)) / n)
 
 
 def miller_madow(n_labels: int, n_groups: int, n_predictions: int, n: float) -> float:

@@ -134,7 +134,7 @@ CRITERIA: dict[str, Criterion] = {c.name: c for c in (
     Criterion("independence", "the same share of each decision in every group", "U ⟂ Z", "I(U;Z)",
               "demographic parity, statistical parity", "parity_gap", "parity gap",
               lambda counts: counts.sum(-3, keepdims=True), "prediction",
-              ("independence", "parity_gap")),
+              ("independence", "parity_gap", "impact_gap")),
     Criterion("sufficiency", "a decision means the same in every group", "Y ⟂ Z | U", "I(Y;Z|U)",
               "predictive parity, calibration within groups", "predictive_gap", "predictive gap",
               lambda counts: np.swapaxes(counts, -1, -3), "label", ("predictive_gap",), worst=True),
@@ -169,6 +169,7 @@ class Metric:
             empty: it is measured, and no rule is solved for it.
         widths: R of the module's equation.
         pooled: the rates are the shares of U = 1, whatever the label.
+        relative: the widths are divided by the largest rate: 1 − smallest / largest.
         many_labels: rules for more than two labels can be solved within it too.
         mixes: a revealed mixture of two policies has the weighted mean of their values (a budget:
             at most that).
@@ -187,6 +188,7 @@ class Metric:
     solved: str = ""
     widths: tuple[tuple[float, ...], ...] | None = None
     pooled: bool = False
+    relative: bool = False
     many_labels: bool = False
     mixes: bool = True
     leads: bool = False
@@ -222,7 +224,11 @@ class Metric:
             rates, mass = selection_rates(rates, mass), mass.sum(-1, keepdims=True)
         if self.widths is None:
             return rates_violation(rates, mass)
-        return np.asarray((_widths(rates, mass > 0) @ np.array(self.widths).T).max(-1))
+        widths = _widths(rates, mass > 0)
+        if self.relative:
+            high = np.where(mass > 0, rates, 0.0).max(-2)
+            widths = np.divide(widths, high, out=np.zeros_like(widths), where=high > 0)
+        return np.asarray((widths @ np.array(self.widths).T).max(-1))
 
 
 def _widths(rates: Array, seen: NDArray[np.bool_]) -> Array:
@@ -295,6 +301,9 @@ METRICS: dict[str, Metric] = {m.name: m for m in (
             pooled=True),
     Metric("impact_ratio", "impact ratio", "smallest share of U = 1 in a group, by the largest",
            _impact_ratio, criterion="independence", mixes=False),
+    _budget("impact_gap", "1 − impact ratio", "1 − smallest share of U = 1 by the largest",
+            lambda counts: 1.0 - _impact_ratio(counts), criterion="independence", solved="widths",
+            widths=((1,),), pooled=True, relative=True, mixes=False),
     _budget("sufficiency", "I(Y;Z|U)", "sufficiency I(Y;Z|U), nats",
             CRITERIA["sufficiency"].information, unit="nats", criterion="sufficiency"),
     _budget("predictive_gap", "predictive gap", "range of P(Y=1|U=1) or of P(Y=1|U=0), the larger",
@@ -325,6 +334,11 @@ def criterion_named(name: str) -> Criterion:
 
 def budget_named(name: str) -> Metric:
     """The budget of that name, or an error that lists them."""
+    if name == "impact_ratio":
+        raise InputError(
+            "The impact ratio is a minimum: pass budget='impact_gap', which is 1 − impact ratio. "
+            "A level of 0.2 is the four-fifths rule."
+        )
     if not isinstance(name, str) or name not in BUDGETS:
         raise InputError(f"`budget` must be one of {', '.join(map(repr, BUDGETS))}, got {name!r}.")
     return BUDGETS[name]

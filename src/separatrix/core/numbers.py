@@ -31,6 +31,8 @@ def as_floats(values: Any, name: str) -> NDArray[np.float64]:
 
 def one_number(value: Any, name: str) -> float:
     """A single number."""
+    if isinstance(value, str):
+        raise InputError(f"`{name}` must be a number, got {value!r}.")
     x = as_floats(value, name)
     if x.ndim:
         raise InputError(f"`{name}` must be one number, got shape {x.shape}.")

@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
 from threadpoolctl import threadpool_limits
 
-from separatrix.crossfit.matrices import ArrayModel, Matrix, as_matrix, constant, softmax
+from separatrix.crossfit.array_models import ArrayModel, Matrix, as_matrix
+from separatrix.crossfit.compiled import sound_predictor
 from separatrix.errors import InputError
 
 __all__ = ["BoostedTrees"]
@@ -79,18 +81,15 @@ class BoostedTrees(ArrayModel):
         self.trees_ = [tree for step in model._predictors for tree in step]
         return self
 
-    def predict_proba(self, X: Any) -> Array:
-        """P(Y | x), columns as in `classes_`."""
-        rows = as_matrix(X, self.n_features_in_)
-        if len(self.classes_) < 2:
-            return constant(len(rows))
+    def _proba(self, rows: Matrix) -> Array:
         joined = self._joined(rows)
         k = len(self.baseline_)
         logits = np.tile(self.baseline_, (len(rows), 1))
         none, columns = np.zeros((0, 8), np.uint32), np.zeros(0, np.uint32)
         for i, tree in enumerate(self.trees_):
             logits[:, i % k] += tree.predict(joined, none, columns, 1)
-        return softmax(np.hstack([np.zeros_like(logits), logits]) if k == 1 else logits)
+        logits = np.hstack([np.zeros_like(logits), logits]) if k == 1 else logits
+        return np.asarray(softmax(logits, axis=1))
 
     def _joined(self, rows: Matrix) -> Array:
         first = np.searchsorted(self.bundle_, np.arange(self.bundle_.max(initial=-1) + 2))
@@ -118,7 +117,11 @@ class BoostedTrees(ArrayModel):
         for field in _NODE:
             every[field] = arrays[f"node_{field}"]
         nodes = np.split(every, np.cumsum(arrays["sizes"])[:-1]) if len(every) else []
-        self.trees_ = [_tree(one, int(self.bundle_.max()) + 1) for one in nodes]
+        none = np.zeros((0, 8), np.uint32)
+        self.trees_ = [TreePredictor(np.ascontiguousarray(each), none, none) for each in nodes]
+        numeric = np.zeros(self.bundle_.max(initial=-1) + 1, dtype=bool)
+        if not all(sound_predictor(tree, numeric) for tree in self.trees_):
+            raise InputError("The arrays of these boosted trees are damaged: a node leads nowhere.")
         return n_labels
 
 
@@ -142,19 +145,6 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
     )
     if not whole:
         raise InputError("The arrays of these boosted trees are damaged: their sizes disagree.")
-
-
-def _tree(nodes: NDArray[Any], columns: int) -> Any:
-    """One tree; nodes that point outside it or back would make the compiled loop read anywhere."""
-    inner = nodes[nodes["is_leaf"] == 0]
-    at = np.flatnonzero(nodes["is_leaf"] == 0)
-    for side in ("left", "right"):
-        if (inner[side] >= len(nodes)).any() or (inner[side] <= at).any():
-            raise InputError("The arrays of these boosted trees are damaged: a node has no child.")
-    if (inner["feature_idx"] >= columns).any() or (inner["feature_idx"] < 0).any():
-        raise InputError("The arrays of these boosted trees are damaged: a column is not there.")
-    none = np.zeros((0, 8), np.uint32)
-    return TreePredictor(np.ascontiguousarray(nodes), none, none)
 
 
 def _bundles(X: Matrix) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

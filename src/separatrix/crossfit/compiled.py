@@ -21,7 +21,7 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
-__all__ = ["unsound"]
+__all__ = ["sound_predictor", "unsound"]
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic)
 _BITS = 256  # levels that a bitset of 8 words has room for
@@ -116,7 +116,7 @@ def _sound_boosting(model: BaseHistGradientBoosting, owned: set[int]) -> bool:
             return False
     trees = [tree for step in predictors for tree in step]
     owned.update(map(id, trees))
-    return all(_sound_predictor(tree, categorical != 0) for tree in trees)
+    return all(sound_predictor(tree, categorical != 0) for tree in trees)
 
 
 def _sound_preprocessor(model: Any, features: int) -> bool:
@@ -130,7 +130,8 @@ def _sound_preprocessor(model: Any, features: int) -> bool:
     return kinds and masks and bool((np.sum([columns for _, columns in parts], axis=0) == 1).all())
 
 
-def _sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
+def sound_predictor(tree: TreePredictor, categorical: np.ndarray) -> bool:
+    """Whether the nodes of a boosted tree point to nodes, columns and levels that are there."""
     nodes = tree.nodes
     if not isinstance(nodes, np.ndarray) or nodes.ndim != 1 or not len(nodes):
         return False

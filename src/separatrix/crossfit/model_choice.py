@@ -22,10 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from separatrix import datasets
-from separatrix.crossfit.base_models import NAMES, base_model_named
+from separatrix.crossfit.array_models import Network
+from separatrix.crossfit.base_models import NAMES, base_model_named, posteriors
 from separatrix.crossfit.nested import Fit, Piece
-from separatrix.crossfit.network import Network
-from separatrix.crossfit.out_of_fold import some_posteriors_of
 from separatrix.errors import InputError
 
 __all__ = ["BaseChoice", "choose_bases"]
@@ -134,11 +133,10 @@ class _Rows:
             fitted: list[Any] = model.fit_folds(self.X, self.y, seen)
         else:
             fitted = [clone(model).fit(self.X[rows], self.y[rows]) for rows in seen]
-        classes = np.arange(self.n_labels)
         out = {}
         for fit, one in zip(fits, fitted, strict=True):
             unseen = self.X[np.isin(self.fold, fit.without)]
-            out[fit] = some_posteriors_of(one, unseen, classes), one
+            out[fit] = posteriors(one, unseen, self.n_labels), one
         return out
 
     def loss(self, pieces: Mapping[Fit, Piece]) -> NDArray[np.float64]:

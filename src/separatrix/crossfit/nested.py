@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 
-__all__ = ["Fit", "NestedScores", "OutOfFoldScores", "Piece", "assemble", "fit_piece", "plan_fits"]
+__all__ = ["Fit", "NestedScores", "Piece", "assemble", "fit_piece", "plan_fits"]
 
 Array = NDArray[np.float64]
 Folds = NDArray[np.intp]
@@ -72,44 +71,6 @@ class NestedScores:
         """Rows of outer fold k and their scores (m, C) by the model that did not see them."""
         rows = np.flatnonzero(self.fold == k)
         return rows, self.inner[rows, k]
-
-
-@dataclass(frozen=True, eq=False)
-class OutOfFoldScores:
-    """The same of an estimator, whose rows have one score each, by a model that did not see them.
-
-    A rule of the other folds that decides the rows of a fold knows nothing of them, and neither
-    does the model behind their scores. Rows are sorted by their score once: sorting the sorted rows
-    of a fold again takes linear time.
-
-    Args:
-        fold: of each row, (n,).
-        scores: of each row, (n, ...).
-    """
-
-    fold: Folds
-    scores: Array = field(repr=False)
-
-    @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """The rows by rising score of the last label."""
-        last = self.scores.reshape(len(self.scores), -1)[:, -1]
-        return np.argsort(last, kind="stable")
-
-    @property
-    def folds(self) -> list[int]:
-        """The folds that have rows."""
-        return [int(k) for k in np.unique(self.fold)]
-
-    def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
-        """Rows and scores that the rule of fold k is fitted to; None: all."""
-        rows = self.order if k is None else self.order[self.fold[self.order] != k]
-        return rows, self.scores[rows]
-
-    def tested(self, k: int) -> tuple[NDArray[np.intp], Array]:
-        """Rows of fold k and their scores."""
-        rows = np.flatnonzero(self.fold == k)
-        return rows, self.scores[rows]
 
 
 def plan_fits(bases: Sequence[str]) -> list[Fit]:

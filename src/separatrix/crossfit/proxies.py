@@ -13,7 +13,7 @@ columns are small boosted trees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from separatrix.columns.features import Values, raw_columns, take
 from separatrix.columns.frames import column_names
 from separatrix.columns.groups import as_groups
 from separatrix.columns.values import Coded, check_lengths
-from separatrix.errors import InputError
+from separatrix.crossfit.base_models import posteriors
 from separatrix.nn.evaluation import auroc
 
 __all__ = ["Proxies", "leaks", "proxies"]
@@ -63,10 +63,6 @@ class Proxies:
         if not shown:
             return f"{text}; no single column says much about it."
         return f"{text}; most from {', '.join(f'`{name}` ({area:.2f})' for name, area in shown)}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for JSON."""
-        return {"overall": self.overall, "by_column": dict(self.by_column), "rows": self.rows}
 
 
 def proxies(X: Any, z: Any, *, random_state: int = 0) -> Proxies:
@@ -113,45 +109,39 @@ def _looked_at(
     X: Any, codes: NDArray[Any], random_state: int
 ) -> tuple[dict[str, Values], Codes, Codes]:
     """Columns by name, what is told from them, and the fold of every row; at most 20,000 rows."""
-    matrix = np.asarray(X) if isinstance(X, list | np.ndarray) else None
-    if matrix is not None and matrix.ndim != 2:
-        raise InputError(f"`X` must have rows and columns, got shape {matrix.shape}.")
-    names = column_names(X, "X") if matrix is None else [f"x{i}" for i in range(matrix.shape[1])]
-    if not names:
-        raise InputError("`X` has no columns. Pass the features that a model would see.")
+    by_place = isinstance(X, list | np.ndarray)
+    names = [f"x{i}" for i in range(np.shape(X)[1])] if by_place else column_names(X, "X")
     columns = raw_columns(X, names)
     n = check_lengths({**columns, "z": codes})
-    levels, codes = np.unique(codes, return_inverse=True)
-    if len(levels) < 2:
-        raise InputError("`z` holds one group only; there is nothing to tell apart.")
     rng = np.random.default_rng(random_state)
     if n > _ROWS:
         rows = np.sort(rng.choice(n, _ROWS, replace=False))
         columns, codes = take(columns, rows), codes[rows]
-    return columns, codes, _folds(codes, rng)
-
-
-def _folds(codes: Codes, rng: np.random.Generator) -> Codes:
-    """A fold for every row, each group dealt out evenly."""
-    order = rng.permutation(len(codes))
+    order = rng.permutation(len(codes))  # each group is dealt out evenly
     order = order[np.argsort(codes[order], kind="stable")]
     fold = np.empty(len(codes), dtype=np.intp)
     fold[order] = np.arange(len(codes)) % _FOLDS
-    return fold
+    return columns, np.unique(codes, return_inverse=True)[1], fold
+
+
+def _area(z: Codes, fold: Codes, learned: Callable[[NDArray[np.bool_]], Array]) -> float:
+    """Mean AUROC of each fold's rows, of the shares (n, groups) learned from the other folds."""
+    train = [fold != k for k in range(_FOLDS)]
+    return float(np.mean([auroc(learned(rows)[None, ~rows], z[~rows])[0] for rows in train]))
 
 
 def _of_column(values: Values, z: Codes, fold: Codes) -> float:
-    """AUROC of the group's share in the row's bin, counted on the other folds."""
-    size, found = int(z.max()) + 1, []
-    for k in range(_FOLDS):
-        train = fold != k
+    """AUROC of the group's share in the row's bin."""
+    size = int(z.max()) + 1
+
+    def shares(train: NDArray[np.bool_]) -> Array:
         bins, last = _bins(values, train)
         pooled = np.bincount(z[train], minlength=size) / train.sum()
         table = np.bincount(bins[train] * size + z[train], minlength=(last + 1) * size)
         table = table.reshape(-1, size) + _PSEUDO * pooled
-        share = table / table.sum(1, keepdims=True)
-        found.append(auroc(share[bins[~train]][None], z[~train])[0])
-    return float(np.mean(found))
+        return np.asarray((table / table.sum(1, keepdims=True))[bins])
+
+    return _area(z, fold, shares)
 
 
 def _bins(values: Values, train: NDArray[np.bool_]) -> tuple[Codes, int]:
@@ -174,14 +164,14 @@ def _numbers(values: NDArray[Any]) -> Array:
 
 
 def _of_all(columns: Mapping[str, Values], z: Codes, fold: Codes, random_state: int) -> float:
-    """AUROC of boosted trees on all columns, fitted on the other folds."""
+    """AUROC of boosted trees on all columns."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # slow to import
 
     matrix, category = _matrix(columns)
-    size, found = int(z.max()) + 1, []
-    for k in range(_FOLDS):
-        train = fold != k
-        matrix[:, np.isnan(matrix[train]).all(0)] = 0.0  # the trees refuse a column without values
+    size = int(z.max()) + 1
+
+    def shares(train: NDArray[np.bool_]) -> Array:
+        known = np.where(np.isnan(matrix[train]).all(0), 0.0, matrix)  # the trees need some value
         trees = HistGradientBoostingClassifier(
             max_iter=40 if size == 2 else 15,
             learning_rate=0.2,
@@ -191,11 +181,9 @@ def _of_all(columns: Mapping[str, Values], z: Codes, fold: Codes, random_state: 
             early_stopping=False,
             random_state=random_state,
         )
-        trees.fit(matrix[train], z[train])
-        q = np.zeros((int((~train).sum()), size))  # a group may be missing from the other folds
-        q[:, trees.classes_] = trees.predict_proba(matrix[~train])
-        found.append(auroc(q[None], z[~train])[0])
-    return float(np.mean(found))
+        return posteriors(trees.fit(known[train], z[train]), known, size)
+
+    return _area(z, fold, shares)
 
 
 def _matrix(columns: Mapping[str, Values]) -> tuple[Array, NDArray[np.bool_]]:

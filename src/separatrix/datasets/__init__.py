@@ -47,8 +47,8 @@ def names() -> list[str]:
     >>> "adult" in names()
     True
     """
-    found = (module.name for module in iter_modules(__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    modules = (module.name for module in iter_modules(__path__))
+    return sorted(name for name in modules if not name.startswith("_"))
 
 
 def dataset(name: str) -> Dataset:
@@ -97,13 +97,13 @@ def listing() -> list[dict[str, Any]]:
     rows = []
     for name in names():
         declared = dataset(name)
-        found = declared.where()
+        place = declared.where()
         absent = (where_to_put(file) for file in declared.files if find(file) is None)
         about = ("title", "rows", "features", "labels", "groups")
         rows.append(
             {"name": name}
             | {key: getattr(declared, key) for key in about}
-            | {"available": found is not None, "where": found or " ".join(absent)}
+            | {"available": place is not None, "where": place or " ".join(absent)}
             | {"licence": declared.licence}
         )
     return rows

@@ -9,43 +9,26 @@ from __future__ import annotations
 import io
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.columns.features import as_numbers, raw_values
+from separatrix.columns.readers import read_table
 from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, find, read, where_to_put
-from separatrix.datasets._preprocessing import Band, Category, Preprocessing
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.datasets._preprocessing import Band, Category, Feature, Preprocessing
+from separatrix.errors import DataError, InputError, require
 from separatrix.io import Stages
 
-__all__ = [
-    "ALL_STATES",
-    "CITATION",
-    "INCOME",
-    "LICENCE",
-    "SOURCE",
-    "Kind",
-    "Records",
-    "data",
-    "here",
-    "plan",
-    "records",
-]
+__all__ = ["EMPLOYMENT", "INCOME", "Kind", "Records", "declare", "records"]
 
 Kind = Literal["income", "employment"]
 Columns = dict[str, NDArray[np.float64]]
-SOURCE = "US Census Bureau, American Community Survey 2018 1-year PUMS"
-LICENCE = "public domain (US Government work)"
-CITATION = (
-    "US Census Bureau (2019). American Community Survey 2018 1-year Public Use Microdata Sample; "
-    "columns as in Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). Retiring Adult. NeurIPS."
-)
 INCOME = File(
     ("acs/acs_income_2018_1yr_us.parquet",),
     ("5ecde6a3900a974ec0011c345be387e7df0539b273d5d1adeb2b94d64e773ca0",),
@@ -73,44 +56,35 @@ _RACES = {
     8: "some other race",
     9: "two or more races",
 }
-_AGE = Band("AGEP", ("10", "20", "30", "40", "50", "60", ">=70"), edges=(20, 30, 40, 50, 60, 70))
+_DECADES = ("10", "20", "30", "40", "50", "60", ">=70")
 _DEGREES = ("no diploma", "high school", "some college", "associate", "bachelor", "master")
-_SCHOOL = Band("SCHL", (*_DEGREES, "professional or doctorate"), edges=(16, 18, 20, 21, 22, 23))
-
-
-def _codes(column: str, *codes: int) -> Category:
-    return Category(column, tuple(map(str, codes)))
-
-
-_PLANS = {
-    "income": (
-        _AGE,
-        _codes("COW", *range(1, 9)),
-        _SCHOOL,
-        _codes("MAR", *range(1, 6)),
-        _codes("RELP", *range(18)),
-        _codes("SEX", 1, 2),
-        Band("WKHP", ("<20", "20-34", "35-39", "40", "41-49", ">=50"), edges=(20, 35, 40, 41, 50)),
-        Band("POBP", ("US", "elsewhere"), edges=(60,)),
-    ),
-    "employment": (
-        _AGE,
-        _SCHOOL,
-        _codes("MAR", *range(1, 6)),
-        _codes("RELP", *range(18)),
-        _codes("DIS", 1, 2),
-        _codes("ESP", *range(1, 9)),
-        _codes("CIT", *range(1, 6)),
-        _codes("MIG", 1, 2, 3),
-        _codes("MIL", 1, 2, 3, 4),
-        _codes("ANC", 1, 2, 3, 4, 8),
-        _codes("NATIVITY", 1, 2),
-        _codes("DEAR", 1, 2),
-        _codes("DEYE", 1, 2),
-        _codes("DREM", 1, 2),
-        _codes("SEX", 1, 2),
-    ),
+_HOURS = ("<20", "20-34", "35-39", "40", "41-49", ">=50")
+_BANDS = {
+    "AGEP": Band("AGEP", _DECADES, edges=(20, 30, 40, 50, 60, 70)),
+    "POBP": Band("POBP", ("US", "elsewhere"), edges=(60,)),
+    "SCHL": Band("SCHL", (*_DEGREES, "professional or doctorate"), edges=(16, 18, 20, 21, 22, 23)),
+    "WKHP": Band("WKHP", _HOURS, edges=(20, 35, 40, 41, 50)),
 }
+_LAST_CODE = {  # of codes 1, 2, …
+    "CIT": 5, "COW": 8, "DEAR": 2, "DEYE": 2, "DIS": 2, "DREM": 2, "ESP": 8, "MAR": 5, "MIG": 3,
+    "MIL": 4, "NATIVITY": 2, "SEX": 2,
+}  # fmt: skip
+_CODES: dict[str, Sequence[int]] = {name: range(1, k + 1) for name, k in _LAST_CODE.items()}
+_CODES |= {"ANC": (1, 2, 3, 4, 8), "RELP": range(18)}
+_FEATURES = {
+    "income": "AGEP COW SCHL MAR RELP SEX WKHP POBP",
+    "employment": "AGEP SCHL MAR RELP DIS ESP CIT MIG MIL ANC NATIVITY DEAR DEYE DREM SEX",
+}
+
+
+def _plan(kind: str) -> Preprocessing:
+    """The features of "income" or "employment", not yet fitted."""
+    one_of(kind, "columns", *_FEATURES)
+    features: list[Feature] = []
+    for name in _FEATURES[kind].split():
+        codes = tuple(map(str, _CODES.get(name, ())))
+        features.append(_BANDS[name] if name in _BANDS else Category(name, codes))
+    return Preprocessing(tuple(features))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,61 +92,57 @@ class Records:
     """Person records with one of the twenty most frequent occupations; NaN for missing.
 
     Args:
+        kind: "income" or "employment".
         columns: the feature columns, and OCCP and RAC1P.
         read_from: file and sha256 of each part.
-        notes: what was read.
+        note: what was read.
         left_out: rows with another occupation or none.
     """
 
+    kind: Kind
     columns: Columns
     read_from: dict[str, str]
-    notes: tuple[str, ...]
+    note: str
     left_out: int
 
     def __len__(self) -> int:
         return len(self.columns["OCCP"])
 
-
-def plan(kind: str) -> Preprocessing:
-    """The features of "income" or "employment", not yet fitted."""
-    one_of(kind, "columns", *_PLANS)
-    return Preprocessing(_PLANS[kind])
-
-
-def data(
-    declared: Dataset,
-    name: str,
-    kind: Kind,
-    records: Records,
-    rows: NDArray[np.intp],
-    dropped: tuple[str, ...] = (),
-    notes: tuple[str, ...] = (),
-) -> Data:
-    """Some records as data; only occupations and groups that occur have a code."""
-    table = {column: x[rows] for column, x in records.columns.items()}
-    labels, y = np.unique(table.pop("OCCP").astype(np.int64), return_inverse=True)
-    groups, z = np.unique(table.pop("RAC1P").astype(np.int64), return_inverse=True)
-    others = f"{records.left_out:,} rows without an occupation among the twenty most frequent."
-    card = declared.card(name, records.read_from, (others, *dropped), (*records.notes, *notes))
-    return Data(
-        y=y.astype(np.intp),
-        z=z.astype(np.intp),
-        labels=tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
-        groups=tuple(_RACES[code] for code in groups.tolist()),
-        card=card,
-        columns=table,
-        preprocessing=plan(kind).fit(table),
-        target="OCCP",
-    )
+    def data(
+        self,
+        declared: Dataset,
+        name: str,
+        rows: NDArray[np.intp],
+        dropped: tuple[str, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> Data:
+        """Some records as data; only occupations and groups that occur have a code."""
+        table = {column: x[rows] for column, x in self.columns.items()}
+        labels, y = np.unique(table.pop("OCCP").astype(np.int64), return_inverse=True)
+        groups, z = np.unique(table.pop("RAC1P").astype(np.int64), return_inverse=True)
+        others = f"{self.left_out:,} rows without an occupation among the twenty most frequent."
+        return Data(
+            y=y.astype(np.intp),
+            z=z.astype(np.intp),
+            labels=tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
+            groups=tuple(_RACES[code] for code in groups.tolist()),
+            card=declared.card(name, self.read_from, (others, *dropped), (self.note, *notes)),
+            columns=table,
+            preprocessing=_plan(self.kind).fit(table),
+            target="OCCP",
+        )
 
 
 def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
     """Read the Parquet file, or Census files: of `states` (downloaded if absent) or those here."""
     states = states.split(",") if isinstance(states, str) else states
-    wanted = tuple(dict.fromkeys((*plan(kind).columns, "OCCP", "RAC1P")))
+    wanted = (*_plan(kind).columns, "OCCP", "RAC1P")
     parquet = INCOME if kind == "income" else EMPLOYMENT
     if states is None and find(parquet) is not None:
-        columns, read_from = _read_parquet(parquet, wanted)
+        blob = read(parquet)
+        table = read_table(blob.origin, wanted)
+        columns = {name: as_numbers(raw_values(x, name), name) for name, x in table.items()}
+        read_from = {blob.origin: blob.sha256}
         note = (
             "Read: the nationwide 46 % sample of the ACSIncome table (workers over 16 who earn)."
             if kind == "income"
@@ -182,8 +152,8 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
         chosen = _states_here() if states is None else [_state(name) for name in states]
         if not chosen:
             raise DataError(
-                f"No ACS data here. {where_to_put(ALL_STATES)} The csv_pXX.zip of some states do "
-                "too; states=['vt', …] downloads those, states=['us'] all."
+                f"No ACS data here. {where_to_put(_census_file('us'))} The csv_pXX.zip of some "
+                "states do too; states=['vt', …] downloads those, states=['us'] all."
             )
         columns, read_from = _read_census(chosen, wanted, kind)
         earn = "workers over 16 who earn (the filter of ACSIncome)"
@@ -192,32 +162,32 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
     occupation = columns["OCCP"]
     codes, counts = np.unique(occupation[~np.isnan(occupation)], return_counts=True)
     top = codes[np.argsort(-counts, kind="stable")[:20]]  # ties: the smaller code
-    kept = np.isin(occupation, top) & ~np.isnan(columns["RAC1P"])
-    if not kept.any():
+    usable = np.isin(occupation, top) & ~np.isnan(columns["RAC1P"])
+    if not usable.any():
         raise DataError(
             f"No record with an occupation in {', '.join(read_from)}. Are these 2018 person files?"
         )
-    rows = {name: x[kept] for name, x in columns.items()}
-    return Records(rows, read_from, (note,), int((~kept).sum()))
+    rows = {name: x[usable] for name, x in columns.items()}
+    return Records(kind, rows, read_from, note, int((~usable).sum()))
 
 
-def _arrow(name: str) -> Any:
-    try:
-        return import_module(f"pyarrow.{name}")
-    except ImportError as error:
-        text = "The ACS datasets need pyarrow: pip install 'separatrix[engines]'."
-        raise MissingExtraError(text) from error
-
-
-def _read_parquet(file: File, wanted: Sequence[str]) -> tuple[Columns, dict[str, str]]:
-    parquet = _arrow("parquet")
-    blob = read(file)
-    table = parquet.read_table(io.BytesIO(blob.content), columns=list(wanted))
-    return {name: _floats(table[name]) for name in wanted}, {blob.origin: blob.sha256}
-
-
-def _floats(column: Any) -> NDArray[np.float64]:
-    return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64)
+def declare(title: str, rows: int, load: Callable[..., Data]) -> Dataset:
+    """What both datasets declare."""
+    return Dataset(
+        title=title,
+        source="US Census Bureau, American Community Survey 2018 1-year PUMS",
+        licence="public domain (US Government work)",
+        citation="US Census Bureau (2019). American Community Survey 2018 1-year Public Use "
+        "Microdata Sample; columns as in Ding, F., Hardt, M., Miller, J. and Schmidt, L. (2021). "
+        "Retiring Adult. NeurIPS.",
+        rows=rows,
+        features=55,
+        labels=20,
+        groups=9,
+        read=load,
+        files=(_census_file("us"),),
+        instead=_here,
+    )
 
 
 def _state(name: str) -> str:
@@ -237,17 +207,15 @@ def _census_file(state: str) -> File:
     )
 
 
-def here() -> str | None:
+def _here() -> str | None:
     """The file or the Census files at hand, for the listing."""
-    if find(INCOME) is not None:
-        return find(INCOME)
-    here = _states_here()
-    return f"Census files ({' '.join(here).upper()})" if here else None
+    states = _states_here()
+    return find(INCOME) or (f"Census files ({' '.join(states).upper()})" if states else None)
 
 
 def _states_here() -> list[str]:
-    here = [state for state in _FIPS if find(_census_file(state)) is not None]
-    return ["us"] if "us" in here else here  # the file of all states holds the others
+    states = [state for state in _FIPS if find(_census_file(state)) is not None]
+    return ["us"] if "us" in states else states  # the file of all states holds the others
 
 
 def _check_person_file(content: bytes) -> None:
@@ -266,49 +234,36 @@ def _check_person_file(content: bytes) -> None:
 def _read_census(
     states: Sequence[str], wanted: Sequence[str], kind: str
 ) -> tuple[Columns, dict[str, str]]:
-    parts, read_from = [], {}
+    filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
+    needed = tuple(dict.fromkeys((*wanted, *filters)))
+    parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in wanted}
+    read_from = {}
     with Stages().stage("Census files", len(states)) as advance:
         for state in states:
             blob = read(_census_file(state))
-            parts.append(_read_person_file(blob.content, blob.origin, wanted, kind))
+            for batch in _person_batches(blob.content, blob.origin, needed):
+                rows: Any = slice(None)
+                if kind == "income":
+                    age, income, hours, weight = (batch[name] for name in filters)
+                    rows = (age > 16) & (income > 100) & (hours > 0) & (weight >= 1)
+                for name in wanted:
+                    parts[name].append(batch[name][rows])
             read_from[blob.origin] = blob.sha256
             advance()
-    return _joined(parts, wanted), read_from
+    return {name: np.concatenate(columns) for name, columns in parts.items()}, read_from
 
 
-def _joined(parts: Sequence[Columns], wanted: Sequence[str]) -> Columns:
-    return {name: np.concatenate([np.empty(0), *(p[name] for p in parts)]) for name in wanted}
-
-
-def _read_person_file(content: bytes, origin: str, wanted: Sequence[str], kind: str) -> Columns:
-    if content[:2] != b"PK":
-        return _read_person_text(io.BytesIO(content), origin, wanted, kind)
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        names = archive.namelist()
-        inside = [name for name in names if name.startswith("psam_p") and name.endswith(".csv")]
-        if not inside:
-            raise DataError(f"{origin} should hold a psam_pNN.csv, it holds {', '.join(names)}.")
-        streams = (archive.open(name) for name in inside)
-        return _joined([_read_person_text(one, origin, wanted, kind) for one in streams], wanted)
-
-
-def _read_person_text(text: IO[bytes], origin: str, wanted: Sequence[str], kind: str) -> Columns:
-    """The wanted columns, batch by batch: the file of all states has 3 million rows."""
-    csv = _arrow("csv")
-    filters = ("AGEP", "PINCP", "WKHP", "PWGTP") if kind == "income" else ()
-    needed = tuple(dict.fromkeys((*wanted, *filters)))
+def _person_batches(content: bytes, origin: str, needed: Sequence[str]) -> Iterator[Columns]:
+    """The needed columns, batch by batch: the file of all states has 3 million rows."""
+    csv = require("pyarrow.csv", "engines", "The Census files")
     types = dict.fromkeys(needed, "float64")
     options = csv.ConvertOptions(include_columns=list(needed), column_types=types)
-    parts = []
     try:
-        with text, csv.open_csv(text, convert_options=options) as batches:
-            for batch in batches:
-                columns = {name: _floats(batch[name]) for name in needed}
-                kept: Any = slice(None)
-                if kind == "income":
-                    age, income, hours, weight = (columns[name] for name in filters)
-                    kept = (age > 16) & (income > 100) & (hours > 0) & (weight >= 1)
-                parts.append({name: columns[name][kept] for name in wanted})
+        for text in _person_texts(content, origin):
+            with text, csv.open_csv(text, convert_options=options) as batches:
+                for batch in batches:
+                    numbers = (batch[name].to_numpy(zero_copy_only=False) for name in needed)
+                    yield dict(zip(needed, numbers, strict=True))
     except KeyError as error:  # pyarrow's own names the column
         raise DataError(
             f"{origin} is not a person file of the 2018 one-year PUMS (RELP, for one, was renamed "
@@ -316,7 +271,16 @@ def _read_person_text(text: IO[bytes], origin: str, wanted: Sequence[str], kind:
         ) from error
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         raise DataError(f"{origin} is damaged or truncated: {error}.") from error
-    return _joined(parts, wanted)
 
 
-ALL_STATES = _census_file("us")  # at the end, as it holds a function of this file
+def _person_texts(content: bytes, origin: str) -> Iterator[IO[bytes]]:
+    """A person file itself, or those in a zip: the file of all states has two."""
+    if content[:2] != b"PK":
+        yield io.BytesIO(content)
+        return
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = archive.namelist()
+        inside = [name for name in names if name.startswith("psam_p") and name.endswith(".csv")]
+        if not inside:
+            raise DataError(f"{origin} should hold a psam_pNN.csv, it holds {', '.join(names)}.")
+        yield from map(archive.open, inside)

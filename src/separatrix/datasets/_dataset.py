@@ -74,10 +74,10 @@ class Dataset:
 
     def where(self) -> str | None:
         """Where its files are, or None if one is not here."""
-        found = [find(file) for file in self.files]
-        if None in found:
+        places = [find(file) for file in self.files]
+        if None in places:
             return None if self.instead is None else self.instead()
-        return ", ".join(dict.fromkeys(place for place in found if place)) or "generated"
+        return ", ".join(dict.fromkeys(place for place in places if place)) or "generated"
 
     def card(
         self,

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
 
 from separatrix.errors import DataError, MissingExtraError
+from separatrix.io import whole_file, working
 
 __all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read", "where_to_put"]
 
@@ -75,8 +75,8 @@ def find(file: File) -> str | None:
     """Where the file is, without reading it: "embedded", its path, or None."""
     if file.embedded is not None:
         return "embedded"
-    found = _candidates(file)
-    return str(found[0]) if found else None
+    places = _candidates(file)
+    return str(places[0]) if places else None
 
 
 def read(file: File) -> Blob:
@@ -152,53 +152,16 @@ def _download(file: File) -> Blob:
         raise MissingExtraError(
             f"{where_to_put(file)} To download it, first: pip install 'separatrix[data]'."
         ) from error
-    pooch.get_logger().setLevel("ERROR")  # it would print a line per file; the bar says the same
     target = cache_folder() / file.paths[0]
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with _Bar(target.name) as bar:
-            fetch = pooch.HTTPDownloader(progressbar=bar, timeout=30)
-            pooch.retrieve(file.url, None, part.name, part.parent, downloader=fetch)
-        blob = _checked(part.read_bytes(), target, file, str(target))
-        os.replace(part, target)
-    except DataError as error:
-        raise DataError(
-            f"{file.url} did not give the expected file (another sha256, or cut short); nothing "
-            f"was kept. Try again, or put the original at {target}."
-        ) from error
-    except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
-        why = type(error).__name__
-        raise DataError(f"{where_to_put(file)} Its download failed ({why}).") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return blob
-
-
-class _Bar:
-    """The progress bar that pooch wants, drawn by rich."""
-
-    def __init__(self, label: str) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
-
-        columns = (label, BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(label, total=None)
-        self.total = 0
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._progress.stop()
-
-    def update(self, size: int) -> None:
-        self._progress.update(self._task, total=self.total or None, advance=size)
-
-    def reset(self) -> None:
-        self._progress.update(self._task, completed=0)
-
-    def close(self) -> None:
-        self._progress.refresh()
+    with working(f"Downloading {target.name}"), whole_file(target, parents=True) as part:
+        try:
+            pooch.HTTPDownloader(timeout=30)(file.url, part, None)
+            return _checked(part.read_bytes(), target, file, str(target))
+        except DataError as error:
+            raise DataError(
+                f"{file.url} did not give the expected file (another sha256, or cut short); "
+                f"nothing was kept. Try again, or put the original at {target}."
+            ) from error
+        except OSError as error:  # those of requests are OSErrors: no network, no such host, 404, …
+            why = type(error).__name__
+            raise DataError(f"{where_to_put(file)} Its download failed ({why}).") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,7 +22,13 @@ from separatrix.columns.features import (
     raw_values,
     take,
 )
-from separatrix.columns.frames import check_present, column_names, named_columns, names_of
+from separatrix.columns.frames import (
+    check_present,
+    column_names,
+    given,
+    named_columns,
+    names_of,
+)
 from separatrix.columns.groups import (
     FEW,
     OTHER,
@@ -101,84 +107,67 @@ def from_frame(
     >>> data.features, data.labels, data.groups
     (('age', 'job=cook', 'job=nurse', 'job=(missing)'), ('no', 'yes'), ('f', 'm'))
     """
-    own, read_from = "the user's own", {}
-    source = own
+    owner = "the user's own"
+    source, read_from = owner, {}
     if isinstance(frame, str | Path):
         path, source, name = Path(frame), str(frame), Path(frame).name
         frame = read_table(path)
         with path.open("rb") as stream:
             read_from = {source: hashlib.file_digest(stream, "sha256").hexdigest()}
-    chosen = tuple(names_of(sensitive, "sensitive"))
-    target = str(target)
+    target, chosen = str(target), names_of(sensitive, "sensitive")
     names = column_names(frame, "frame")
-    if not chosen or len(set(chosen)) < len(chosen):
-        raise InputError(
-            f"`sensitive` must name at least one column, each once, got {list(chosen)}."
-        )
-    _check_names(names, {"target": (target,), "sensitive": chosen})
-    who = () if unit is None else (unit,)
-    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical, "unit": who})
-    for what, others in {"sensitive": chosen, "drop": drop, "unit": who}.items():
-        if target in others:
-            raise InputError(f"Column {target!r} is both `target` and in `{what}`.")
-    if unit in (*chosen, *drop):
-        raise InputError(f"Column {unit!r} is `unit` and something else. Name another column.")
-    if both := [column for column in chosen if column in drop]:
-        raise InputError(
-            f"Column {both[0]!r} is both in `sensitive` and in `drop`; it is never a feature."
-        )
+    roles = {"target": [target], "sensitive": chosen, "drop": drop, "unit": given(unit)}
+    _check_names(names, roles | {"keep": keep, "categorical": categorical})
+    role_of: dict[str, str] = {}
+    for role, columns_named in roles.items():
+        for column in columns_named:
+            if column in role_of:
+                raise InputError(
+                    f"Column {column!r} is named twice, in `{role_of[column]}` and in `{role}`. "
+                    "Name it once."
+                )
+            role_of[column] = role
     named = named_columns(frame, [name for name in names if name not in set(drop)], "frame")
     if not len(named[target]):
         raise InputError("The table has no rows.")
     check_lengths(named)
-    coded = target_of(named.pop(target), target, positive)
+    coded = _labels(named.pop(target), target, positive)
     units = None if unit is None else encode(named.pop(unit), unit).codes.astype(np.intp)
     parts = {column: named.pop(column) for column in chosen}
     min_rows = whole_number(min_level_rows, "min_level_rows", least=1)
-    groups = sensitive_of(parts, missing_groups, categorical, min_rows)
+    z, grouping, rows, notes = _groups(parts, missing_groups, categorical, min_rows)
     columns: Columns = {column: raw_values(values, column) for column, values in named.items()}
-    if groups.rows is not None:
-        coded = target_of(coded[groups.rows].compact(), target, positive)
-        units = None if units is None else units[groups.rows]
-        columns = take(columns, groups.rows)
+    if rows is not None:
+        coded = _labels(coded[rows].compact(), target, positive)
+        units = None if units is None else units[rows]
+        columns = take(columns, rows)
     planned, dropped = _planned(columns, keep, categorical, cap, min_rows)
     used = {column: columns[column] for column in planned.columns}
     fitted = planned.fit(used)
-    asked = (f"`{column}`: asked to." for column in drop)
-    notes = (*groups.notes, *_notes(fitted, used))
-    card = Card(name, name, source, own, "", read_from, (*asked, *dropped), notes)
-    y, z = coded.codes.astype(np.intp), groups.z.codes.astype(np.intp)
+    asked = (f"`{column}`: left out, as you asked." for column in drop)
+    notes += _notes(fitted, used)
+    card = Card(name, name, source, owner, "", read_from, (*asked, *dropped), tuple(notes))
     return Data(
-        y, z, coded.levels, groups.z.levels, card, columns=used, preprocessing=fitted,
-        target=target, grouping=groups.grouping, units=units,
+        coded.codes.astype(np.intp), z.codes.astype(np.intp), coded.levels, z.levels, card,
+        columns=used, preprocessing=fitted, target=target, grouping=grouping, units=units,
     )  # fmt: skip
 
 
-def plan(
-    frame: Any,
-    *,
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    cap: int = 50,
-) -> Preprocessing:
+def plan(frame: Any) -> Preprocessing:
     """The features of a table without a target, by the rules of `from_frame`, not yet fitted.
 
     >>> rows = {"age": [20, 40, 30], "job": ["cook", "nurse", "cook"]}
     >>> plan(rows).fit(rows).transform({"job": ["nurse"], "age": [30]})
     array([[0., 0., 1.]], dtype=float32)
     """
-    names = column_names(frame, "frame")
-    _check_names(names, {"drop": drop, "keep": keep, "categorical": categorical})
-    columns = raw_columns(frame, [name for name in names if name not in set(drop)])
-    return _planned(columns, keep, categorical, cap)[0]
+    return _planned(raw_columns(frame, column_names(frame, "frame")))[0]
 
 
 def _planned(
     columns: Columns,
-    keep: Sequence[str],
-    categorical: Sequence[str],
-    cap: int,
+    keep: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    cap: int = 50,
     min_level_rows: int = 1,
 ) -> tuple[Preprocessing, tuple[str, ...]]:
     """The features of raw columns, and what was left out and why."""
@@ -225,7 +214,7 @@ def _check_names(names: Sequence[str], arguments: Mapping[str, Sequence[str]]) -
         check_present(wanted, names, f"`{what}`: the table")
 
 
-def _notes(fitted: Preprocessing, columns: Columns) -> tuple[str, ...]:
+def _notes(fitted: Preprocessing, columns: Columns) -> list[str]:
     """What a reader must know about how columns became features."""
     notes = []
     for feature in fitted.features:
@@ -238,7 +227,7 @@ def _notes(fitted: Preprocessing, columns: Columns) -> tuple[str, ...]:
                 f"`{feature.column}`: the {len(feature.levels)} most frequent of its {here:,} "
                 'levels are used; the others are joined as "(other)".'
             )
-    return tuple(notes)
+    return notes
 
 
 def _reason_to_drop(values: Values, keep: bool) -> str | None:
@@ -268,24 +257,7 @@ def _reason_to_drop(values: Values, keep: bool) -> str | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
-class Sensitive:
-    """The groups of the rows that are used.
-
-    Args:
-        z: codes and groups, of the used rows.
-        grouping: finds them in new rows.
-        rows: the used rows; None for all.
-        notes: what was done to the columns, one sentence each.
-    """
-
-    z: Coded
-    grouping: Grouping
-    rows: NDArray[np.intp] | None
-    notes: tuple[str, ...]
-
-
-def target_of(values: Any, column: str, positive: Any = None) -> Coded:
+def _labels(values: Any, column: str, positive: Any = None) -> Coded:
     """The labels: 2 to 100 levels; many different numbers are refused.
 
     Args:
@@ -304,7 +276,7 @@ def target_of(values: Any, column: str, positive: Any = None) -> Coded:
                 'looks like regression. Pass task="regression" (--regression) to `trace`, or '
                 f"make classes of it, for instance whether it is above {middle}."
             )
-    coded = _levels(as_levels(values, column), column, "target")
+    coded = _checked_levels(as_levels(values, column), column, "target")
     if positive is None:
         return coded
     if len(coded.levels) != 2:
@@ -316,12 +288,12 @@ def target_of(values: Any, column: str, positive: Any = None) -> Coded:
     return coded if last else Coded(1 - coded.codes, coded.levels[::-1])
 
 
-def sensitive_of(
+def _groups(
     parts: Mapping[str, Any],
     missing_groups: MissingGroups,
     categorical: Sequence[str],
-    min_level_rows: int = 1,
-) -> Sensitive:
+    min_level_rows: int,
+) -> tuple[Coded, Grouping, NDArray[np.intp] | None, list[str]]:
     """The groups of one or several columns.
 
     Args:
@@ -329,6 +301,10 @@ def sensitive_of(
         missing_groups: what becomes of rows without a value.
         categorical: columns of numbers that are codes: they are not put into bins.
         min_level_rows: groups of fewer rows are joined as "(other)".
+
+    Returns:
+        Codes and groups of the rows that are used, the grouping that finds them in new rows, these
+        rows (None for all), and what was done to the columns, one sentence each.
     """
     one_of(missing_groups, "missing_groups", None, "drop", "own")
     notes: list[str] = []
@@ -339,50 +315,46 @@ def sensitive_of(
             f"`{column}`: its numbers are put into {len(bands)} groups at quantiles: "
             f"{', '.join(bands)}."
         )
-    gone = {column: as_levels(x, column, missing=True).missing for column, x in parts.items()}
-    some = any(one.any() for one in gone.values())
-    rows = _used(gone, missing_groups, notes) if some else None
-    own = some and missing_groups == "own"
-    plan = Grouping(tuple(parts), (), edges, missing=some)
+    missing = {column: as_levels(x, column, missing=True).missing for column, x in parts.items()}
+    missing = {column: rows for column, rows in missing.items() if rows.any()}
+    rows = _rows_with_groups(missing, missing_groups, notes) if missing else None
+    plan = Grouping(tuple(parts), (), edges, missing=bool(missing))
     coded = {column: plan.part(values, column) for column, values in parts.items()}
     if rows is not None:
         coded = {column: one[rows].compact() for column, one in coded.items()}
-    z = intersect({column: _levels(one, column, "sensitive") for column, one in coded.items()})
-    z, grouping = replace(plan, missing=own).merged(z, min_level_rows)
+    checked = {c: _checked_levels(one, c, "sensitive") for c, one in coded.items()}
+    own_group = bool(missing) and missing_groups == "own"
+    z, grouping = replace(plan, missing=own_group).merged(intersect(checked), min_level_rows)
     if grouping.other:
         notes.append(
             f"{', '.join(f'`{c}`' for c in parts)}: groups of fewer than {min_level_rows} rows are "
             f'joined as "{OTHER}".'
         )
-    return Sensitive(z, grouping, rows, tuple(notes))
+    return z, grouping, rows, notes
 
 
-def _used(
-    gone: Mapping[str, NDArray[np.bool_]], choice: MissingGroups, notes: list[str]
+def _rows_with_groups(
+    missing: Mapping[str, NDArray[np.bool_]], choice: MissingGroups, notes: list[str]
 ) -> NDArray[np.intp] | None:
     """The rows that are used, None for all; an error where nobody has chosen."""
-    column, missing = next((c, one) for c, one in gone.items() if one.any())
+    column, gone = next(iter(missing.items()))
     if choice is None:
-        count = int(missing.sum())
+        count = int(gone.sum())
         raise InputError(
             f"The sensitive column `{column}` has {count:,} missing value{'s' * (count > 1)} "
-            f'(row{"s" * (count > 1)} {row_numbers(missing)}). Pass missing_groups="drop" '
+            f'(row{"s" * (count > 1)} {row_numbers(gone)}). Pass missing_groups="drop" '
             '(--missing-groups drop) to leave such rows out, or "own" to make them a group.'
         )
-    every = np.any(list(gone.values()), axis=0)
-    columns = ", ".join(f"`{c}`" for c, one in gone.items() if one.any())
-    if choice == "own":
-        notes.append(
-            f"{columns}: {int(every.sum()):,} rows without a value are a group, (missing)."
-        )
-        return None
-    notes.append(f"{columns}: {int(every.sum()):,} rows without a value are left out.")
-    if every.all():
+    every = np.any(list(missing.values()), axis=0)
+    if every.all() and choice == "drop":
         raise InputError(f"The sensitive column `{column}` has no value in any row.")
-    return np.flatnonzero(~every)
+    fate = "left out." if choice == "drop" else "a group, (missing)."
+    names = ", ".join(f"`{c}`" for c in missing)
+    notes.append(f"{names}: {int(every.sum()):,} rows without a value are {fate}")
+    return np.flatnonzero(~every) if choice == "drop" else None
 
 
-def _levels(coded: Coded, column: str, role: str) -> Coded:
+def _checked_levels(coded: Coded, column: str, role: str) -> Coded:
     """A target or sensitive column: 2 to 100 levels, of kinds that JSON holds."""
     if odd := [level for level in coded.levels if not isinstance(level, str | int | float)]:
         raise InputError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.datasets import _acs
-from separatrix.datasets._dataset import Data, Dataset
+from separatrix.datasets._dataset import Data
 from separatrix.errors import InputError
 
 _NAME = "acs_occupation"
@@ -51,12 +51,12 @@ def load(
             "ESP is recorded only for children who live with their parents, so the "
             f"{len(complete):,} complete rows are all of working people aged {aged}."
         )
-        return _acs.data(DATASET, _NAME, columns, records, complete, (missing,), (note,))
+        return records.data(DATASET, _NAME, complete, (missing,), (note,))
     rows = complete[_draw(records.columns["RAC1P"][complete], n, random_state)]
     left = len(complete) - len(rows)
     drawn = f"{left:,} complete rows by the draw of {n:,} (seed {random_state})."
     note = f"Every group keeps {_AT_LEAST} rows or more: small ones are over-represented."
-    return _acs.data(DATASET, _NAME, columns, records, rows, (missing, drawn), (note,))
+    return records.data(DATASET, _NAME, rows, (missing, drawn), (note,))
 
 
 def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.intp]:
@@ -73,16 +73,4 @@ def _draw(race: NDArray[np.float64], n: int, random_state: int) -> NDArray[np.in
     return np.sort(np.concatenate([first, rest[: n - len(first)]]))
 
 
-DATASET = Dataset(
-    title="ACS occupation, complete cases",
-    source=_acs.SOURCE,
-    licence=_acs.LICENCE,
-    citation=_acs.CITATION,
-    rows=2_576,
-    features=55,
-    labels=20,
-    groups=9,
-    read=load,
-    files=(_acs.ALL_STATES,),
-    instead=_acs.here,
-)
+DATASET = _acs.declare("ACS occupation, complete cases", 2_576, load)

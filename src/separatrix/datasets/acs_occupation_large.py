@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from separatrix.datasets import _acs
-from separatrix.datasets._dataset import Data, Dataset
+from separatrix.datasets._dataset import Data
 
 
 def load(*, columns: _acs.Kind = "income", states: str | Sequence[str] | None = None) -> Data:
@@ -26,19 +26,7 @@ def load(*, columns: _acs.Kind = "income", states: str | Sequence[str] | None = 
             "vt,wy"); those not here are downloaded.
     """
     records = _acs.records(columns, states)
-    return _acs.data(DATASET, "acs_occupation_large", columns, records, np.arange(len(records)))
+    return records.data(DATASET, "acs_occupation_large", np.arange(len(records)))
 
 
-DATASET = Dataset(
-    title="ACS occupation, missing kept as levels",
-    source=_acs.SOURCE,
-    licence=_acs.LICENCE,
-    citation=_acs.CITATION,
-    rows=251_208,
-    features=55,
-    labels=20,
-    groups=9,
-    read=load,
-    files=(_acs.ALL_STATES,),
-    instead=_acs.here,
-)
+DATASET = _acs.declare("ACS occupation, missing kept as levels", 251_208, load)

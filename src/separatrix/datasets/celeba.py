@@ -3,16 +3,16 @@
 The images may not be redistributed, so the official folder must be there: img_align_celeba/,
 list_attr_celeba.txt and list_eval_partition.txt. A ready embedding may be passed instead of images.
 
-The embedding is made once, in batches, into a .npy memory-map in the cache, and resumed after a
-kill: rows are written to `<name>.part.npy`; after each batch a small file records how many are
-done, and for which weights and images. The finished part is renamed: the final file is whole.
+The embedding is made once, in batches, into a .npy memory-map in the cache. Every batch is a file
+of its own until all are there, so that a killed run is resumed. The name of the embedding holds the
+hash of weights and images: other ones are begun anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
-import os
+import io
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, cache_folder, data_folders
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.io import Stages, write_whole
+from separatrix.io import Stages, whole_file, write_whole
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
 _PARTITION = File(("celeba/list_eval_partition.txt", "celeba/Eval/list_eval_partition.txt"))
@@ -55,9 +55,9 @@ def load(
         batch: images at a time.
     """
     root = _root(folder)
-    source = _inside(root, _ATTRIBUTES)
+    source = _inside(root, *_ATTRIBUTES.paths)
     names, attributes = _attributes(source, (target, sensitive))
-    partition = _partition(_inside(root, _PARTITION), names)
+    partition = _partition(_inside(root, *_PARTITION.paths), names)
     if embeddings is not None:
         path = Path(embeddings)
         X, note = open_embedding(path, len(names)), f"Features: {path.name}, as given."
@@ -89,11 +89,12 @@ def _root(folder: str | Path | None) -> Path:
     )
 
 
-def _inside(root: Path, file: File) -> Path:
-    for path in file.paths:
-        if (place := root / path.removeprefix("celeba/")).is_file():
+def _inside(root: Path, *paths: str) -> Path:
+    """What lies in the folder at one of these places."""
+    for path in paths:
+        if (place := root / path.removeprefix("celeba/")).exists():
             return place
-    raise DataError(f"{Path(file.paths[0]).name} is not in {root}: put the official file there.")
+    raise DataError(f"{Path(paths[0]).name} is not in {root}: put the official one there.")
 
 
 def _attributes(
@@ -120,12 +121,12 @@ def _attributes(
         raise DataError(
             f"{path} announces {int(announced):,} images and holds {len(names):,}. Get it again."
         )
-    found = {}
+    attributes = {}
     for name, column in zip(wanted, zip(*signs, strict=True), strict=True):
         if other := sorted(set(column) - {"-1", "1"}):
             raise DataError(f"{path}: attribute {name} must be -1 or 1, got {other[0]!r}.")
-        found[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
-    return names, found
+        attributes[name] = np.array([sign == "1" for sign in column], dtype=np.intp)
+    return names, attributes
 
 
 def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
@@ -146,21 +147,22 @@ def _embedding(
         raise DataError(
             f"{path} is damaged: its sha256 begins with {digest[:8]}. Delete it and get it again."
         )
-    listing = hashlib.sha256("\n".join((str(root.resolve()), *names)).encode()).hexdigest()
-    target = cache_folder() / "celeba" / f"resnet18-{digest[:12]}-{listing[:12]}.npy"
-    note = f"Features: ResNet18 ({path.name}, sha256 {digest[:12]}…), kept at {target}."
-    if target.is_file():
-        return open_embedding(target, len(names)), note
-    folders = [root / "img_align_celeba", root / "Img" / "img_align_celeba"]
-    images = next((place for place in folders if place.is_dir()), folders[0])
-    absent = [name for name in names if not (images / name).is_file()]
-    if absent:
+    place = _inside(root, "img_align_celeba", "Img/img_align_celeba")
+    images = [place / name for name in names]
+    if absent := [image.name for image in images if not image.is_file()]:
         raise DataError(
-            f"{images} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack "
+            f"{place} lacks {len(absent):,} of {len(names):,} images, such as {absent[0]}. Unpack "
             "them there."
         )
-    network, width = _resnet().embedder(path)
-    return embed([images / name for name in names], target, network, width, digest, batch), note
+    # names and sizes: other images under the same names are noticed, without reading 1.4 GB
+    listing = "\n".join(f"{image} {image.stat().st_size}" for image in images)
+    content = hashlib.sha256(listing.encode()).hexdigest()
+    target = cache_folder() / "celeba" / f"resnet18-{digest[:12]}-{content[:12]}.npy"
+    if not target.is_file():
+        network, _ = _resnet().embedder(path)
+        embed(images, target, network, batch)
+    note = f"Features: ResNet18 ({path.name}, sha256 {digest[:12]}…), kept at {target}."
+    return open_embedding(target, len(names)), note
 
 
 def _weight_file(weights: str | Path | None) -> Path:
@@ -205,92 +207,57 @@ def imagenet_pixels(path: Path) -> NDArray[np.float32]:
     return np.asarray((pixels - _MEAN) / _SPREAD, dtype=np.float32).transpose(2, 0, 1)
 
 
-def embed(
-    images: Sequence[Path],
-    target: Path,
-    network: Embedder,
-    width: int,
-    identity: str,
-    batch: int = 64,
-) -> NDArray[np.float32]:
-    """Write the features of `images` to `target` (.npy) and open it as a read-only memory-map.
+def embed(images: Sequence[Path], target: Path, network: Embedder, batch: int = 64) -> None:
+    """Write the features of `images` to `target` (.npy).
 
     Args:
         network: features of a batch of pixels (n, 3, 224, 224).
-        width: how many features.
-        identity: the weights' hash; a part with another one is started again.
         batch: images at a time.
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part, record = target.with_suffix(".part.npy"), target.with_suffix(".part.json")
-    key = {"identity": identity, "images": _names_hash(images), "rows": len(images), "width": width}
-    done = _done(part, record, key)
-    rows = open_memmap(part, "r+" if done else "w+", np.float32, (len(images), width))
-    starts = range(done, len(images), batch)
+    parts = target.with_suffix(f".{batch}.parts")
+    starts = range(0, len(images), batch)
+    files = [parts / f"{start}.npy" for start in starts]
     bar = Stages().stage(f"Embedding images, {batch} at a time", len(starts))
     with bar as advance, ThreadPoolExecutor() as readers:  # decoding releases the interpreter
-        for start in starts:
-            paths = images[start : start + batch]
-            features = network(np.stack(list(readers.map(imagenet_pixels, paths))))
-            if features.shape != (len(paths), width) or not np.isfinite(features).all():
-                first = paths[0].name
-                raise DataError(f"The network gave {features.shape} or infinite features: {first}.")
-            rows[start : start + len(paths)] = features
-            rows.flush()  # the rows are on disk before the record says so
-            write_whole(record, json.dumps({**key, "done": start + len(paths)}))
+        for start, file in zip(starts, files, strict=True):
+            if not file.is_file():
+                paths = images[start : start + batch]
+                features = network(np.stack(list(readers.map(imagenet_pixels, paths))))
+                if len(features) != len(paths) or not np.isfinite(features).all():
+                    raise DataError(f"The network gave infinite features: {paths[0].name}.")
+                content = io.BytesIO()
+                np.save(content, features)
+                write_whole(file, content.getvalue())
             advance()
-    del rows
-    os.replace(part, target)
-    record.unlink(missing_ok=True)
-    return open_embedding(target, len(images))
+    width = np.load(files[0], mmap_mode="r").shape[1]
+    with whole_file(target) as unfinished:
+        rows = open_memmap(unfinished, "w+", np.float32, (len(images), width))
+        for start, file in zip(starts, files, strict=True):
+            rows[start : start + batch] = np.load(file)
+        rows.flush()
+    shutil.rmtree(parts)
 
 
 def open_embedding(path: Path, rows: int) -> NDArray[np.float32]:
     """An embedding as float32 (rows, features): a .npy memory-map, or the one array of a .npz."""
-    if not path.is_file():
-        raise DataError(f"There is no file {path}. Pass the .npy or .npz file of the embeddings.")
     try:
-        plain = path.suffix == ".npy"
-        found: Any = np.load(path, mmap_mode="r" if plain else None, allow_pickle=False)
-        if not plain:
-            with found:
-                names = found.files
-                if len(names) != 1:
-                    raise DataError(f"{path} must hold one array, it holds {', '.join(names)}.")
-                found = found[names[0]]
+        loaded: Any = np.load(path, mmap_mode="r", allow_pickle=False)
+        packed = not isinstance(loaded, np.ndarray)
+        arrays = [loaded[name] for name in loaded.files] if packed else [loaded]
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is not a whole .npy or .npz file of numbers ({error}).") from error
-    if found.ndim != 2 or len(found) != rows or found.dtype.kind != "f":
+    features = arrays[0]
+    if len(arrays) > 1 or features.ndim != 2 or len(features) != rows or features.dtype.kind != "f":
         raise DataError(
-            f"{path} must hold one row of numbers for each of {rows:,} images, got {found.dtype} "
-            f"{found.shape}."
+            f"{path} must hold one row of numbers for each of {rows:,} images, got {len(arrays)} "
+            f"array of {features.dtype} {features.shape}."
         )
-    blocks = (found[start : start + 16_384] for start in range(0, rows, 16_384))
+    blocks = (features[start : start + 16_384] for start in range(0, rows, 16_384))
     if not all(np.isfinite(block).all() for block in blocks):
         raise DataError(f"{path} holds NaN or infinite values. Make the embedding again.")
-    return found if found.dtype == np.float32 else found.astype(np.float32)
-
-
-def _names_hash(images: Sequence[Path]) -> str:
-    """Names and sizes: other images under the same names are noticed, without reading 1.4 GB."""
-    text = "\n".join(f"{path.name} {path.stat().st_size}" for path in images)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _done(part: Path, record: Path, key: dict[str, Any]) -> int:
-    """How many rows of a part are valid."""
-    if not (part.is_file() and record.is_file()):
-        return 0
-    try:
-        state = json.loads(record.read_text())
-        shape = np.load(part, mmap_mode="r", allow_pickle=False).shape
-        whole = shape == (key["rows"], key["width"])
-    except (ValueError, OSError, EOFError):
-        return 0
-    same = all(state.get(name) == value for name, value in key.items())
-    return int(state["done"]) if same and whole else 0
+    return np.asanyarray(features, dtype=np.float32)
 
 
 DATASET = Dataset(

@@ -72,12 +72,12 @@ def load(
     lines = blob.content.decode().splitlines()
     table = read_csv(lines, source="compas-scores-two-years.csv", only=wanted)
     # ProPublica's filter: a charge within 30 days of screening, known outcome, no traffic offence
-    kept = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
-    kept &= as_numbers(table["is_recid"], "is_recid") != -1
-    kept &= ~as_category(table["c_charge_degree"], "c_charge_degree").is_level("O")
-    kept &= ~as_category(table["score_text"], "score_text").is_level("N/A")
+    usable = np.abs(as_numbers(table["days_b_screening_arrest"], "days_b_screening_arrest")) <= 30
+    usable &= as_numbers(table["is_recid"], "is_recid") != -1
+    usable &= ~as_category(table["c_charge_degree"], "c_charge_degree").is_level("O")
+    usable &= ~as_category(table["score_text"], "score_text").is_level("N/A")
     race = as_category(table["race"], "race")
-    both = kept & race.is_level(*_RACES)
+    both = usable & race.is_level(*_RACES)
     chosen = take(table, both)
     chosen_race, outcome = chosen["race"], as_numbers(chosen[target], target)
     assert isinstance(chosen_race, Coded)
@@ -91,9 +91,9 @@ def load(
             "compas",
             {blob.origin: blob.sha256},
             dropped=(
-                f"{len(kept) - int(kept.sum()):,} rows by ProPublica's filter (no charge within 30 "
-                "days of the screening, unknown outcome, ordinary traffic offence, no score).",
-                f"{int(kept.sum() - both.sum()):,} rows of other groups.",
+                f"{int((~usable).sum()):,} rows by ProPublica's filter (no charge within 30 days "
+                "of the screening, unknown outcome, ordinary traffic offence, no score).",
+                f"{int(usable.sum() - both.sum()):,} rows of other groups.",
                 "Columns that name a person, a date or a case; COMPAS's scores; later outcomes.",
             ),
         ),

@@ -11,21 +11,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import _check_y, check_consistent_length
 
-from separatrix.columns.groups import as_groups, group_columns
-from separatrix.columns.scores import check_weight, quantity_column
+from separatrix.columns.groups import group_columns
+from separatrix.columns.scores import quantity_column
 from separatrix.columns.values import Coded
 from separatrix.core.conditional_cmi import attribute_bins
-from separatrix.crossfit.numeric_fit import cross_fit_numbers
-from separatrix.crossfit.out_of_fold import (
-    checked_rows,
-    same_rows,
-    seed_from,
-    some_rows,
-    splits_of_seen,
-    tagged_as,
-)
+from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping
+from separatrix.estimators.base import Shipping, tagged_as
 from separatrix.optimum.scores.align import align
 from separatrix.optimum.scores.aligned import attribute
 from separatrix.predictor.predictor import Predictor
@@ -122,51 +114,31 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
             sample_weight: weight of each row.
             groups: who each row is about: one fold each. Not the sensitive groups.
         """
-        sensitive_features = self._sensitive(X, sensitive_features)
-        X = checked_rows(self, X, reset=True)
-        if y is None:
-            raise InputError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        target = quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
-        same_rows(X, target)
+        self.grouping_ = None
+        learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+        target, z = learned.y, learned.z
         if len(target) < 2:
             raise InputError("`X` has one sample: pass at least two rows.")
-        weight = None if sample_weight is None else check_weight(sample_weight, len(target))
-        given = sensitive_features is not None
-        z: Any = as_groups([EVERYONE] * len(target))
-        self.grouping_ = None
-        if given and self.sensitive == "continuous":
-            z = _number(sensitive_features)
-            check_consistent_length(target, z)
-        elif given:
-            z = Coded(self._learn_groups(sensitive_features, len(target), weight), self.groups_)
-        cv = splits_of_seen(self.cv, X, target, groups, weight, labels=False)
-        if weight is not None:
-            seen = np.flatnonzero(weight > 0)  # a row that weighs nothing is no row
-            X, target, weight = some_rows(X, seen), target[seen], weight[seen]
-            z = z if len(z) == len(seen) else z[seen]
-        codes = attribute_bins(z) if isinstance(z, np.ndarray) else z.compact().codes
+        shown: Any = z
+        if z is None:
+            z = np.zeros(len(target), dtype=np.intp)
+            shown = Coded(z, (EVERYONE,))
+        elif self.sensitive == "continuous":
+            z = np.asarray(attribute_bins(z), dtype=np.intp)
+        else:
+            shown = Coded(z, self.groups_)
+        given = learned.z is not None
         seed = seed_from(self.random_state)
-        self.crossfit_ = cross_fit_numbers(
-            self.estimator,
-            X,
-            target,
-            np.asarray(codes, dtype=np.intp),
-            cv=cv,
-            random_state=seed,
-            sample_weight=weight,
-            n_jobs=self.n_jobs,
-        )
+        self.crossfit_ = self._cross_fit(learned, "value", z, random_state=seed)
         self.score_ = align(
             target,
             self.crossfit_.scores,
-            sensitive_features=z,
+            sensitive_features=shown,
             levels=self.levels,
             penalty=self.penalty if given else 0.0,
             max_violation=self.max_violation if given else None,
             sensitive=self.sensitive if given else "groups",
-            sample_weight=weight,
+            sample_weight=learned.weight,
             random_state=seed,
         )
         self.groups_ = self.score_.groups
@@ -178,6 +150,18 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
     def predict(self, X: Any, sensitive_features: Any = None) -> Array:
         """Released values (n,), at most `levels` different ones."""
         return np.asarray(self._drawn(X, sensitive_features).labels)
+
+    def _target(self, y: Any) -> Array:
+        return quantity_column(_check_y(y, y_numeric=True, estimator=self), "y")
+
+    def _learn_groups(
+        self, values: Any, n: int, weight: NDArray[np.float64] | None = None
+    ) -> NDArray[Any]:
+        if self.sensitive != "continuous":
+            return super()._learn_groups(values, n, weight)
+        numbers = _number(values)
+        check_consistent_length(np.empty(n), numbers)
+        return numbers if weight is None else numbers[weight > 0]
 
     def _codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
         given = self._sensitive(X, sensitive_features)

@@ -1,58 +1,181 @@
-"""Shipping: what an estimator has fitted is a `Predictor`, and predicts through it."""
+"""What the estimators share: groups from columns of X, checked rows, a `Predictor` that ships."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from scipy.sparse import issparse
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_y,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from separatrix.columns.draws import UNSET, Unset
-from separatrix.columns.groups import Grouping, group_columns
-from separatrix.columns.scores import check_weight
-from separatrix.columns.values import Levels
-from separatrix.crossfit.out_of_fold import (
-    CrossFit,
-    checked_rows,
-    label_column,
-    same_rows,
-    seed_from,
-    some_rows,
-    splits_of_seen,
+from separatrix.columns.frames import as_frame, named_columns
+from separatrix.columns.groups import (
+    Grouping,
+    as_groups,
+    bin_labels,
+    edges_of,
+    group_codes,
+    group_columns,
+    intersect,
 )
-from separatrix.crossfit.sensitive_columns import SensitiveColumns
+from separatrix.columns.scores import check_weight
+from separatrix.columns.values import Levels, refuse_missing, row_numbers
+from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
+from separatrix.crossfit.rows import (
+    as_rows,
+    by_name,
+    has_text,
+    holding_columns,
+    listed_names,
+    some_rows,
+)
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Rule
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Learned", "Shipping", "grouping_of"]
+__all__ = ["Learned", "SensitiveColumns", "Shipping", "check_labels", "tagged_as"]
 
 Array = NDArray[np.float64]
+_WHOLE = 2.0**53  # floats tell whole numbers apart up to here
+
+
+class SensitiveColumns:
+    """Groups from columns of X, so that `fit(X, y)` and `predict(X)` need nothing else.
+
+    Attributes:
+        groups_: the groups in the order of their codes.
+        group_names_: the names of the sensitive columns.
+        grouping_: the edges of columns of numbers that were cut; None where none was.
+    """
+
+    estimator: Any
+    sensitive_columns: Any
+    groups_: Levels
+    group_names_: tuple[str, ...]
+    grouping_: Grouping | None
+
+    def _sensitive(self, X: Any, sensitive_features: Any) -> Any:
+        """The groups that were passed, or the columns of X that `sensitive_columns` names."""
+        if self.sensitive_columns is None:
+            return sensitive_features
+        if sensitive_features is not None:
+            raise InputError(
+                f"The groups are the columns {self.sensitive_columns!r} of `X` "
+                "(`sensitive_columns`): leave `sensitive_features` out."
+            )
+        names = listed_names(self.sensitive_columns)
+        if by_name(X) or as_frame(X, "X") is not None:
+            return named_columns(X, [str(name) for name in names], "X")
+        rows = as_rows(X)
+        width = rows.shape[1] if len(rows.shape) == 2 else 0
+        if not width:
+            raise InputError(
+                f"`X` has 0 feature(s) (shape={rows.shape}) while a minimum of 1 is required: the "
+                f"columns {self.sensitive_columns!r} hold the group."
+            )
+        for name in names:
+            if not isinstance(name, int | np.integer) or not -width <= name < width:
+                raise InputError(
+                    f"`sensitive_columns` names {name!r}; a matrix of {width} columns has the "
+                    f"columns 0 to {width - 1}, and only a frame has names."
+                )
+        taken = {f"column {name}": rows[:, [name]] for name in names}
+        columns = {name: np.ravel(x.toarray() if issparse(x) else x) for name, x in taken.items()}
+        for name, column in columns.items():
+            bad = ~np.isfinite(column) if column.dtype.kind == "f" else np.zeros(0, dtype=bool)
+            if bad.any():
+                raise InputError(
+                    f"`X` holds NaN or inf in {name}, the group's, in row {row_numbers(bad)}. Drop "
+                    "those rows, or give them a group of their own."
+                )
+        return columns
+
+    def _learn_groups(
+        self, values: Any, n: int, weight: NDArray[np.float64] | None = None
+    ) -> NDArray[np.intp]:
+        """The group's code of each row of `fit` that has a weight; sets the attributes.
+
+        A column with more than 12 different numbers, such as age, is cut at its quartiles.
+
+        Args:
+            values: one or several sensitive columns of n rows.
+            n: the number of rows.
+            weight: of each row; a row of weight 0 is no row.
+        """
+        columns = group_columns(values)
+        edges = edges_of(columns)
+        grouping = Grouping(tuple(columns), (), edges)
+        if edges:
+            coded = intersect({own: grouping.part(x, own) for own, x in columns.items()})
+            bands = "; ".join(f"{own}: {', '.join(bin_labels(e))}" for own, e in edges.items())
+            warnings.warn(
+                f"Many different numbers in `sensitive_features` are cut at quantiles ({bands}); "
+                "pass categories for other groups.",
+                UserWarning,
+                stacklevel=3,
+            )
+        else:
+            coded = as_groups(columns)
+        if len(coded) != n:
+            raise InputError(
+                f"`sensitive_features` must have one group per row, {n:,}, got {len(coded):,}."
+            )
+        coded = coded if weight is None else coded[weight > 0].compact()
+        self.group_names_, self.groups_ = tuple(columns), coded.levels
+        self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
+        return np.asarray(coded.codes, dtype=np.intp)
+
+    def _known_groups(self, values: Any, n: int) -> NDArray[np.intp]:
+        """The codes of new rows; a group that `fit` did not see is an error."""
+        if self.grouping_ is not None:
+            return self.grouping_.codes_of(values, n)
+        return group_codes(values, self.groups_, n, "sensitive_features")
+
+    def _grouping(self) -> Grouping | None:
+        """How a predictor finds the group in raw rows, where this estimator does."""
+        if self.grouping_ is not None or self.sensitive_columns is None:
+            return self.grouping_
+        names = listed_names(self.sensitive_columns)
+        by_text = all(isinstance(name, str) for name in names)
+        return Grouping(tuple(names), tuple(self.groups_)) if by_text else None
 
 
 class Learned(NamedTuple):
     """The rows of `fit` that have a weight.
 
     Args:
-        rows: as they go on to the classifier.
-        labels: one per row.
-        z: codes of the groups; None where nobody passed groups.
+        X, sensitive: the rows and the sensitive columns as passed, with their names.
+        rows: as they go on to the model.
+        y: labels or numbers.
+        z: codes of the groups, or numbers; None where nobody passed groups.
         weight: of each row; None for one each.
-        cv: for these rows.
-        held: places of the columns that hold the group.
+        cv, groups: for these rows.
     """
 
+    X: Any
+    sensitive: Any
     rows: Any
-    labels: NDArray[Any]
-    z: NDArray[np.intp] | None
+    y: NDArray[Any]
+    z: NDArray[Any] | None
     weight: Array | None
-    cv: Any = None
-    held: tuple[int, ...] = ()
+    cv: Any
+    groups: Any
 
 
 class Shipping(SensitiveColumns):
@@ -65,40 +188,75 @@ class Shipping(SensitiveColumns):
     predictor_: Predictor
     random_state: Any
     cv: Any
+    n_jobs: int | None
 
     def _learn(
         self, X: Any, y: Any, sensitive_features: Any, sample_weight: Any, groups: Any
     ) -> Learned:
-        """The checked rows of a classifier's `fit`; sets `classes_` and those of the groups."""
+        """The checked rows of `fit`; sets the attributes of the groups."""
         rows = checked_rows(self, X, reset=True)
-        labels = label_column(self, y)
-        same_rows(rows, labels)
-        weight = None if sample_weight is None else self._weight(sample_weight, labels)
-        self.classes_ = np.unique(labels)
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        target = self._target(y)
+        n = len(target)
+        check_consistent_length(next(iter(rows.values()), ()) if by_name(rows) else rows, target)
+        weight = None if sample_weight is None else self._weight(sample_weight, target)
+        cv = self.cv
+        if groups is not None and isinstance(cv, str):
+            raise InputError("`groups` is for folds: pass a number or a splitter as `cv`.")
         sensitive = self._sensitive(X, sensitive_features)
-        if sensitive is None:
-            return Learned(rows, labels, None, weight)
-        z = self._learn_groups(sensitive, len(labels), weight)
-        cv = splits_of_seen(self.cv, rows, labels, groups, weight, self.random_state)
-        if weight is not None and len(z) < len(labels):
-            seen = np.flatnonzero(weight > 0)
-            rows, labels, weight = some_rows(rows, seen), labels[seen], weight[seen]
-            X = some_rows(X, seen)
-            sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
-            self.classes_ = np.unique(labels)
-        return Learned(rows, labels, z, weight, cv, self._holding(X, rows, z, sensitive))
+        z = None if sensitive is None else self._learn_groups(sensitive, n, weight)
+        if weight is not None and not weight.all():  # a row that weighs nothing is no row
+            seen = np.flatnonzero(weight)
+            if not isinstance(cv, int | np.integer | str):  # it is about all rows
+                place = np.cumsum(weight > 0) - 1
+                splits = splits_of(cv, target, np.zeros(n, np.intp), groups)
+                cv = [tuple(place[at[weight[at] > 0]] for at in split) for split in splits]
+                groups = None
+            X, rows = some_rows(X, seen), some_rows(rows, seen)
+            target, weight = target[seen], weight[seen]
+            groups = None if groups is None else some_rows(groups, seen)
+            if sensitive is not None:
+                sensitive = {k: some_rows(x, seen) for k, x in group_columns(sensitive).items()}
+        return Learned(X, sensitive, rows, target, z, weight, cv, groups)
+
+    def _target(self, y: Any) -> NDArray[Any]:
+        """The labels (n,), none missing and none infinite."""
+        labels = np.asarray(_check_y(y, estimator=self))
+        check_labels(labels)
+        return labels
 
     def _weight(self, sample_weight: Any, labels: NDArray[Any]) -> Array:
         return check_weight(sample_weight, len(labels))
 
-    def _ship(self, found: CrossFit, rule: Rule, labels: Levels, choice: dict[str, Any]) -> None:
+    def _holding(self, learned: Learned) -> tuple[int, ...]:
+        """The places of the columns that hold the group; bare scores have none."""
+        if isinstance(self.estimator, str) or learned.z is None:
+            return ()
+        X = learned.X
+        table = X if hasattr(X, "columns") or isinstance(X, Mapping) else learned.rows
+        return holding_columns(
+            table, learned.z, group_columns(learned.sensitive), self.sensitive_columns
+        )
+
+    def _cross_fit(
+        self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any
+    ) -> CrossFit:
+        """Out-of-fold scores, and the model of all rows."""
+        how = {"cv": learned.cv, "groups": learned.groups, "random_state": self.random_state}
+        how |= {"sample_weight": learned.weight, "n_jobs": self.n_jobs}
+        return cross_fit(self.estimator, learned.rows, learned.y, z, reads, **(how | options))
+
+    def _ship(self, fitted: CrossFit, rule: Rule, labels: Levels, choice: dict[str, Any]) -> None:
         """The refitted model and its rule; sets `predictor_`."""
         self.predictor_ = Predictor(
             labels,
             tuple(self.groups_),
-            (Branch(Base(found.model, found.reads, found.left_out), rule),),
-            preprocessing=found.preprocessing,
-            grouping=grouping_of(self),
+            (Branch(Base(fitted.model, fitted.reads, fitted.left_out), rule),),
+            preprocessing=fitted.preprocessing,
+            grouping=self._grouping(),
             about={"choice": choice},
         )
 
@@ -116,10 +274,24 @@ class Shipping(SensitiveColumns):
     def _seen(self, X: Any, sensitive_features: Any) -> tuple[Any, NDArray[Any] | None]:
         """What the model takes of new rows, and codes of their groups where they are needed."""
         check_is_fitted(self, "predictor_")
+        if getattr(self, "blind", False):
+            X = self._with_empty_groups(X)
         rows = self.predictor_.rows(checked_rows(self, X), named=False)
         if not self.predictor_.uses_groups:
             return rows, None
         return rows, self._codes(X, sensitive_features, _num_samples(rows))
+
+    def _with_empty_groups(self, X: Any) -> Any:
+        """Rows of a blind estimator; sensitive columns, which nobody reads, may be missing."""
+        frame = as_frame(X, "X")
+        names: list[str] = list(getattr(self, "feature_names_in_", ()))
+        if frame is None:
+            return X
+        missing = set(names).difference(frame.collect_schema().names())
+        if not missing or not missing.issubset(listed_names(self.sensitive_columns)):
+            return X
+        empty = dict.fromkeys(missing, nw.lit(np.nan))
+        return frame.with_columns(**empty).select(names).to_native()
 
     def _codes(self, X: Any, sensitive_features: Any, n: int) -> NDArray[Any]:
         return self.predictor_.group_codes(X, self._sensitive(X, sensitive_features), n)
@@ -147,10 +319,55 @@ class Shipping(SensitiveColumns):
         return self.predictor_.decided(rows, z, lambda n: self.predictor_.coins(n, **how))
 
 
-def grouping_of(model: SensitiveColumns) -> Grouping | None:
-    """How a predictor finds the group in raw rows, where the fitted estimator does."""
-    if model.grouping_ is not None or model.sensitive_columns is None:
-        return model.grouping_
-    names = np.ravel(np.asarray(model.sensitive_columns, dtype=object)).tolist()
-    by_name = all(isinstance(name, str) for name in names)
-    return Grouping(tuple(names), tuple(model.groups_)) if by_name else None
+def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
+    """X as it goes on to `model.estimator`; sets or compares `n_features_in_`.
+
+    Only the default trees' matrix is checked; other estimators check their own.
+    """
+    if isinstance(model.estimator, str):
+        return X
+    if by_name(X):
+        if model.estimator is not None:
+            raise InputError(
+                f"`X` is a mapping of columns, which {type(model.estimator).__name__} cannot take: "
+                "pass a frame or a matrix."
+            )
+        return X
+    if model.estimator is None and not has_text(X):
+        return validate_data(
+            model, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False
+        )
+    rows = X if as_frame(X, "X") is not None else as_rows(X)
+    if rows.shape in ((), (0,)):
+        raise InputError(f"`X` must have one row per person, got {X!r}.")
+    if len(rows.shape) != 1:  # a column of texts has no features to count
+        validate_data(model, rows, reset=reset, skip_check_array=True)
+    elif not reset and hasattr(model, "n_features_in_"):
+        raise InputError(
+            f"`X` must have {model.n_features_in_} columns, got one axis of {len(rows):,} values. "
+            "Reshape your data: X.reshape(1, -1) is one row."
+        )
+    return rows
+
+
+def check_labels(labels: NDArray[Any]) -> None:
+    """Refuse a checked column that holds measurements, not labels."""
+    if labels.dtype.kind in "mM":
+        refuse_missing(np.isnat(labels), "y")
+    wide = labels.dtype.kind == "f" and labels.dtype.itemsize > 2
+    if wide and (large := np.abs(labels) > _WHOLE).any():
+        raise InputError(
+            f"`y` holds {labels[large][0]:g} in row {row_numbers(large)}; labels are categories, "
+            "or whole numbers below 2^53."
+        )
+    check_classification_targets(labels)
+
+
+def tagged_as(tags: Any, estimator: Any) -> Any:
+    """scikit-learn's tags of an estimator whose rows go to another one: it takes what that does."""
+    if estimator is None:
+        tags.input_tags.allow_nan = True
+    elif not isinstance(estimator, str):
+        inner = get_tags(estimator).input_tags
+        tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+    return tags

@@ -19,27 +19,23 @@ from separatrix import datasets
 from separatrix.columns.draws import UNSET
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import encode, listed
-from separatrix.crossfit.joint import cross_fit_joint
-from separatrix.crossfit.matrices import ArrayModel
-from separatrix.crossfit.nested import OutOfFoldScores
+from separatrix.crossfit.array_models import ArrayModel
+from separatrix.crossfit.base_models import fit_one
 from separatrix.crossfit.out_of_fold import (
     CrossFit,
-    base_model,
-    cross_fit,
-    fit_one,
+    OutOfFoldScores,
+    default_model,
     fold_codes,
-    is_prefit,
+    is_given,
     seed_from,
     splits_of,
-    tagged_as,
 )
 from separatrix.errors import InputError, require
-from separatrix.estimators.base import Learned, Shipping
+from separatrix.estimators.base import Learned, Shipping, tagged_as
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.rules import Rule, ThresholdChannel
-from separatrix.procedure.candidates import CandidateTable, candidates
-from separatrix.procedure.choice import choose
+from separatrix.procedure.candidates import CandidateTable, candidates, choose
 from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Promise, PromiseTable
@@ -175,6 +171,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         """
         request = self._request()
         learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+        self.classes_ = np.unique(learned.y)
         if len(self.classes_) < 2:
             raise InputError(
                 f"A classifier needs at least two labels; this data has {len(self.classes_)} class"
@@ -183,8 +180,8 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         if learned.z is None:
             self._fit_plain(learned)
             return self
-        self._held = learned.held
-        self._cross_fit(learned, request)
+        self._held = self._holding(learned)
+        self._fit_bases(learned, request)
         if groups is not None:
             assert self.table_ is not None
             who = encode(groups, "groups").codes
@@ -331,11 +328,11 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             )
         none = np.zeros((0, len(self.classes_)))
         base = CrossFit(self.estimator, none)
-        if not is_prefit(self.estimator, self.cv):
+        if not is_given(self.estimator, self.cv):
             rows = learned.rows
-            model, preparation = base_model(self.estimator, rows)
+            model, preparation = default_model(self.estimator, rows)
             rows = rows if preparation is None else preparation.transform(rows)
-            fitted = fit_one(model, rows, learned.labels, learned.weight)
+            fitted = fit_one(model, rows, learned.y, learned.weight)
             base = CrossFit(fitted, none, preprocessing=preparation)
         self.groups_, self.grouping_, self.table_ = (), None, None
         self.bases_ = {_AS_PASSED: base}
@@ -343,59 +340,46 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
         self._ship_rule(_AS_PASSED, PlainRule(np.ones(len(self.classes_))))
 
-    def _cross_fit(self, learned: Learned, request: Request) -> None:
+    def _fit_bases(self, learned: Learned, request: Request) -> None:
         """The base models of all candidates, on the same folds; sets `bases_` and `table_`."""
-        rows, labels, z, weight, cv, _ = learned
+        labels, z = learned.y, learned.z
         assert z is not None
-        given = isinstance(self.estimator, str) or is_prefit(self.estimator, self.cv)
+        given = is_given(self.estimator, self.cv)
         seed = seed_from(self.random_state)
         if given:
             folds = min(_FOLDS, int(np.unique(labels, return_counts=True)[1].min()))
-            fold = datasets.folds(labels, z, max(folds, 2), seed)
-            splits: Any = cv
+            self._fold = datasets.folds(labels, z, max(folds, 2), seed)
         else:
-            splits = splits_of(cv, rows, labels, z, None, seed)
-            fold = fold_codes(splits, len(labels))
-        options = {"cv": splits, "sample_weight": weight, "n_jobs": self.n_jobs}
-        self.notes_ = {}
-        self.bases_ = {}
+            splits = splits_of(learned.cv, labels, z, learned.groups, seed)
+            self._fold = fold_codes(splits, len(labels))
+            learned = learned._replace(cv=splits, groups=None)
+        self.notes_, self.bases_ = {}, {}
         held = "" if not self._held else f"it reads {self._group_words()} at decision time"
-        joint = request.blind and bool(request.budgets)
         if request.blind and (held or given):
             self.notes_["plain"] = held or "only q(y, z | x) is given"
         else:
-            self.bases_[_AS_PASSED] = cross_fit(self.estimator, rows, labels, z, **options)
-        reason = self._no_other_columns(rows)
+            self.bases_[_AS_PASSED] = self._cross_fit(learned, "x", z)
+        reason = self._no_other_columns(learned.rows)
         if not self._held or given:
             self.notes_["without the group"] = "no column of X holds the group"
         elif reason:
             self.notes_["without the group"] = reason
         else:
             try:
-                self.bases_[_WITHOUT] = cross_fit(
-                    self.estimator, rows, labels, z, left_out=self._held, **options
-                )
+                self.bases_[_WITHOUT] = self._cross_fit(learned, "x", z, left_out=self._held)
             except Exception as error:  # a user's pipeline may raise anything: it is listed
-                self.notes_["without the group"] = f"{type(error).__name__}: {error}"
-        if joint:
+                reason = f"the classifier cannot be fitted without {self._group_words()}: {error}"
+                self.notes_["without the group"] = reason
+        if request.blind and request.budgets:
             if reason:
                 raise InputError(f"`blind=True` decides without the group, but {reason}.")
-            self.bases_[_JOINT] = cross_fit_joint(
-                self.estimator,
-                rows,
-                labels,
-                z,
-                group_estimator=self.group_estimator,
-                left_out=self._held,
-                **options,
+            self.bases_[_JOINT] = self._cross_fit(
+                learned, "joint", z, group_estimator=self.group_estimator, left_out=self._held
             )
-        elif request.budgets and not self._held and not given and self._takes_group(rows):
-            self.bases_[_WITH] = cross_fit(
-                self.estimator, rows, labels, z, see_group=True, **options
-            )
+        elif request.budgets and not self._held and not given and self._takes_group(learned.rows):
+            self.bases_[_WITH] = self._cross_fit(learned, "xz", z)
         y = np.searchsorted(self.classes_, labels)
-        self.table_ = Rows(y, z, tuple(self.classes_.tolist()), self.groups_, weight)
-        self._fold = fold
+        self.table_ = Rows(y, z, tuple(self.classes_.tolist()), self.groups_, learned.weight)
 
     def _takes_group(self, rows: Any) -> bool:
         """Whether the classifier can be given the group as further columns.

@@ -13,13 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from separatrix.columns.draws import UNSET
 from separatrix.columns.values import Coded, listed
 from separatrix.core.ordered import area
-from separatrix.crossfit.joint import cross_fit_joint
-from separatrix.crossfit.out_of_fold import (
-    cross_fit,
-    tagged_as,
-)
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping
+from separatrix.estimators.base import Shipping, tagged_as
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import raw_score, separate
 from separatrix.optimum.scores.separated import SeparatedScore
@@ -116,6 +111,7 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
             groups: who each row is about: one fold each. Not the sensitive groups.
         """
         learned = self._learn(X, y, sensitive_features, sample_weight, groups)
+        self.classes_ = np.unique(learned.y)
         if learned.z is None:
             raise InputError(
                 "A separated score needs groups: pass `sensitive_features`, or name columns of X "
@@ -131,27 +127,20 @@ class SeparatedScorer(Shipping, ClassifierMixin, BaseEstimator):
                 "A separated score is for two labels; `y` has one class "
                 f"({listed(self.classes_.tolist())})."
             )
-        rows, labels, z, weight, cv, held = learned
-        assert z is not None
-        options: dict[str, Any] = {
-            "cv": cv,
-            "random_state": self.random_state,
-            "sample_weight": weight,
-            "n_jobs": self.n_jobs,
-        }
+        labels, z, weight = learned.y, learned.z, learned.weight
         codes = np.searchsorted(self.classes_, labels)
         self.penalty_: float | str | None
         self.score_: SeparatedScore | BlindScore
         if self.blind:
             last = _PATH[-1] if self.penalty in (None, "auto") else float(self.penalty)
-            options |= {"group_estimator": self.group_estimator, "left_out": held}
-            self.crossfit_ = cross_fit_joint(self.estimator, rows, labels, z, **options)
+            options = {"group_estimator": self.group_estimator, "left_out": self._holding(learned)}
+            self.crossfit_ = self._cross_fit(learned, "joint", z, **options)
             path = [b for b in _PATH if b < last] + [last]
             self.penalty_ = last
             w = np.ones(len(labels)) if weight is None else weight
             self.score_ = blind_scores(self.crossfit_.scores, codes, z, w, path)[-1]
         else:
-            self.crossfit_ = cross_fit(self.estimator, rows, labels, z, **options)
+            self.crossfit_ = self._cross_fit(learned, "x", z)
             self.score_ = self._fit_score(labels, codes, z, weight)
         choice = {"maximize": "auroc", "penalty": self.penalty_}
         self._ship(self.crossfit_, self.score_, tuple(self.classes_.tolist()), choice)

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_array, check_random_state, check_X_y
+from sklearn.utils import check_array, check_X_y
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from separatrix import datasets, methods
-from separatrix.columns.draws import UNSET, Unset, drawn, seed_of, uniforms
-from separatrix.crossfit.out_of_fold import check_labels, has_text, seed_from
-from separatrix.crossfit.sensitive_columns import SensitiveColumns
+from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
+from separatrix.crossfit.out_of_fold import seed_from
+from separatrix.crossfit.rows import has_text
 from separatrix.errors import InputError
-from separatrix.estimators.base import grouping_of
+from separatrix.estimators.base import SensitiveColumns, check_labels
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.networks import Networks
 from separatrix.predictor.branch import Base, Branch, policy_rule
@@ -121,7 +121,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
         self.fitted_ = methods.fit(
             without if plain else self.method,
             sample,
-            [Lane(0.0 if plain else self.trade_off, None, self._seed())],
+            [Lane(0.0 if plain else self.trade_off, None, seed_from(self.random_state))],
             recipe=self._recipe(),
             use_sensitive=self.uses_groups_,
             device=self.device,
@@ -169,7 +169,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             (Branch(base, policy_rule(self.policy, len(self.classes_))),),
             preprocessing=self.preprocessing_,
             features=tuple(map(str, getattr(self, "feature_names_in_", ()))),
-            grouping=grouping_of(self),
+            grouping=self._grouping(),
         )
 
     def predict(
@@ -273,12 +273,6 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
             level=self.level,
             running=0.9 if self.level == "score" else 0.0,  # 16 bins need more rows than a batch
         )
-
-    def _seed(self) -> int:
-        state = self.random_state
-        if isinstance(state, int | np.integer):
-            return seed_of(state)
-        return int(check_random_state(state).randint(2**31 - 1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

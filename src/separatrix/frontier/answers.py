@@ -46,6 +46,7 @@ KINDS = {
     "constant": "the most frequent label, always",
     "criterion": "the best decisions within one criterion's gap, to compare the criteria",
 }
+_SHIPPED = ("choice", "decisions", "chosen", "score")  # by `select`
 _ROWS = 10
 _USUAL = 0.05  # of the EO gap
 _OTHERS = {kind.gap_name: name for name, kind in CRITERIA.items() if name != "separation"}
@@ -188,12 +189,15 @@ class Shippable:
         return Table(title, head, tuple(rows))
 
     def usual(self, blind: bool = False) -> Answer | None:
-        """Decisions that one would ship: the tightest usual budget at which they decide."""
+        """Decisions that one would ship: the tightest budget, from that of the trace on, at which
+        they decide.
+        """
         good = [a for a in self._all("decisions", blind, self.aim) if a.always is None]
         if self.aim == "utility":
             return good[len(good) // 2] if good else None
         gap = self.gap
-        wanted = [a for a in good if a.budgets[gap] >= _USUAL]
+        asked = next((a.budgets[gap] for a in self._all("choice")), _USUAL)
+        wanted = [a for a in good if a.budgets[gap] >= asked]
         if wanted:
             return min(wanted, key=lambda a: a.budgets[gap])
         return max(good, key=lambda a: a.budgets[gap], default=None)
@@ -314,38 +318,38 @@ class Shippable:
 
         None for what `select` does not ship: the plain model, a constant, one point of a path.
         """
-        extra: list[str] = []
+        more: dict[str, Any] = {}
         if answer is None:
             answer = self.usual()
             if self.choice is not None and self.choice.name != "none":
                 answer = self.choice
             elif answer is None:  # nothing decides
-                answer, extra = next(iter(self._all("decisions")), None), ["--allow-constant"]
-        elif answer.kind in ("decisions", "chosen"):
-            method = answer.point["method"]
-            extra = ["--method", str(method)]
-        if answer is None or answer.kind not in ("choice", "decisions", "chosen", "score"):
+                answer = next(iter(self._all("decisions")), None)
+                more = {"allow_constant": True, "method": None}
+            else:
+                more = {"method": None}
+        if answer is None or answer.kind not in _SHIPPED:
             return None
-        if answer.blind:
-            extra.append("--blind")
-        given = _options(answer)
-        aim = f"--maximize {answer.maximize}"
-        named = ["separatrix select", shlex.quote(folder), *given, aim, *extra, "--out model"]
-        return " ".join(named)
+        options = [
+            f"--{name.replace('_', '-')}" + ("" if value is True else f" {_text(value)}")
+            for name, value in (_asked(answer) | more).items()
+            if value is not None
+        ]
+        return " ".join(["separatrix select", shlex.quote(folder), *options, "--out model"])
 
     def python(self, folder: str, answer: Answer) -> str | None:
         """The same in Python; for one point of a trained path the predictor of that point."""
         start = f"import separatrix as sx\nfrontier = sx.Frontier.load({folder!r})\n"
-        blind = ", blind=True" if answer.blind else ""
         if answer.kind == "trained":
             inputs = ', inputs="x"' if answer.blind else ""
             method, trade_off = answer.point["method"], answer.point["trade_off"]
             return f"{start}model = frontier.model({method!r}, {trade_off:g}{inputs})"
-        if answer.kind not in ("decisions", "chosen", "score"):
+        if answer.kind not in _SHIPPED:
             return None
-        given = ", ".join(_arguments(answer))
-        method = f", method={answer.point['method']!r}" if answer.kind != "score" else ""
-        asked = f"{given}, maximize={answer.maximize!r}{method}{blind}"
+        asked = ", ".join(
+            f"{name}={_text(value) if isinstance(value, float) else repr(value)}"
+            for name, value in _asked(answer).items()
+        )
         return f"{start}point = frontier.select({asked})\npoint.predictor.save('model')"
 
     def csv(self) -> str:
@@ -413,18 +417,22 @@ def _cut(page: Sequence[tuple[int, Answer]], most: int) -> list[Answer]:
     return [page[i][1] for i in sorted(order)]
 
 
-def _arguments(answer: Answer) -> list[str]:
-    """What to pass to `select`."""
-    (name, level), *more = answer.budgets.items()
-    if name in _OTHERS:
-        return [f"criterion={_OTHERS[name]!r}", f"max_gap={level:g}"]
-    return [f"max_{n}={most:g}" for n, most in ((name, level), *more)]
+def _asked(answer: Answer) -> dict[str, Any]:
+    """What to pass to `select` for an answer."""
+    asked: dict[str, Any] = {}
+    for name, level in answer.budgets.items():
+        if name in _OTHERS:
+            asked |= {"criterion": _OTHERS[name], "max_gap": level}
+        else:
+            asked[f"max_{name}"] = level
+    asked["maximize"] = answer.maximize
+    if answer.kind in ("decisions", "chosen"):
+        asked["method"] = str(answer.point["method"])
+    return asked | ({"blind": True} if answer.blind else {})
 
 
-def _options(answer: Answer) -> list[str]:
-    """The same for the command line."""
-    pairs = (one.split("=") for one in _arguments(answer))
-    return [f"--{n.replace('_', '-')} {value.strip(chr(39))}" for n, value in pairs]
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _budget(answer: Answer) -> str:

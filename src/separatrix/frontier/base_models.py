@@ -21,12 +21,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from separatrix.crossfit.base_models import base_model_named, joint_posteriors, posteriors
-from separatrix.crossfit.joint import JointModel
+from separatrix.crossfit.base_models import JointModel, base_model_named, fit_one, scores_of
 from separatrix.crossfit.model_choice import choose_bases
 from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
-from separatrix.crossfit.numeric_fit import predictions
-from separatrix.crossfit.out_of_fold import fit_one, with_group
+from separatrix.crossfit.rows import with_group
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.sweep.jobs import fingerprint
@@ -42,6 +40,7 @@ BASE = "base"
 KEPT = 0  # the outer fold whose model is kept too: its rows certify it
 # what a model predicts: P(y | x, z), P(y | x) from x alone, P(y, z | x), or a number
 LABELS, WITHOUT, JOINT, NUMBERS = "labels", "without", "joint", "numbers"
+_READS = {JOINT: "joint", NUMBERS: "value"}  # the others read "x"
 Array = NDArray[np.float64]
 
 
@@ -163,11 +162,8 @@ class BaseRows:
 
     def score(self, model: Any, X: Any) -> Array:
         """Scores (m, C), C = labels or labels × groups, columns of unseen labels zero."""
-        if self.kind == JOINT:
-            return joint_posteriors(model, X, self.shape)
-        if self.kind == NUMBERS:
-            return predictions(model, X)[:, None]
-        return posteriors(model, X, self.shape[0])
+        scores = scores_of(model, X, _READS.get(self.kind, "x"), self.shape)
+        return scores.reshape(len(scores), -1)
 
 
 def fit_bases(

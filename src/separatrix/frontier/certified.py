@@ -22,10 +22,15 @@ from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS
-from separatrix.frontier.measured import CERTIFIED, held_out_table, procedure_predictor
-from separatrix.frontier.operating_point import OperatingPoint
+from separatrix.frontier.operating_point import (
+    CERTIFIED,
+    OperatingPoint,
+    held_out_table,
+    procedure_predictor,
+)
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import objective_of_tables
+from separatrix.optimum.margin import up
 from separatrix.procedure.candidates import coin_share
 from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Decisions
@@ -131,11 +136,12 @@ def bounds_of(rule: CertifiedRule, request: Request) -> dict[str, float]:
 
 def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
     smallest = bounds_of(strictest, request)
-    needed = budget_text({name: float(f"{most:.4g}") for name, most in smallest.items()})
+    needed = budget_text({name: float(up(most)) for name, most in smallest.items()})
+    other = "set `guarantee` to large-sample, " if request.guarantee == "finite-sample" else ""
     return InfeasibleError(
         f"These rows cannot certify {budget_text(request.budgets)} with confidence "
         f"{request.confidence:g}: the strictest rule is proved to keep {needed}. Ask for that or "
-        "more, bring more rows, pass guarantee='large-sample', or leave `confidence` out.",
+        f"more, bring more rows, {other}or leave `confidence` out.",
         smallest,
         float("nan"),
     )

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from separatrix import methods
-from separatrix.core.envelope import concave_envelope
+from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.frontier.answers import Answer, Shippable
-from separatrix.frontier.results import Columns, Results
-from separatrix.frontier.series import (
+from separatrix.frontier.results import (
     MARKERS,
     REFERENCES,
+    Columns,
+    Results,
     Series,
     batch_series,
     legend_names,
@@ -43,7 +44,7 @@ BLIND = "#cc79a7"
 _TITLES = {"accuracy": "Decisions: what a budget costs", "utility": "The same in nats"}
 
 
-def draw(results: Results, out: Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def draw(results: Results, out: Path) -> list[Path]:
     """Write every figure that the records allow.
 
     Returns:
@@ -53,8 +54,8 @@ def draw(results: Results, out: Path, formats: Sequence[str] = ("png", "svg")) -
     for dataset in results.datasets:
         six = dataset, six_panels(results, dataset)
         for name, figure in (six, *ablations(results, dataset)):
-            for ending in formats:
-                written.append(out / f"{_file_name(name)}.{ending}")
+            for ending in ("png", "svg"):
+                written.append(out / f"{name}.{ending}")
                 write_figure(figure, written[-1])
     return written
 
@@ -81,7 +82,10 @@ def six_panels(results: Results, dataset: str) -> Figure:
         _paths(raw, results, dataset, policy, "violation", "utility")
         finish(raw, f"Information plane, {policy} policy", "violation", "utility")
         _paths(hull, results, dataset, policy, "violation", "utility", faint=True)
-        _envelopes(hull, results, dataset, policy)
+        for series, envelope in _hulls(results, dataset, policy):
+            if series.method not in REFERENCES:
+                look = {"ms": 5, "lw": 1.8, "zorder": 3} | _look(series)
+                hull.plot(envelope.violation, envelope.utility, **look)
         finish(hull, f"Concave envelopes, {policy} policy", "violation", "utility")
         for ax in (raw, hull):
             _crop(ax, results, dataset, policy)
@@ -142,13 +146,29 @@ def gradient_norms(results: Results, dataset: str) -> Figure | None:
     return figure
 
 
+def _main_paths(
+    results: Results, dataset: str, policy: str
+) -> Iterator[tuple[Series, str, Columns]]:
+    """Every path of a figure, its name in the legend, and its points."""
+    main = main_series(results.mean, dataset)
+    for series, name in zip(main, legend_names(main), strict=True):
+        yield series, name, results.points(dataset, *series, policy)
+
+
+def _hulls(results: Results, dataset: str, policy: str) -> list[tuple[Series, Envelope]]:
+    """The concave envelope of every path that has a point."""
+    return [
+        (series, concave_envelope(points["violation"], points["utility"]))
+        for series, _, points in _main_paths(results, dataset, policy)
+        if not np.isnan(points["violation"]).all()
+    ]
+
+
 def _paths(
     ax: Axes, results: Results, dataset: str, policy: str, x: str, y: str, *, faint: bool = False
 ) -> None:
     """Every path with its error bars; `faint`: the points alone, behind something else."""
-    main = main_series(results.mean, dataset)
-    for series, name in zip(main, legend_names(main), strict=True):
-        points = results.points(dataset, *series, policy)
+    for series, name, points in _main_paths(results, dataset, policy):
         single = series.method in REFERENCES
         style = _look(series) | {
             "ms": 11 if series.method == "erm" else 5,
@@ -180,30 +200,15 @@ def _bars(ax: Axes, points: Columns, x: str, y: str, **style: Any) -> None:
         bar.set_alpha(0.35)
 
 
-def _envelopes(ax: Axes, results: Results, dataset: str, policy: str) -> None:
-    for series in main_series(results.mean, dataset):
-        points = results.points(dataset, *series, policy)
-        if series.method in REFERENCES or np.isnan(points["violation"]).all():
-            continue
-        hull = concave_envelope(points["violation"], points["utility"])
-        ax.plot(hull.violation, hull.utility, ms=5, lw=1.8, zorder=3, **_look(series))
-
-
 def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     """Show the plane as far right as an envelope goes, so that a lost path does not squeeze it."""
-    main = main_series(results.mean, dataset)
-    paths = [results.points(dataset, *series, policy) for series in main]
-    every = np.concatenate([points["violation"] for points in paths])
-    ends = []
-    for points in paths:
-        if not np.isnan(points["violation"]).all():
-            hull = concave_envelope(points["violation"], points["utility"])
-            ends.append(float(hull.violation[-1]))
-    right = 1.1 * max(ends, default=0.0)
+    ends = (hull.violation[-1] for _, hull in _hulls(results, dataset, policy))
+    right = 1.1 * float(max(ends, default=0.0))
     if right <= 0.0:
         return
     ax.set_xlim(-0.04 * right, right)
-    beyond = int((every > right).sum())
+    drawn = _main_paths(results, dataset, policy)
+    beyond = sum(int((points["violation"] > right).sum()) for _, _, points in drawn)
     if beyond:
         text = f"{beyond} point{'s' * (beyond > 1)} further right"
         look: dict[str, Any] = {"ha": "right", "fontsize": 8, "color": "0.4"}
@@ -226,11 +231,6 @@ def _draw_limit(ax: Axes, curve: Any, right: float, label: str) -> None:
     x = np.union1d(hull.violation[hull.violation < right], levels[levels >= hull.violation[0]])
     look: dict[str, Any] = {"color": "0.25", "ls": (0, (5, 2)), "lw": 1.5, "zorder": 2}
     ax.plot(x, hull.at(x), label=label, **look)
-
-
-def _file_name(name: str) -> str:
-    """A file name from a dataset's name, which may hold any character."""
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".") or "_"
 
 
 def draw_answers(results: Results, shippable: Shippable, ax: Axes | None = None) -> Axes:

@@ -16,10 +16,9 @@ from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier import figures, page, tables
 from separatrix.frontier.answers import Answer, Shippable
-from separatrix.frontier.measured import model_of
 from separatrix.frontier.numeric import MANIFEST as NUMERIC
 from separatrix.frontier.numeric import NumericFrontier
-from separatrix.frontier.operating_point import OperatingPoint
+from separatrix.frontier.operating_point import OperatingPoint, model_of
 from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
 from separatrix.frontier.results import select
 from separatrix.frontier.selection import ask, candidates_for
@@ -29,8 +28,7 @@ from separatrix.io import as_path, copy_folder
 from separatrix.methods import POLICIES
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.predictor.predictor import Predictor
-from separatrix.procedure.candidates import CandidateTable
-from separatrix.procedure.choice import choose
+from separatrix.procedure.candidates import CandidateTable, choose
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
 from separatrix.report.terminal import WIDTH, wrapped

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 from separatrix import __version__, datasets
@@ -32,7 +33,6 @@ from separatrix.core.conditional_cmi import attribute_bins, rank_violation
 from separatrix.core.measures import label_of
 from separatrix.core.numbers import not_negative, whole_number
 from separatrix.crossfit.nested import plan_fits
-from separatrix.crossfit.numeric_fit import regressor
 from separatrix.datasets import Preprocessing
 from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier.base_models import (
@@ -43,8 +43,8 @@ from separatrix.frontier.base_models import (
     read_bases,
     read_model,
 )
-from separatrix.frontier.folder import check_sums, remove_checksums, writing
 from separatrix.frontier.rows import features_of, one_column
+from separatrix.frontier.traced import check_sums, remove_checksums, writing
 from separatrix.io import Stages, as_path, copy_folder, write_whole
 from separatrix.optimum.scores.align import (
     PENALTIES,
@@ -380,7 +380,7 @@ def _attribute(columns: dict[str, Any], sensitive: str) -> tuple[NDArray[Any], L
 
 def _rows(X: Any, estimator: Any, target: str) -> tuple[Any, Any, Any]:
     """The regressor to clone, what it sees, and the preparation of raw columns."""
-    named = {"trees": regressor(None), "linear": LinearRegression()}
+    named = {"trees": HistGradientBoostingRegressor(random_state=0), "linear": LinearRegression()}
     if estimator is not None and not isinstance(estimator, str):
         return estimator, X, None
     if estimator is not None and estimator not in named:

@@ -22,8 +22,7 @@ from separatrix.core.envelope import PLANES
 from separatrix.core.measures import METRICS
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import figures, tables
-from separatrix.frontier.results import Columns, Results, select
-from separatrix.frontier.series import REFERENCES, Series, main_series
+from separatrix.frontier.results import REFERENCES, Columns, Results, Series, main_series, select
 from separatrix.frontier.sweep.jobs import Job, Source, Stack, grid
 from separatrix.frontier.sweep.keys import hash_of
 from separatrix.frontier.sweep.runner import Execution, run
@@ -34,16 +33,8 @@ from separatrix.report.figures import write_figure
 from separatrix.report.table import Table
 
 __all__ = [
-    "DATASETS",
-    "METHODS",
-    "PaperRow",
-    "benchmark",
-    "beside",
-    "paper_benchmark",
-    "paper_rows",
-    "recipe_of",
-    "stability",
-    "write_page",
+    "DATASETS", "METHODS", "PaperRow", "benchmark", "beside", "paper_benchmark", "paper_rows",
+    "recipe_of", "stability", "write_page",
 ]  # fmt: skip
 
 DATASETS = ("adult", "compas", "bank", "acs_occupation", "celeba", "acs_occupation_large")
@@ -133,6 +124,14 @@ def paper_benchmark(
         out, quick, folds, seed, options, execution: see `benchmark`.
     """
     place, missing = Path(out), {}
+    methods.get("cmi")  # the method whose benchmark this is; another that lacks an extra is told
+    able = []
+    for method in (*METHODS, *ABLATION):
+        try:
+            methods.get(method)
+            able.append(method)
+        except MissingExtraError as error:
+            missing[method] = str(error)
     todo: dict[str, list[Job]] = {}
     for name in names or DATASETS:
         try:
@@ -142,22 +141,14 @@ def paper_benchmark(
                 raise
             missing[name] = f"{error} {_HELP.get(name, '')}".strip()
             continue
-        jobs = []
-        acs = name.startswith("acs")
-        for method in (*METHODS, *(ABLATION if acs else ())):
-            try:
-                recipe = recipe_of(method)
-            except MissingExtraError as error:
-                missing[method] = str(error)
-                continue
-            changes = _QUICK if quick else ()
-            both = ("xz", "x") if method == "erm" else ("xz",)
-            jobs += [Job(method, inputs=own, recipe=recipe, changes=changes) for own in both]
-        todo[name] = jobs + (_ablations(quick) if acs else [])
+        todo[name] = _paper_jobs(able, quick, ablations=name.startswith("acs"))
     yield from _run(todo, place, quick, folds, seed, options, execution)
+    results = Results.read(place)
     others = [name for name in DATASETS if names and name not in names]
     missing |= dict.fromkeys(others, "it was not asked for.")
-    yield from write_page(Results.read(place), place, missing)
+    # an earlier run into the same folder may have done what this one does not
+    missing = {name: why for name, why in missing.items() if name not in results.datasets}
+    yield from write_page(results, place, missing)
 
 
 def _run(
@@ -167,9 +158,9 @@ def _run(
     """Run the jobs of each dataset that have no record yet."""
     stacks: list[Stack] = []
     for name, jobs in todo.items():
-        own = [_thinned(job, name) for job in jobs] if quick else jobs
+        chosen = [_thinned(job, name) for job in jobs] if quick else jobs
         sources = [Source(name, options.get(name, {}))]
-        stacks += grid(sources, own, folds=2 if quick else folds, seeds=(seed,), split_seed=seed)
+        stacks += grid(sources, chosen, folds=2 if quick else folds, seed=seed)
     records = sum(len(stack.runs) for stack in stacks)
     yield f"{len(stacks):,} stacks, {records:,} records: {', '.join(todo)}"
     with Stages(execution.progress).stage("Training", len(stacks)) as done:
@@ -184,14 +175,14 @@ def add_limits(folder: Path, options: Options = NO_OPTIONS) -> None:
     erm = [s for s in store.saved_runs() if (s.first.method, s.first.inputs) == ("erm", "xz")]
     for name in dict.fromkeys(saved.first.dataset for saved in erm):
         first = next(saved.first for saved in erm if saved.first.dataset == name)
-        own = [saved for saved in erm if saved.first.series == first.series]
+        folds_saved = [saved for saved in erm if saved.first.series == first.series]
         key = hash_of([first.series, first.protocol])
-        if store.curves(key):
+        if any(curve.key == key for curve in store.curves()):
             continue
         data = datasets.load(name, **options.get(name, {}))
-        fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
+        fold = datasets.folds(data.y, data.z, first.folds, first.seed)
         posterior = np.full((len(data), len(data.labels)), np.nan, dtype=np.float32)
-        for saved in own:
+        for saved in folds_saved:
             posterior[fold == saved.first.fold] = saved.held_out[0]
         rows = ~np.isnan(posterior).any(1)
         y, q, z = data.y[rows], posterior[rows], data.z[rows]
@@ -199,9 +190,8 @@ def add_limits(folder: Path, options: Options = NO_OPTIONS) -> None:
             some = np.random.default_rng(0).permutation(len(y))[:_LIMIT_ROWS]
             y, q, z = y[some], q[some], z[some]
         with working(f"Limit of {name}"):
-            found = limit(y, q, sensitive_features=z, points=200)
-        curve = ReferenceCurve(name, "limit", found.violation, found.utility)
-        store.add_curve(curve, key)
+            curve = limit(y, q, sensitive_features=z, points=200)
+        store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility, key))
 
 
 def write_tables(results: Results, folder: Path) -> Iterator[str]:
@@ -229,8 +219,8 @@ def write_tables(results: Results, folder: Path) -> Iterator[str]:
 
 
 def _at_hand() -> list[str]:
-    here = {row["name"] for row in datasets.listing() if row["available"]}
-    return [name for name in USUAL if name in here]
+    available = {row["name"] for row in datasets.listing() if row["available"]}
+    return [name for name in USUAL if name in available]
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
@@ -269,20 +259,23 @@ def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> lis
 
 def _thinned(job: Job, dataset: str) -> Job:
     """At most five of the λ, both ends among them."""
-    own = job.grid(dataset)
-    keep = np.unique(np.linspace(0, len(own) - 1, min(5, len(own))).round().astype(int))
-    return replace(job, trade_offs=tuple(own[i] for i in keep))
+    trade_offs = job.grid(dataset)
+    places = np.unique(np.linspace(0, len(trade_offs) - 1, 5).round().astype(int))
+    return replace(job, trade_offs=tuple(trade_offs[i] for i in places))
 
 
-def _ablations(quick: bool) -> list[Job]:
-    """Batch sizes of CMI, every tenth of λ. CMI without gradient norms is the method `raw_cmi`."""
+def _paper_jobs(names: Sequence[str], quick: bool, *, ablations: bool) -> list[Job]:
+    """The paper's methods; its ablations are `raw_cmi` and batch sizes of CMI, every tenth of λ."""
+    changes = _QUICK if quick else ()
+    wanted = [name for name in names if ablations or name not in ABLATION]
+    jobs = [Job(name, recipe=recipe_of(name), changes=changes) for name in wanted]
+    jobs.append(Job("erm", inputs="x", recipe=recipe_of("erm"), changes=changes))
     cmi = methods.get("cmi")
-    changes, tenths = dict(_QUICK) if quick else {}, cmi.grid("paper")
-    return [
-        Job("cmi", tenths, recipe="paper", changes=tuple({**changes, "batch": batch}.items()))
-        for batch in BATCHES
-        if batch != cmi.recipes["paper"].batch  # that one is among the methods anyway
-    ]
+    for batch in BATCHES if ablations else ():
+        if batch != cmi.recipes["paper"].batch:  # that one is among the methods anyway
+            sized = (*changes, ("batch", batch))
+            jobs.append(Job("cmi", cmi.grid("paper"), recipe="paper", changes=sized))
+    return jobs
 
 
 class PaperRow(NamedTuple):
@@ -321,25 +314,26 @@ def paper_rows(dataset: str | None = None) -> list[PaperRow]:
 
 
 def recipe_of(method: str) -> str:
-    """The recipe that follows the paper; fairlearn's reductions have a shorter training of ours."""
-    if method == "exponentiated_gradient":  # tens of networks a point
-        return "default"
-    return "paper" if "paper" in methods.get(method).recipes else "default"
+    """The recipe that follows the paper; nothing is imported.
+
+    The reductions of fairlearn have a shorter training of ours, tens of networks a point.
+    """
+    return "default" if method in ("exponentiated_gradient", "uniform") else "paper"
 
 
 def beside(results: Results, dataset: str) -> Table:
     """Every row of the paper's table of a dataset, and ours."""
     rows = []
     for row in paper_rows(dataset):
-        own = _own(results, row)
-        i = tables.best(own, row.constraint, row.budget, row.metric)
+        path = _path_of(results, row)
+        i = tables.best(path, row.constraint, row.budget, row.metric)
         ours: tuple[Any, ...] = (None, None, None, None)
         if i is not None:
             pair, used = (
-                (float(own[name][i]), float(own[f"{name}_sd"][i]))
+                (float(path[name][i]), float(path[f"{name}_sd"][i]))
                 for name in (row.metric, row.constraint)
             )
-            λ = None if row.trade_off is None else float(own["trade_off"][i])
+            λ = None if row.trade_off is None else float(path["trade_off"][i])
             ours = (λ, used, pair, pair[0] - row.value[0])
         name = Series(row.method, row.inputs, "").name
         about = (name, row.policy, row.budget, METRICS[row.metric].head)
@@ -358,11 +352,11 @@ def same_trade_off(results: Results) -> Table:
     for row in paper_rows():
         if row.method != "cmi" or row.policy != "randomized" or row.trade_off is None:
             continue
-        own = select(_own(results, row), trade_off=row.trade_off, lost=0)
-        if len(own["trade_off"]):
+        path = select(_path_of(results, row), trade_off=row.trade_off, lost=0)
+        if len(path["trade_off"]):
             cells = rows.setdefault((row.dataset, row.trade_off), {})
             for name, value in ((row.constraint, row.used[0]), (row.metric, row.value[0])):
-                cells[name] = (value, float(own[name][0]))
+                cells[name] = (value, float(path[name][0]))
     metrics = ("eo_gap", "violation", "accuracy", "auroc")
     empty = (None, None)
     table = tuple(
@@ -380,16 +374,16 @@ def stability(results: Results) -> Table:
     """
     rows: dict[str, dict[str, Any]] = {}
     for dataset in results.datasets:
-        for own in main_series(results.mean, dataset):
-            points = results.points(dataset, *own, "randomized")
+        for series in main_series(results.mean, dataset):
+            points = results.points(dataset, *series, "randomized")
             v = points["violation"]
-            if own.method in REFERENCES or own.inputs == "x" or len(v) < 3:
+            if series.method in REFERENCES or series.inputs == "x" or len(v) < 3:
                 continue
-            change = np.diff(v if methods.strict_end(own.method) == "high" else v[::-1])
+            change = np.diff(v if methods.strict_end(series.method) == "high" else v[::-1])
             total = float(np.abs(change).sum())
             backwards = float(change.clip(min=0).sum()) / total if total else 0.0
             spread = float(np.nanmean(points["violation_sd"]))
-            rows.setdefault(own.name, {})[dataset] = f"{backwards:.2f} ({spread:.2g})"
+            rows.setdefault(series.name, {})[dataset] = f"{backwards:.2f} ({spread:.2g})"
     body = tuple((name, *(cells.get(d) for d in results.datasets)) for name, cells in rows.items())
     title = "Share of the path of v that goes backwards (mean spread of v over the folds)"
     return Table(title, ("Method", *results.datasets), body)
@@ -429,11 +423,11 @@ def write_page(results: Results, folder: Path, missing: Mapping[str, str]) -> It
     yield f"The page: {folder / 'paper.md'}"
 
 
-def _own(results: Results, row: PaperRow) -> Columns:
+def _path_of(results: Results, row: PaperRow) -> Columns:
     """Fold means of our path for a row of the paper."""
     wanted = (row.method, row.inputs, recipe_of(row.method))
-    found = [s for s in main_series(results.mean, row.dataset) if (*s[:2], s.base) == wanted]
-    names = [s.recipe for s in found]
+    paths = [s for s in main_series(results.mean, row.dataset) if (*s[:2], s.base) == wanted]
+    names = [s.recipe for s in paths]
     return select(
         results.mean, dataset=row.dataset, method=row.method, inputs=row.inputs, recipe=names,
         policy=row.policy,
@@ -449,7 +443,9 @@ def _of_the_paper(results: Results) -> Results:
         series = Series(*map(str, own))
         keep[i] &= recipes.get(series.method) == series.base
         keep[i] &= series.inputs == "xz" or series.method == "erm"
-    return replace(results, columns={name: column[keep] for name, column in columns.items()})
+    # the limit is ours, not the paper's: its figures are drawn without
+    rows = {name: column[keep] for name, column in columns.items()}
+    return replace(results, columns=rows, curves=())
 
 
 def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Any]]:
@@ -465,20 +461,20 @@ def _figures(results: Results, dataset: str) -> Iterator[tuple[str, Any]]:
 def _agreement(table: Table) -> str:
     """How many rows are met."""
     differences = [row[-1] for row in table.rows]
-    found = [d for d in differences if d is not None]
-    met = sum(d >= -CLOSE for d in found)
+    known = [d for d in differences if d is not None]
+    met = sum(d >= -CLOSE for d in known)
     return (
         f"Of {len(differences)} rows ours is no more than {CLOSE} below in {met} "
-        f"(above by more than {CLOSE} in {sum(d > CLOSE for d in found)}), further below in "
-        f"{len(found) - met}, and has no point within the budget in {differences.count(None)}."
+        f"(above by more than {CLOSE} in {sum(d > CLOSE for d in known)}), further below in "
+        f"{len(known) - met}, and has no point within the budget in {differences.count(None)}."
     )
 
 
 def _cost(results: Results) -> str:
-    own = select(results.columns, policy="randomized")
-    folds, minutes = len(set(own["fold"].tolist())), own["train_seconds"].sum() / 60
-    lost = int((own["status"] != "ok").sum())
+    models = select(results.columns, policy="randomized")
+    folds, minutes = len(set(models["fold"].tolist())), models["train_seconds"].sum() / 60
+    lost = int((models["status"] != "ok").sum())
     return (
-        f"{len(own['fold']):,} trained models, {folds} folds, {minutes:.1f} minutes of CPU for "
+        f"{len(models['fold']):,} trained models, {folds} folds, {minutes:.1f} minutes of CPU for "
         f"training, {lost} lost."
     )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import __version__, methods
+from separatrix import methods
 from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
 from separatrix.core import ordered
@@ -24,19 +24,16 @@ from separatrix.errors import InfeasibleError
 from separatrix.frontier import answers as files
 from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
-from separatrix.frontier.folder import remove_checksums, write_checksums
-from separatrix.frontier.measured import held_out_audit
-from separatrix.frontier.operating_point import is_constant
+from separatrix.frontier.operating_point import held_out_audit, is_constant
 from separatrix.frontier.selection import POSTPROCESSING, choice_for
 from separatrix.frontier.sweep.keys import RunKey, hash_of
 from separatrix.frontier.sweep.store import Record, ReferenceCurve, Store
-from separatrix.frontier.traced import Traced
+from separatrix.frontier.traced import Traced, remove_checksums, write_checksums
 from separatrix.frontier.trained import TrainedPoint, trained, trained_points
 from separatrix.optimum.limit import limit
 from separatrix.procedure.measuring import Measured
-from separatrix.procedure.procedures import Decisions, Plain
+from separatrix.procedure.procedures import Decisions, Plain, Scoring
 from separatrix.procedure.request import Request
-from separatrix.procedure.scoring import Scoring
 from separatrix.report.words import budget_text, majority
 from separatrix.statistics.unseen import noise_floor, unseen
 
@@ -297,9 +294,8 @@ def _records(
     decided: Any = [None] * len(soft) if hard is None else hard
     first: dict[str, Any] = {
         "dataset": frontier.name, "fingerprint": m["fingerprint"], "folds": m["folds"],
-        "split_seed": m["seed"], "weight": None, **point, "seed": m["seed"],
-        "details": {"bases": m["base"]["bases"]},
-        "source": hash_of(["rule around a base model"]), "version": __version__,
+        "seed": m["seed"], **point, "details": {"bases": m["base"]["bases"]},
+        "source": hash_of(["rule around a base model"]),
     }  # fmt: skip
     area = answer.promise.get("auroc", (float("nan"),))[0]
     return [
@@ -311,16 +307,16 @@ def _records(
 def _write_limits(frontier: Traced, store: Store) -> None:
     """The best that the held-out scores allow on these rows: u by v, and accuracy by EO gap."""
     key = str(frontier.manifest["fingerprint"])
-    if store.curves(key):
+    if any(curve.key == key for curve in store.curves()):
         return
     y, z, q = frontier.rows["y"], frontier.rows["z"], frontier.nested.honest
     curve = limit(y, q, sensitive_features=z, points=80)
     name = frontier.name
-    store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility), key)
+    store.add_curve(ReferenceCurve(name, "limit", curve.violation, curve.utility, key))
     if len(frontier.labels) == 2:
         best = limit(y, q, sensitive_features=z, maximize="accuracy", budget="eo_gap")
         named = "limit of accuracy by EO gap"
-        store.add_curve(ReferenceCurve(name, named, best.levels, best.values), key)
+        store.add_curve(ReferenceCurve(name, named, best.levels, best.values, key))
 
 
 def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:

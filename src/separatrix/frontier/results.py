@@ -1,30 +1,38 @@
 """Results: the one reader of a folder that `trace` or `benchmark` wrote, as columns.
 
 Columns are arrays of equal length by name: one row per record and policy (`tidy`), or one per point
-with its mean over the folds (`means`).
+with its mean over the folds (`means`). A `Series` is a path in them: method, inputs and recipe.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix import methods
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import measure, recorded_metrics
-from separatrix.errors import InputError
+from separatrix.errors import InputError, MissingExtraError
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Record, ReferenceCurve, SavedRun, Store
 from separatrix.methods import POLICIES
 from separatrix.statistics.bias import corrected_tables
 
-__all__ = ["CORRECTED", "Columns", "Results", "means", "select", "tidy"]
+__all__ = [
+    "CORRECTED", "MARKERS", "REFERENCES", "Columns", "Results", "Series", "batch_series",
+    "each_path", "legend_names", "main_series", "means", "named_series", "select", "series", "tidy",
+]  # fmt: skip
 
+MARKERS = "osD^vP<X>ph8"
+REFERENCES = ("erm", "uniform")  # single points rather than paths
+_UNKNOWN = "#777777"
 Columns = dict[str, NDArray[Any]]
 CORRECTED = ("violation_corrected", "utility_corrected", "score_violation_corrected")
 _POINT = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
@@ -93,9 +101,9 @@ class Results:
     def points(self, dataset: str, method: str, inputs: str, recipe: str, policy: str) -> Columns:
         """Fold means of one path by λ, without points that lost a fold."""
         named = {"dataset": dataset, "method": method, "inputs": inputs, "recipe": recipe}
-        part = select(self.mean, policy=policy, lost=0, **named)
-        order = np.argsort(part["trade_off"], kind="stable")
-        return {name: column[order] for name, column in part.items()}
+        path = select(self.mean, policy=policy, lost=0, **named)
+        order = np.argsort(path["trade_off"], kind="stable")
+        return {name: column[order] for name, column in path.items()}
 
 
 def tidy(records: Iterable[Record]) -> Columns:
@@ -121,15 +129,15 @@ def tidy(records: Iterable[Record]) -> Columns:
     counts = _objects(r.soft if drawn else r.hard for r, drawn in rows)
     squares = _objects(r.squares if drawn else r.hard for r, drawn in rows)
     ordered = _objects(r.ordered for r, _ in rows)
-    for at, (tables,) in _alike(counts):
+    for places, (tables,) in _alike(counts):
         for name, values in measure(tables).items():
-            columns[name][at] = values
-    for at, pair in _alike(counts, squares):
-        found = corrected_tables(*pair)
-        columns["violation_corrected"][at], columns["utility_corrected"][at] = found
-    for at, (tables,) in _alike(ordered):
-        columns["score_violation"][at] = conditional_mutual_information(tables)
-        columns["score_violation_corrected"][at] = corrected_tables(tables, tables)[0]
+            columns[name][places] = values
+    for places, pair in _alike(counts, squares):
+        corrected = corrected_tables(*pair)
+        columns["violation_corrected"][places], columns["utility_corrected"][places] = corrected
+    for places, (tables,) in _alike(ordered):
+        columns["score_violation"][places] = conditional_mutual_information(tables)
+        columns["score_violation_corrected"][places] = corrected_tables(tables, tables)[0]
     numbers = {"auroc": "auroc", "score_gap": "score_gap", "train_seconds": "seconds"}
     for name, field in numbers.items():
         columns[name] = np.array([getattr(r, field) for r, _ in rows], dtype=np.float64)
@@ -179,11 +187,135 @@ def select(columns: Columns, **values: Any) -> Columns:
     return {name: column[keep] for name, column in columns.items()}
 
 
+class Series(NamedTuple):
+    """One path: a method with its inputs and its recipe."""
+
+    method: str
+    inputs: str
+    recipe: str
+
+    @property
+    def colour(self) -> str:
+        """The method's own; grey for a method that this version does not know."""
+        return methods.style(self.method).colour if self.method in methods.names() else _UNKNOWN
+
+    @property
+    def marker(self) -> str:
+        """The same for a method in every figure."""
+        if self.method in REFERENCES:
+            return {"erm": "*", "uniform": "x"}[self.method]
+        rest = [name for name in methods.names() if name not in REFERENCES]
+        return MARKERS[rest.index(self.method) % len(MARKERS)] if self.method in rest else "."
+
+    @property
+    def dash(self) -> str:
+        """A line for the default recipe, dots for the paper's, dashes for any other."""
+        return {"default": "-", "paper": ":"}.get(self.base, "--")
+
+    @property
+    def base(self) -> str:
+        """The recipe without its changes."""
+        return self.recipe.split(", ", 1)[0]
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """What the recipe changes, as text.
+
+        >>> Series("cmi", "xz", "default, hidden=(8, 8), batch=1024").changes
+        {'hidden': '(8, 8)', 'batch': '1024'}
+        """
+        return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
+
+    @property
+    def batch(self) -> int | None:
+        """Rows per update; None for all of them, or where it is not known."""
+        if "batch" in self.changes:
+            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
+        try:
+            recipe = methods.get(self.method).recipes.get(self.base)
+        except (InputError, MissingExtraError):  # of another version, or torch is not installed
+            return None
+        return None if recipe is None else recipe.batch
+
+    @property
+    def name(self) -> str:
+        """The method with its inputs.
+
+        >>> Series("erm", "x", "default").name
+        'ERM (X)'
+        """
+        text = methods.style(self.method).label if self.method in methods.names() else self.method
+        return text + (" (X)" if self.inputs == "x" else " ([Z|X])" if self.method == "erm" else "")
+
+
+def legend_names(series: Sequence[Series]) -> list[str]:
+    """Names of some paths; where only the recipe differs, with what differs from the default.
+
+    >>> recipes = "default, epochs=2", "default, epochs=2, batch=64"
+    >>> legend_names([Series("cmi", "xz", recipe) for recipe in recipes])
+    ['CMI', 'CMI, batch=64']
+    """
+    parts = [(s.base, *(f"{name}={value}" for name, value in s.changes.items())) for s in series]
+    names = []
+    for s, words in zip(series, parts, strict=True):
+        alike = [set(other) for t, other in zip(series, parts, strict=True) if t[:2] == s[:2]]
+        shared = {"default"}.union(set.intersection(*alike))
+        names.append(", ".join([s.name, *(part for part in words if part not in shared)]))
+    return names
+
+
+def series(columns: Columns) -> list[Series]:
+    """Those that occur, references last."""
+    fields = (columns[name].tolist() for name in Series._fields)
+    paths = {Series(*key) for key in zip(*fields, strict=True)}
+    return sorted(paths, key=lambda s: (s.method in REFERENCES, s))
+
+
+def named_series(columns: Columns) -> list[tuple[Series, str]]:
+    """Those that occur with their names in a table or a legend."""
+    paths = series(columns)
+    return list(zip(paths, legend_names(paths), strict=True))
+
+
+def each_path(columns: Columns) -> Iterator[tuple[Series, str, Columns]]:
+    """Every path that occurs, its name, and its rows."""
+    for path, name in named_series(columns):
+        yield path, name, select(columns, **path._asdict())
+
+
+def main_series(columns: Columns, dataset: str) -> list[Series]:
+    """A dataset's paths without those that differ from another in the batch size alone."""
+    return [family[0] for family in _families(columns, dataset)]
+
+
+def batch_series(columns: Columns, dataset: str) -> list[Series]:
+    """The largest set of paths that differ in the batch size alone, sorted by it, or none."""
+    sizes: dict[int | None, Series] = {}
+    for path in max(_families(columns, dataset), key=len, default=[]):
+        sizes.setdefault(path.batch, path)
+    return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
+
+
+def _families(columns: Columns, dataset: str) -> list[list[Series]]:
+    """Paths that differ in the batch size alone: the recipe's own size first, then the smallest."""
+    found: dict[tuple[str, str, str], list[Series]] = {}
+    for path in series(select(columns, dataset=dataset)):
+        recipe = re.sub(r", batch=\w+", "", path.recipe)
+        found.setdefault((path.method, path.inputs, recipe), []).append(path)
+
+    def size(path: Series) -> int:
+        """Of the changes alone: the recipe's own would import the method, and with it torch."""
+        changed = path.changes.get("batch")
+        return -1 if changed is None else path.batch or 0
+
+    return [sorted(family, key=size) for family in found.values()]
+
+
 def _objects(tables: Iterable[Any]) -> NDArray[Any]:
     """One object a row, whatever their shapes."""
-    found = list(tables)
-    out = np.empty(len(found), dtype=object)
-    for i, table in enumerate(found):
+    listed = list(tables)
+    out = np.empty(len(listed), dtype=object)
+    for i, table in enumerate(listed):
         out[i] = table
     return out
 

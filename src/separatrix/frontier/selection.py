@@ -1,9 +1,9 @@
 """Ask a frontier for a point: the simplest candidate that is not worse than the others.
 
 Candidates go from doing nothing upward: the base model as it is, the same model without the group's
-columns, a rule around its scores, trained points where some were traced (`procedure.choice` has the
-choice). Each is run on every outer fold, which gives its promise, and on all rows, which is what
-ships.
+columns, a rule around its scores, trained points where some were traced (the choice is in
+`procedure.candidates`). Each is run on every outer fold, which gives its promise, and on all rows,
+which is what ships.
 """
 
 from __future__ import annotations
@@ -19,18 +19,29 @@ from separatrix.columns.counting import soft_sums
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
 from separatrix.frontier.certified import certified
-from separatrix.frontier.measured import held_out_audit, procedure_predictor, trained_predictor
-from separatrix.frontier.operating_point import OperatingPoint, is_constant, with_warnings
+from separatrix.frontier.operating_point import (
+    OperatingPoint,
+    held_out_audit,
+    is_constant,
+    procedure_predictor,
+    trained_predictor,
+    with_warnings,
+)
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Trained, TrainedPoint, held_out_law, trained, trained_points
 from separatrix.optimum.objectives import Cost
-from separatrix.procedure.candidates import Candidate, candidates, coin_share, contributions
-from separatrix.procedure.choice import Choice, choose
+from separatrix.procedure.candidates import (
+    Candidate,
+    Choice,
+    candidates,
+    choose,
+    coin_share,
+    contributions,
+)
 from separatrix.procedure.measuring import Measured
-from separatrix.procedure.procedures import Decisions, Procedure
+from separatrix.procedure.procedures import Decisions, Procedure, Scoring
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.procedure.scoring import Scoring
 from separatrix.report.words import budget_text, constant_text, majority
 
 __all__ = ["POSTPROCESSING", "ask", "candidates_for", "choice_for"]

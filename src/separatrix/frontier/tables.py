@@ -32,8 +32,7 @@ from separatrix.core.envelope import (
     utility_fraction,
 )  # fmt: skip
 from separatrix.core.measures import METRICS, leading_metrics
-from separatrix.frontier.results import Columns, means, select
-from separatrix.frontier.series import REFERENCES, Series, named_series
+from separatrix.frontier.results import REFERENCES, Columns, each_path, means, select
 from separatrix.frontier.sweep.store import ReferenceCurve
 from separatrix.methods import POLICIES
 from separatrix.report.table import Table
@@ -41,7 +40,7 @@ from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise
 
 __all__ = [
     "BOUNDED", "BUDGETS", "Reached", "area", "best", "envelopes", "floor_of_gaps",
-    "method_envelope", "nested", "operating_points", "paths", "plane_table", "reached",
+    "nested", "operating_points", "paths", "plane_table", "reached",
     "secant_price", "small",
 ]  # fmt: skip
 
@@ -114,8 +113,8 @@ def nested(columns: Columns, constraint: str, budget: float, target: str) -> Cho
     within = np.asarray(fits.any(1))
     if not within.any():
         return None
-    at = np.where(within, np.where(fits, gained, -np.inf).argmax(1), spent.argmin(1))
-    return Chosen(row[:, whole][np.arange(shape[0]), at], within)
+    point = np.where(within, np.where(fits, gained, -np.inf).argmax(1), spent.argmin(1))
+    return Chosen(row[:, whole][np.arange(shape[0]), point], within)
 
 
 def _sign(target: str) -> float:
@@ -135,12 +134,11 @@ def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     many = _many_labels(columns, dataset)
     metrics = [name for name in leading_metrics() if name != "eo_gap" or not many]
     rows = []
-    for own, name in named_series(mean):
-        part = select(mean, **own._asdict())
-        for i in range(len(part["trade_off"])):
-            lost = int(part["lost"][i]) or None
-            cells = (_pair(part, m, i) for m in metrics)
-            rows.append((name, float(part["trade_off"][i]), *cells, int(part["folds"][i]), lost))
+    for _, name, path in each_path(mean):
+        for i, trade_off in enumerate(path["trade_off"].tolist()):
+            cells = (_pair(path, m, i) for m in metrics)
+            counts = int(path["folds"][i]), int(path["lost"][i]) or None
+            rows.append((name, trade_off, *cells, *counts))
     head = ("Method", "λ", *(METRICS[m].head for m in metrics), "Folds", "Lost")
     return Table(f"{dataset}: {policy} policy, mean ± sd over folds", head, tuple(rows))
 
@@ -163,22 +161,22 @@ def operating_points(
     """
     many = _many_labels(columns, dataset)
     constraint = "violation" if many else "eo_gap"
-    mean = means(select(columns, dataset=dataset))
+    paths_of = list(each_path(means(select(columns, dataset=dataset))))
     rows: list[tuple[Any, ...]] = []
     for policy in POLICIES[:1] if many else POLICIES:
         for budget in budgets or BUDGETS["many" if many else "decisions"]:
             for target in ("accuracy", "auroc"):
-                part = []
-                for s, name in named_series(mean):
-                    own = select(mean, policy=policy, **s._asdict())
-                    i = best(own, constraint, budget, target)
+                reached_by = []
+                for series, name, path in paths_of:
+                    points = select(path, policy=policy)
+                    i = best(points, constraint, budget, target)
                     if i is None:
                         continue
-                    λ = None if s.method in REFERENCES else float(own["trade_off"][i])
-                    within = METRICS[constraint].head, budget, _pair(own, constraint, i)
-                    reached = METRICS[target].head, _pair(own, target, i), int(own["folds"][i])
-                    part.append((name, policy, λ, *within, *reached))
-                rows += sorted(part, key=lambda row: -row[-2][0])
+                    λ = None if series.method in REFERENCES else float(points["trade_off"][i])
+                    within = METRICS[constraint].head, budget, _pair(points, constraint, i)
+                    goal = METRICS[target].head, _pair(points, target, i), int(points["folds"][i])
+                    reached_by.append((name, policy, λ, *within, *goal))
+                rows += sorted(reached_by, key=lambda row: -row[-2][0])
     head = (
         "Method", "Policy", "λ", "Constraint", "Budget", "Constraint value", "Metric",
         "Target value", "Folds",
@@ -200,12 +198,15 @@ def envelopes(
         limit: a curve for the first row; each method's share of its hypervolume is the last column.
     """
     mean = means(select(columns, dataset=dataset, policy="randomized"))
-    hulls = {name: method_envelope(select(mean, **s._asdict())) for s, name in named_series(mean)}
-    found = {name: hull for name, hull in hulls.items() if hull is not None}
-    top = max((float(hull.violation[-1]) for hull in found.values()), default=0.0)
+    hulls = {
+        name: concave_envelope(path["violation"], path["utility"])
+        for _, name, path in each_path(mean)
+        if not np.isnan(path["violation"]).all()
+    }
+    top = max((float(hull.violation[-1]) for hull in hulls.values()), default=0.0)
     usual = [float(f"{top * x:.1g}") for x in (0.02, 0.05, 0.1, 0.2, 0.5, 1)]
     wanted = tuple(usual if levels is None else levels)
-    rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in found.items()]
+    rows: list[tuple[Any, ...]] = [(name, *_at(hull, wanted)) for name, hull in hulls.items()]
     line = secant_price(mean)
     if line is not None:
         below = (float(line.at(v)) if v <= line.violation else None for v in wanted)
@@ -213,7 +214,7 @@ def envelopes(
     head = ("Method", *(f"{v:g}" for v in wanted))
     if limit is not None:
         best_possible = concave_envelope(limit.violation, limit.utility)
-        shares = [utility_fraction(h.violation, h.utility, best_possible) for h in found.values()]
+        shares = [utility_fraction(h.violation, h.utility, best_possible) for h in hulls.values()]
         rows = [(*row, share) for row, share in zip_longest(rows, shares)]
         rows.insert(0, ("limit of ERM's decisions", *_at(best_possible, wanted), 1.0))
         head = (*head, "Share of the limit")
@@ -227,17 +228,11 @@ def secant_price(mean: Columns) -> Secant | None:
     """
     ends = []
     for inputs in ("x", "xz"):
-        own = select(mean, method="erm", inputs=inputs, recipe="default", lost=0)
-        if len(own["violation"]) != 1:
+        points = select(mean, method="erm", inputs=inputs, recipe="default", lost=0)
+        if len(points["violation"]) != 1:
             return None
-        ends.append((float(own["violation"][0]), float(own["utility"][0])))
+        ends.append((float(points["violation"][0]), float(points["utility"][0])))
     return secant(*ends) if ends[1][0] > ends[0][0] else None
-
-
-def method_envelope(mean: Columns) -> Envelope | None:
-    """Envelope of a series' fold means; None if every point is lost."""
-    good = ~np.isnan(mean["violation"])
-    return concave_envelope(mean["violation"], mean["utility"]) if good.any() else None
 
 
 def _at(hull: Envelope, levels: Sequence[float]) -> list[float | None]:
@@ -270,32 +265,32 @@ class Reached(NamedTuple):
     chosen: Chosen
 
 
-def reached(columns: Columns, own: Series, plane: str, budget: float) -> Reached | None:
-    """What a method reaches on the dataset of these columns, or None.
+def reached(path: Columns, plane: str, budget: float) -> Reached | None:
+    """What a path reaches in a plane within a budget, or None.
 
     What stands for a budget was chosen on the other folds, among the λ and, for decisions, both
     policies.
     """
-    kind, part = PLANES[plane], _own_rows(columns, own, plane)
-    chosen = nested(part, BOUNDED[plane], budget, kind.objective)
+    kind, path = PLANES[plane], _judged(path, plane)
+    chosen = nested(path, BOUNDED[plane], budget, kind.objective)
     if chosen is None:
         return None
-    used = chosen.mean(part[kind.budget])
+    used = chosen.mean(path[kind.budget])
     if plane == "decisions":
-        corrected = float(gap_less_noise(used, floor_of_gaps(part, chosen.rows)))
+        corrected = float(gap_less_noise(used, floor_of_gaps(path, chosen.rows)))
     else:
-        corrected = chosen.mean(part[f"{kind.budget}_corrected"])
+        corrected = chosen.mean(path[f"{kind.budget}_corrected"])
     goal = "utility_corrected" if kind.objective == "utility" else kind.objective
-    target = chosen.mean(part[goal])
+    target = chosen.mean(path[goal])
     if np.isnan(target):  # records without squares
-        target = chosen.mean(part[kind.objective])
+        target = chosen.mean(path[kind.objective])
     return Reached(target, used, corrected, chosen)
 
 
-def area(columns: Columns, own: Series, plane: str) -> float:
+def area(path: Columns, plane: str) -> float:
     """Hypervolume over `most`: the objective above `least`, averaged over the budgets."""
-    kind, part = PLANES[plane], _own_rows(columns, own, plane)
-    tables = [table for table in part["counts"] if table is not None]
+    kind, path = PLANES[plane], _judged(path, plane)
+    tables = [table for table in path["counts"] if table is not None]
     if not tables:
         return float("nan")
     least = kind.least
@@ -303,7 +298,7 @@ def area(columns: Columns, own: Series, plane: str) -> float:
         least = float(np.mean([majority_rate(table) for table in tables]))
     many = tables[0].shape[0] > 2
     most = kind.most_of_many if many and kind.most_of_many is not None else kind.most
-    mean = select(means(part), lost=0)
+    mean = select(means(path), lost=0)
     used, goal = mean[BOUNDED[plane]], mean[kind.objective]
     good = ~(np.isnan(used) | np.isnan(goal))
     if not good.any():
@@ -319,16 +314,16 @@ def plane_table(columns: Columns, dataset: str, plane: str) -> Table:
     """
     kind = PLANES[plane]
     budgets = BUDGETS["many" if _many_labels(columns, dataset) else plane]
-    here = select(columns, dataset=dataset, status="ok")
+    rows_of_dataset = select(columns, dataset=dataset, status="ok")
     rows: list[tuple[Any, ...]] = []
-    for own, name in named_series(here):
+    for _, name, path in each_path(rows_of_dataset):
         cells: list[Any] = []
-        for found in (reached(here, own, plane, budget) for budget in budgets):
-            used = "" if found is None else f"({small(found.used)}; {small(found.corrected)})"
-            cells.append(None if found is None else f"{found.target:.4f} {used}")
-        cells += [_cost(here, own)] if plane == "decisions" else []
-        cells += [_by_gap(here, own, most) for most in SCORE_GAPS if plane == "scores"]
-        rows.append((name, *cells, area(here, own, plane)))
+        for result in (reached(path, plane, budget) for budget in budgets):
+            used = "" if result is None else f"({small(result.used)}; {small(result.corrected)})"
+            cells.append(None if result is None else f"{result.target:.4f} {used}")
+        cells += [_cost(path)] if plane == "decisions" else []
+        cells += [_by_gap(path, most) for most in SCORE_GAPS if plane == "scores"]
+        rows.append((name, *cells, area(path, plane)))
     rows.sort(key=lambda row: -float(row[-1]))
     budget_name = METRICS[kind.budget].label
     head = ["Method", *(f"{budget_name} ≤ {budget:g}" for budget in budgets)]
@@ -336,7 +331,7 @@ def plane_table(columns: Columns, dataset: str, plane: str) -> Table:
     head += [f"Largest gap ≤ {most:g}" for most in SCORE_GAPS if plane == "scores"]
     title = f"{dataset}: {METRICS[kind.objective].label} within a budget of {budget_name}"
     if plane == "decisions":
-        title += f"; majority rate {majority_rate(np.sum(list(here['counts']), 0)):.4f}"
+        title += f"; majority rate {majority_rate(np.sum(list(rows_of_dataset['counts']), 0)):.4f}"
     return Table(title, (*head, "Area"), tuple(rows))
 
 
@@ -346,10 +341,9 @@ def floor_of_gaps(columns: Columns, rows: NDArray[np.intp]) -> float:
     return float(np.mean([eo_gap_floor(table) for table in tables]))
 
 
-def _own_rows(columns: Columns, own: Series, plane: str) -> Columns:
-    """A method's rows in a plane: a score is the posterior, which the randomised policy has."""
-    part = select(columns, **own._asdict())
-    return select(part, policy="randomized") if PLANES[plane].score else part
+def _judged(path: Columns, plane: str) -> Columns:
+    """A path's rows in a plane: a score is the posterior, which the randomised policy has."""
+    return select(path, policy="randomized") if PLANES[plane].score else path
 
 
 def _count_table(counts: Array, squares: Array | None) -> CountTable:
@@ -364,19 +358,18 @@ def _count_table(counts: Array, squares: Array | None) -> CountTable:
     return CountTable(counts, y, z, u, round(float(counts.sum())), moments)
 
 
-def _cost(columns: Columns, own: Series) -> float | None:
-    part = select(columns, **own._asdict())
-    part = part | {"cost": np.array([-expected_cost(table, *COST) for table in part["counts"]])}
-    chosen = nested(part, "eo_gap", 0.05, "cost")
-    return None if chosen is None else -chosen.mean(part["cost"])
+def _cost(path: Columns) -> float | None:
+    gain = np.array([-expected_cost(table, *COST) for table in path["counts"]])
+    chosen = nested(path | {"gain": gain}, "eo_gap", 0.05, "gain")
+    return None if chosen is None else -chosen.mean(gain)
 
 
-def _by_gap(columns: Columns, own: Series, most: float) -> str | None:
-    part = _own_rows(columns, own, "scores")
-    chosen = nested(part, "score_gap", most, "auroc")
+def _by_gap(path: Columns, most: float) -> str | None:
+    path = _judged(path, "scores")
+    chosen = nested(path, "score_gap", most, "auroc")
     if chosen is None:
         return None
-    return f"{chosen.mean(part['auroc']):.4f} ({small(chosen.mean(part['score_gap']))})"
+    return f"{chosen.mean(path['auroc']):.4f} ({small(chosen.mean(path['score_gap']))})"
 
 
 def small(x: float) -> str:

@@ -21,17 +21,28 @@ from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, base_key, base_of, fit_base
-from separatrix.frontier.data_notes import few_rows, leaking_columns, repeated_rows, useless_model
-from separatrix.frontier.folder import remove_checksums, writing
 from separatrix.frontier.frontier import Frontier
 from separatrix.frontier.numeric import MANIFEST as NUMERIC
 from separatrix.frontier.numeric import NumericFrontier, trace_numeric
 from separatrix.frontier.questions_answered import write_answers
-from separatrix.frontier.rows import as_data, split_table
+from separatrix.frontier.rows import (
+    as_data,
+    few_rows,
+    leaking_columns,
+    repeated_rows,
+    split_table,
+    useless_model,
+)
 from separatrix.frontier.sweep.jobs import Job, Source, grid
 from separatrix.frontier.sweep.runner import HERE, Execution, describe, run
 from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.traced import check_same_base, check_same_rows, write_manifest
+from separatrix.frontier.traced import (
+    check_same_base,
+    check_same_rows,
+    remove_checksums,
+    write_manifest,
+    writing,
+)
 from separatrix.io import Stages
 
 __all__ = ["trace", "trace_data"]
@@ -172,8 +183,7 @@ def trace_data(
         raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
     source = Source(name, data=data)
     jobs = _jobs(wanted, trade_offs, blind)
-    seeds = (random_state,)
-    stacks = grid([source], jobs, folds=cv, seeds=seeds, split_seed=random_state, final=True)
+    stacks = grid([source], jobs, folds=cv, seed=random_state, final=True)
     if method is not None:
         _check_methods(wanted, {stack.job.method for stack in stacks}, data)
     stages = Stages(execution.progress)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from separatrix.nn.balance import EPSILON, Lanes, head_norm
+from separatrix.nn.balance import Lanes
 from separatrix.nn.information import attach, cross_entropy_term, rows_last
 from separatrix.nn.lanes import Batch
 
@@ -41,7 +41,7 @@ def group_cross_entropy(outputs: Tensor, batch: Batch) -> Tensor:
     """−E log P(z) of the discriminators' outputs (M, B, n_groups): (M,)."""
     log_p, of_row = torch.log_softmax(rows_last(outputs), 1), share(batch)
     term = cross_entropy_term(log_p, log_p.exp(), batch.z, of_row)
-    return attach(outputs, term.value, term.rows * of_row.unsqueeze(1))
+    return attach(outputs, term.value, (term.rows * of_row.unsqueeze(1)).transpose(1, 2))
 
 
 def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
@@ -52,11 +52,6 @@ def against(batch: Batch, trade_off: Tensor, adversary_loss: Tensor) -> Tensor:
     """
     lanes = Lanes.of(batch)
     task = lanes.cross_entropy()
-    rows = head_norm(task.rows, batch.head)
-    total = rows.sum(1) if batch.weight is None else (rows * batch.weight).sum(1)
-    scale = 1.0 / (total / lanes.n / lanes.n + EPSILON)  # 1 / (‖∂_h CE‖ + ε)
-    gradient = task.rows * (scale / lanes.n)[:, None, None]
-    if batch.weight is not None:
-        gradient *= batch.weight[:, None]
-    balanced = attach(batch.logits, task.value * scale, gradient)
+    scale = 1.0 / lanes.norms([task])[0]
+    balanced = lanes.loss([task], [scale], normalise=False)
     return balanced - (trade_off * scale).to(adversary_loss.dtype) * adversary_loss

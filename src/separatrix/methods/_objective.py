@@ -281,15 +281,13 @@ class SeparationObjective:
         held = _rows(y_true, sensitive_features, sample_weight, self.rows)
 
         def watched(scores: Array, data: Any = None) -> tuple[str, float, bool]:
-            return "task and penalty", self._metric(self._from_start(scores), held), False
+            scores, share = self._from_start(scores), self.trade_off
+            p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
+            v = held.violation(p, self.level, self.bins).value
+            task = (1.0 - share) * held.cross_entropy(scores)
+            return "task and penalty", task + share / float(self.rates.mean()) * v, False
 
         return watched
-
-    def _metric(self, scores: Array, held: Rows) -> float:
-        p = expit(scores) if scores.ndim == 1 else softmax(scores, axis=1)
-        v = held.violation(p, self.level, self.bins).value
-        share = self.trade_off
-        return (1.0 - share) * held.cross_entropy(scores) + share / float(self.rates.mean()) * v
 
     def _from_start(self, scores: Array) -> Array:
         return scores if self._start is None else scores + self._start

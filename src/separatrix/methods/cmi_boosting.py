@@ -165,7 +165,7 @@ class _Data:
         self, sample: Sample, lane: Lane, recipe: Recipe, place: Codes, use_sensitive: bool
     ) -> None:
         order = place if use_sensitive else place[:0]
-        rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows)
+        rows = lane.indices(len(sample))
         held = np.zeros(0, dtype=np.int64)
         if recipe.patience is not None:
             rows, held = _hold_out(sample, rows, lane.seed)
@@ -191,7 +191,8 @@ class _Data:
             parameters["num_class"] = columns
         start, watch, callbacks, extra = np.zeros(columns), None, [], {}
         if trade_off == 0:
-            parameters |= _own_objective(columns)
+            own = ("binary", "binary_logloss"), ("multiclass", "multi_logloss")
+            parameters |= zip(("objective", "metric"), own[columns > 1], strict=True)
         else:
             start, rates = self._start(), falling_rates(ROUNDS)
             objective = SeparationObjective(
@@ -225,12 +226,6 @@ class _Data:
         share = np.bincount(self.rows.y, self.rows.weight, self.n_labels).astype(np.float64)
         share = np.maximum(share, 0.5) / np.maximum(share, 0.5).sum()
         return np.log(share[1:] / share[0]) if self.n_labels == 2 else np.log(share)
-
-
-def _own_objective(columns: int) -> dict[str, Any]:
-    if columns == 1:
-        return {"objective": "binary", "metric": "binary_logloss"}
-    return {"objective": "multiclass", "metric": "multi_logloss"}
 
 
 def _matrix(X: NDArray[np.float32], z: ArrayLike | None, order: Codes) -> NDArray[np.float32]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -93,7 +92,7 @@ class _Learner:
 
 def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, float]]:
     """The networks and their probabilities at the end of one game."""
-    rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
+    rows = lane.indices(len(sample))
     odds = EqualizedOdds(difference_bound=lane.trade_off)
     learner = _Learner(sample, lane.seed, options)
     game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
@@ -112,10 +111,7 @@ def _constant(label: int, sample: Sample, options: Options) -> Networks:
     """A constant decision as a network of zeros with an output bias."""
     groups = sample.n_groups if options.use_sensitive else 0
     widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
-    weights = tuple(np.zeros((1, a, b), dtype=np.float32) for a, b in pairwise(widths))
-    biases = tuple(np.zeros((1, b), dtype=np.float32) for b in widths[1:])
-    biases[-1][:, label] = 1.0
-    return Networks(weights, biases, groups, ("ok",), np.zeros((1, 0)))
+    return Networks.constant(np.eye(sample.n_labels)[[label]], widths, groups)
 
 
 METHOD = Method(

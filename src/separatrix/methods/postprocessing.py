@@ -61,7 +61,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
     parts: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
     for members in bases:
         lane = lanes[members[0]]
-        rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.intp)
+        rows = lane.indices(len(sample))
         seeds = [lane.seed * _ENSEMBLE + member for member in range(_ENSEMBLE)]
         fold = np.stack([_deal(sample.y[rows], seed) for seed in seeds])
         parts.append((rows, fold))

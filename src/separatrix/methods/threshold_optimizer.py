@@ -95,8 +95,7 @@ def _steps(of_group: Any) -> tuple[Array, Array]:
 
 def _split(sample: Sample, lane: Lane) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Training and held-out rows of a lane; each (label, group) cell is split alike."""
-    rows = np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows, dtype=np.int64)
-    rows = np.random.default_rng([lane.seed, 2]).permutation(rows)
+    rows = np.random.default_rng([lane.seed, 2]).permutation(lane.indices(len(sample)))
     cell = sample.y[rows] * sample.n_groups + sample.z[rows]
     counts = np.bincount(cell, minlength=sample.n_labels * sample.n_groups)
     order = np.argsort(cell, kind="stable")

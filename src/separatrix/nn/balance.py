@@ -29,7 +29,7 @@ from separatrix.nn.information import (
 )
 from separatrix.nn.lanes import Batch
 
-__all__ = ["EPSILON", "Lanes", "balanced", "head_norm"]
+__all__ = ["EPSILON", "Lanes", "head_norm"]
 
 EPSILON = 1e-8
 
@@ -43,26 +43,6 @@ def head_norm(rows: Tensor, head: Tensor) -> Tensor:
         return (head.transpose(-1, -2) @ rows).norm(dim=-2)
     gram = head @ head.transpose(-1, -2)
     return ((gram @ rows) * rows).sum(-2).clamp_min_(0.0).sqrt_()
-
-
-def balanced(
-    terms: Sequence[Term], weights: Tensor, norms: Tensor, scale: Tensor | float
-) -> tuple[Tensor, Tensor]:
-    """Σ weight/(norm) · term over T terms: value (M,) and derivative at the logits (M, K, B).
-
-    Args:
-        terms: T terms.
-        weights: (T, M), such as (1 − λ, λ).
-        norms: (T, M), ε included.
-        scale: 1/n; rows of other weight are the caller's to scale.
-    """
-    share = weights / norms
-    value = (share * torch.stack([term.value for term in terms])).sum(0)
-    by_row = (share * scale).to(terms[0].rows.dtype)
-    gradient = terms[0].rows * by_row[0, :, None, None]
-    for term, part in zip(terms[1:], by_row[1:], strict=True):
-        gradient.addcmul_(term.rows, part[:, None, None])
-    return value, gradient
 
 
 class Lanes(NamedTuple):
@@ -102,9 +82,14 @@ class Lanes(NamedTuple):
             return cmi_term(self.p, *self.table())
         cell = batch.y * batch.n_groups + batch.z
         shape = (batch.bins, batch.n_labels, batch.n_groups)
-        return running_term(self.p, cell, shape, batch.weight, batch.recipe.running, batch.memory)[
-            0
-        ]
+        running = batch.recipe.running, batch.memory
+        return running_term(self.p, cell, shape, batch.weight, *running)[0]
+
+    def norms(self, terms: Sequence[Term]) -> Tensor:
+        """E_i ‖∂_{h_i}‖ + ε of each of T terms, (T, M)."""
+        rows = head_norm(torch.stack([term.rows for term in terms]), self.batch.head)
+        rows = rows if self.batch.weight is None else rows * self.batch.weight
+        return (rows.sum(-1) / self.n / self.n).add_(EPSILON)
 
     def loss(
         self, terms: Sequence[Term], weights: Sequence[Tensor], normalise: bool = True
@@ -115,13 +100,14 @@ class Lanes(NamedTuple):
             terms: T terms.
             weights: T weights (M,).
         """
-        share = torch.stack(list(weights))
-        norms = torch.ones_like(share)
+        scale = torch.stack(list(weights))
         if normalise:
-            rows = head_norm(torch.stack([term.rows for term in terms]), self.batch.head)
-            rows = rows if self.batch.weight is None else rows * self.batch.weight
-            norms = (rows.sum(-1) / self.n / self.n).add_(EPSILON)
-        value, gradient = balanced(terms, share, norms, 1.0 / self.n)
+            scale = scale / self.norms(terms)
+        value = (scale * torch.stack([term.value for term in terms])).sum(0)
+        by_row = (scale * (1.0 / self.n)).to(terms[0].rows.dtype)[:, :, None, None]
+        gradient = terms[0].rows * by_row[0]
+        for term, share in zip(terms[1:], by_row[1:], strict=True):
+            gradient.addcmul_(term.rows, share)
         if self.batch.weight is not None:
             gradient *= self.batch.weight[:, None]
-        return attach(self.batch.logits, value, gradient)
+        return attach(self.batch.logits, value, gradient.transpose(1, 2))

@@ -157,7 +157,7 @@ def _penalty(
     own = found.gradient[: len(column)] * (len(u) / len(column))
     gradient = torch.from_numpy(own).to(column.dtype).to(column.device)
     value = column.new_full((1,), found.value)
-    return attach(column[None, :, None], value, gradient[None, None]).squeeze(0)
+    return attach(column[None, :, None], value, gradient[None, :, None]).squeeze(0)
 
 
 def _column(x: Tensor, name: str) -> Tensor:

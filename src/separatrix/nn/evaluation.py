@@ -23,13 +23,9 @@ def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: in
     array([[0.9, 0.1],
            [0.4, 0.6]])
     """
-    posterior = _lanes(q)
-    m, n, k = posterior.shape
+    posterior = np.asarray(q)
+    m, _, k = posterior.shape
     cell = np.asarray(y, dtype=np.int64) * n_groups + np.asarray(z, dtype=np.int64)
-    if cell.shape != (n,) or (n and not 0 <= cell.min() <= cell.max() < n_labels * n_groups):
-        raise InputError(
-            f"`y` and `z` must be {n} codes below {n_labels} and {n_groups}, one per row of `q`."
-        )
     counts = [[np.bincount(cell, own, n_labels * n_groups) for own in lane.T] for lane in posterior]
     table = np.array(counts).reshape(m, k, n_labels, n_groups)
     return np.moveaxis(table, 1, 3)
@@ -37,7 +33,7 @@ def tables(q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: in
 
 def hard(q: ArrayLike) -> NDArray[np.float32]:
     """The deterministic policy argmax q as one-hot posteriors, for `tables`."""
-    posterior = _lanes(q)
+    posterior = np.asarray(q)
     one = np.zeros_like(posterior, dtype=np.float32)
     np.put_along_axis(one, posterior.argmax(-1)[..., None], 1.0, -1)
     return one
@@ -55,12 +51,8 @@ def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     """
     from scipy.stats import rankdata  # importing it takes longer than a report
 
-    posterior = _lanes(q)
+    posterior = np.asarray(q)
     labels = np.asarray(y)
-    if labels.shape != posterior.shape[1:2]:
-        raise InputError(
-            f"`y` must have {posterior.shape[1]} entries, one per row of `q`, got {labels.shape}."
-        )
     k = posterior.shape[2]
     areas = []
     for label in range(1 if k == 2 else 0, k):
@@ -74,10 +66,3 @@ def auroc(q: ArrayLike, y: ArrayLike) -> Array:
     area = np.mean(areas, axis=0)
     area[np.isnan(posterior).any((1, 2))] = np.nan
     return np.asarray(area)
-
-
-def _lanes(q: ArrayLike) -> NDArray[np.floating]:
-    posterior = np.asarray(q)
-    if posterior.ndim != 3:
-        raise InputError(f"`q` must have shape (lanes, rows, labels), got {posterior.shape}.")
-    return posterior

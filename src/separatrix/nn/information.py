@@ -32,7 +32,6 @@ __all__ = [
     "Step",
     "Term",
     "attach",
-    "attach_rows",
     "cmi_term",
     "cross_entropy_term",
     "log_ratio",
@@ -230,16 +229,11 @@ class _Attach(torch.autograd.Function):
 
 
 def attach(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False) -> Tensor:
-    """`value` (M,) as a function of `logits` (M, B, K) whose derivative is `gradient` (M, K, B).
+    """`value` (M,) or () as a function of `logits` whose derivative is `gradient`, (M, B, K) both.
 
     With `shared`, a backward pass from 1 hands out `gradient` itself: a copy less, where whatever
     made the logits only reads it.
     """
-    return attach_rows(logits, value, gradient.transpose(1, 2), shared)
-
-
-def attach_rows(logits: Tensor, value: Tensor, gradient: Tensor, shared: bool = False) -> Tensor:
-    """`attach` with the gradient in the layout of the logits; both may lack the lane axis."""
     result: Tensor = _Attach.apply(logits, value.to(logits.dtype), gradient, shared)
     return result
 
@@ -254,7 +248,7 @@ def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Te
         rows = term.rows * (1.0 / max(logits.shape[-2], 1))
     else:
         rows = term.rows * weight.unsqueeze(1).to(term.rows.dtype)
-    value = attach(lanes, term.value, rows)
+    value = attach(lanes, term.value, rows.transpose(1, 2))
     return value if logits.ndim == 3 else value.squeeze(0)
 
 
@@ -281,7 +275,7 @@ def _out_rows(
         own[:, None].to(p.dtype)
     )
     gradient = p.zero_().index_copy_(0, cells.rows, rows).view_as(lanes)
-    result = attach_rows(lanes, value, gradient)
+    result = attach(lanes, value, gradient)
     return result if logits.ndim == 3 else result.squeeze(0)
 
 

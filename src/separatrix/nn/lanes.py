@@ -49,6 +49,10 @@ class Lane(NamedTuple):
     rows: NDArray[np.integer[Any]] | None = None
     seed: int = 0
 
+    def indices(self, n: int) -> Codes:
+        """`rows` as an array, of n rows in all."""
+        return np.arange(n) if self.rows is None else np.asarray(self.rows, dtype=np.int64)
+
 
 def alike(lanes: Sequence[Lane], by_seed: bool = True) -> list[list[int]]:
     """The places of lanes that differ in λ alone; without `by_seed`, in λ and seed."""

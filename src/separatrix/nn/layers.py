@@ -158,8 +158,5 @@ class Adam:
 
 
 def _split(flat: Tensor, shapes: Sequence[tuple[int, int, int]]) -> list[Tensor]:
-    parts, start = [], 0
-    for a, b, c in shapes:
-        parts.append(flat[start : start + a * b * c].view(a, b, c))
-        start += a * b * c
-    return parts
+    parts = flat.split([a * b * c for a, b, c in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -147,6 +148,15 @@ class Networks:
             self.losses[index],
             self.piecewise_linear,
         )
+
+    @staticmethod
+    def constant(logits: ArrayLike, widths: Sequence[int], n_groups: int) -> Networks:
+        """Networks whose output is the softmax of constants (M, K); layers from input to output."""
+        last = np.asarray(logits, dtype=np.float32)
+        m = len(last)
+        weights = tuple(np.zeros((m, a, b), dtype=np.float32) for a, b in pairwise(widths))
+        biases = (*(np.zeros((m, b), dtype=np.float32) for b in widths[1:-1]), last)
+        return Networks(weights, biases, n_groups, ("ok",) * m, np.zeros((m, 0)))
 
     @staticmethod
     def joined(parts: Sequence[Networks]) -> Networks:

@@ -60,14 +60,11 @@ class Feed:
         merge: bool = True,
     ) -> None:
         self.device, self.batch = options.device, options.recipe.batch
-        groups = [
-            (np.arange(len(sample)) if lane.rows is None else np.asarray(lane.rows), lane.seed)
-            for lane in lanes
-        ]
+        groups = [(lane.indices(len(sample)), lane.seed) for lane in lanes]
         first = groups[0]
         if all(seed == first[1] and np.array_equal(rows, first[0]) for rows, seed in groups[1:]):
             groups = groups[:1]
-        self.rows = [rows.astype(np.int64) for rows, _ in groups]
+        self.rows = [rows for rows, _ in groups]
         self.random = [np.random.default_rng([seed, 1]) for _, seed in groups]
         self.sizes = np.array([len(rows) for rows in self.rows])
         self.weight: NDArray[np.float32] | None = None

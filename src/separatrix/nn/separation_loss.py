@@ -31,7 +31,7 @@ from separatrix.nn.information import (
     Term,
     _lanes,
     _size,
-    attach_rows,
+    attach,
     check_tensor,
     cmi_term,
     cross_entropy_term,
@@ -64,6 +64,53 @@ class Last(NamedTuple):
     cmi: float
     task_norm: float
     cmi_norm: float
+
+
+class _Batch(NamedTuple):
+    """One batch, checked.
+
+    Args:
+        logits, lanes: (B, K) with their graph, and with a lane axis in front, (1, B, K).
+        y, cell: codes (1, B) of the labels and of the cells that v is read off.
+        weight: (1, B), or None.
+        known: (B,), the rows whose group is known; None for all.
+        features, head: h with its graph, or W (K, H); what the norms are taken with.
+        ranks: number of processes that this batch is spread over.
+    """
+
+    logits: Tensor
+    lanes: Tensor
+    y: Tensor
+    cell: Tensor
+    weight: Tensor | None
+    known: Tensor | None
+    features: Tensor | None
+    head: Tensor | None
+    ranks: int
+
+    def summed(self, values: Tensor) -> Tensor:
+        """The sum over the ranks, in place."""
+        if self.ranks > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def norm(self, gradient: Tensor) -> Tensor:
+        """Row norms at the features, by autograd, of ∂L/∂logits (B, K)."""
+        assert self.features is not None
+        if not self.features.requires_grad or not self.logits.requires_grad:
+            raise InputError(
+                "`features` must be the tensor, with gradient, that the logits were computed from."
+            )
+        gradient = gradient.to(self.logits.dtype)
+        (h,) = torch.autograd.grad(
+            self.logits, self.features, gradient, retain_graph=True, allow_unused=True
+        )
+        if h is None:
+            raise InputError(
+                "The logits were not computed from `features`: pass the tensor that went into the "
+                "head."
+            )
+        return h.detach().double().flatten(1).norm(dim=1)
 
 
 class SeparationLoss(nn.Module):
@@ -237,7 +284,7 @@ class SeparationLoss(nn.Module):
             self._last = (step.task, step.cmi, *norms)
             value = torch.as_tensor(a * step.task + b * step.cmi, device=logits.device)
             shared = self.many and head is not None  # a linear head only reads what it is handed
-            return attach_rows(logits, value, step.gradient(a, b), shared)
+            return attach(logits, value, step.gradient(a, b), shared)
 
     @property
     def last(self) -> Last | None:
@@ -278,15 +325,43 @@ class SeparationLoss(nn.Module):
         z, known = _known(z) if self.utility == "ce" else (z, None)
         _size(z, self.n_groups, "z", "n_groups")
         lanes, (labels, groups), weight = _lanes(logits, (y, z), sample_weight, relative=False)
-        if self.many:
-            codes = labels[0], groups[0]
-            return self._many(logits, codes, weight, known, features, head)
-        ranks = self._ranks()
+        cell = self._cell(labels, groups)
+        batch = _Batch(logits, lanes, labels, cell, weight, known, features, head, self._ranks())
+        return self._many(batch) if self.many else self._few(batch)
+
+    def _few(self, batch: _Batch) -> Step:
+        """The terms of few labels, by the full table."""
+        y, weight, known, ranks = batch.y, batch.weight, batch.known, batch.ranks
         with torch.no_grad():
-            (task, cmi), n = self._terms(lanes, labels, groups, weight, known, ranks)
+            log_p = torch.log_softmax(rows_last(batch.lanes), 1)
+            p = log_p.exp()
+            n: Number = float(max(p.shape[2], 1))
+            if ranks > 1 or weight is not None:
+                total = p.new_tensor([n], dtype=torch.float64) if weight is None else weight.sum(1)
+                n = _number(batch.summed(total)[0].clamp_min_(_TINY))
+            of_known = weight
+            if known is not None:
+                of_known = known.double()[None] if weight is None else weight * known
+            cmi, counted, rows = self._violation(p, batch.cell, of_known, ranks)
+            if known is not None or ranks > 1:  # the mean over the rows of known group
+                share = n / rows.clamp_min(_TINY)
+                factor = share if known is None else share * known
+                cmi = Term(cmi.value, cmi.rows * factor.to(p.dtype))
+            if self.utility == "ce":
+                task = cross_entropy_term(log_p, p, y, 1.0 / n if weight is None else weight / n)
+                batch.summed(task.value)
+            else:
+                u = mi_term(p, y, counted)
+                task = Term(-u.value, -u.rows)
         norms = None
         if self.normalise:
-            norms = self._norms(logits, (task, cmi), weight, n, ranks, features, head)
+            if batch.head is not None:
+                by_row = head_norm(torch.cat([task.rows, cmi.rows]), batch.head)
+            else:
+                by_row = torch.stack([batch.norm(term.rows[0].T) for term in (task, cmi)])
+            by_row = by_row if weight is None else by_row * weight
+            sums = batch.summed(by_row.sum(1, dtype=torch.float64))
+            norms = _number(sums[0]) / n / n, _number(sums[1]) / n / n
 
         def gradient(a: Number, b: Number) -> Tensor:
             # DistributedDataParallel's average over the ranks divides by their number
@@ -294,42 +369,6 @@ class SeparationLoss(nn.Module):
             return (rows if weight is None else rows * weight[:, None].to(rows.dtype))[0].T
 
         return Step(_number(task.value[0]), _number(cmi.value[0]), norms, gradient)
-
-    def _terms(
-        self,
-        logits: Tensor,
-        y: Tensor,
-        z: Tensor,
-        weight: Tensor | None,
-        known: Tensor | None,
-        ranks: int,
-    ) -> tuple[tuple[Term, Term], Number]:
-        """Both terms, and the number of rows of all ranks."""
-        log_p = torch.log_softmax(rows_last(logits), 1)
-        p = log_p.exp()
-        n: Number = float(max(p.shape[2], 1))
-        if ranks > 1 or weight is not None:
-            total = p.new_tensor([n], dtype=torch.float64) if weight is None else weight.sum(1)
-            if ranks > 1:
-                distributed.all_reduce(total)
-            n = _number(total[0].clamp_min_(torch.finfo(torch.float64).tiny))
-        of_known = weight
-        if known is not None:
-            of_known = known.double()[None] if weight is None else weight * known
-        cell = self._cell(y, z)
-        cmi, counted, rows = self._violation(p, cell, of_known, ranks)
-        if known is not None or ranks > 1:  # the mean over the rows of known group
-            share = n / rows.clamp_min(torch.finfo(torch.float64).tiny)
-            factor = share if known is None else share * known
-            cmi = Term(cmi.value, cmi.rows * factor.to(p.dtype))
-        if self.utility == "ce":
-            task = cross_entropy_term(log_p, p, y, 1.0 / n if weight is None else weight / n)
-            if ranks > 1:
-                distributed.all_reduce(task.value)
-        else:
-            u = mi_term(p, y, counted)
-            task = Term(-u.value, -u.rows)
-        return (task, cmi), n
 
     def _cell(self, y: Tensor, z: Tensor) -> Tensor:
         """Code of each row's cell: its label or group of labels, and its group."""
@@ -339,40 +378,28 @@ class SeparationLoss(nn.Module):
         return torch.add(z, label, alpha=self.n_groups)
 
     @torch.compiler.disable
-    def _many(
-        self,
-        logits: Tensor,
-        codes: tuple[Tensor, Tensor],
-        weight: Tensor | None,
-        known: Tensor | None,
-        features: Tensor | None,
-        head: Tensor | None,
-    ) -> Step:
+    def _many(self, batch: _Batch) -> Step:
         """The terms of many labels, by the cells that occur."""
-        y, ranks = codes[0], self._ranks()
+        y, code = batch.y[0], batch.cell[0]
+        head, known, ranks = batch.head, batch.known, batch.ranks
         every = torch.ones(len(y), dtype=torch.float64, device=y.device)
-        if weight is not None:
-            every = weight[0]
+        if batch.weight is not None:
+            every = batch.weight[0]
         seen = every if known is None else every * known
-        some = None if weight is None and known is None else seen
-        ce = posterior(logits.detach(), y, head)
-        code = self._cell(*codes)
+        some = None if batch.weight is None and known is None else seen
+        ce = posterior(batch.logits.detach(), y, head)
         counts = self._counts(ce.p, code, some, ranks)
         occurring = None if counts is None else counts.codes
         cells = Cells.from_codes(code, self.n_groups, self.n_labels, some, occurring)
         cmi = violation(ce.p, cells, some, head, ce.through_head, counts)
 
         sums = torch.stack([every.sum(), seen.sum(), -(ce.log_p * every).sum()])
-        if ranks > 1:
-            distributed.all_reduce(sums)
-        n, rows = (_number(total.clamp_min(_TINY)) for total in sums[:2])
+        n, rows = (_number(total.clamp_min(_TINY)) for total in batch.summed(sums)[:2])
         total = rows if counts is None else _number(counts.table.sum().clamp_min_(_TINY))
         norms = None
         if self.normalise:
-            by_row = self._many_norms(logits, y, ce, cells, cmi, features, head)
-            norm = torch.stack([by_row[0] @ every, by_row[1] @ seen[cells.rows]])
-            if ranks > 1:
-                distributed.all_reduce(norm)
+            of_task, of_cmi = _many_norms(batch, ce, cells, cmi)
+            norm = batch.summed(torch.stack([of_task @ every, of_cmi @ seen[cells.rows]]))
             norms = _number(norm[0]) / n / n, _number(norm[1]) / n / rows
 
         def gradient(a: Number, b: Number) -> Tensor:
@@ -402,26 +429,6 @@ class SeparationLoss(nn.Module):
                 self.cells, self.counts = counts
         return counts
 
-    def _many_norms(
-        self,
-        logits: Tensor,
-        y: Tensor,
-        ce: Posterior,
-        cells: Cells,
-        cmi: Violation,
-        features: Tensor | None,
-        head: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        """Norms at the features: cross-entropy by row, violation by row of `cells`."""
-        if head is not None and ce.through_head is not None and cmi.at_features is not None:
-            pair = ce.through_head - head[y], cmi.at_features
-            return pair[0].norm(dim=1).double(), pair[1].norm(dim=1).double()
-        one = ce.p.scatter_add(1, y[:, None], -torch.ones_like(ce.p[:, :1]))
-        task = _features_norm(logits, one, features)
-        rows = cmi.q - cmi.s[:, None] * ce.p[cells.rows]
-        one = one.zero_().index_copy_(0, cells.rows, rows)
-        return task, _features_norm(logits, one, features)[cells.rows]
-
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         for name in ("cells", "counts"):  # counts of many labels have the size of what occurred
             stored = state.get(prefix + name)
@@ -448,26 +455,6 @@ class SeparationLoss(nn.Module):
             for name in self._kept:
                 getattr(self, name).copy_(memory[name].view_as(getattr(self, name)))
         return term, table, rows
-
-    def _norms(
-        self,
-        logits: Tensor,
-        terms: tuple[Term, Term],
-        weight: Tensor | None,
-        n: Number,
-        ranks: int,
-        features: Tensor | None,
-        head: Tensor | None,
-    ) -> tuple[Number, Number]:
-        """E_i ‖∂_{h_i}‖ of both terms over the rows of all ranks, weighted."""
-        if head is not None:
-            rows = head_norm(torch.cat([term.rows for term in terms]), head)
-        else:
-            rows = torch.stack([_features_norm(logits, term.rows[0].T, features) for term in terms])
-        sums = (rows if weight is None else rows * weight).sum(1, dtype=torch.float64)
-        if ranks > 1:
-            distributed.all_reduce(sums)
-        return _number(sums[0]) / n / n, _number(sums[1]) / n / n
 
     def _head_weight(self, head: nn.Linear, dtype: torch.dtype) -> Tensor:
         """W (n_labels, H), as a constant."""
@@ -520,20 +507,18 @@ def _gather(rows: Tensor) -> Tensor:
     return torch.cat(every, 1)
 
 
-def _features_norm(logits: Tensor, gradient: Tensor, features: Tensor | None) -> Tensor:
-    assert features is not None
-    if not features.requires_grad or not logits.requires_grad:
-        raise InputError(
-            "`features` must be the tensor, with gradient, that the logits were computed from."
-        )
-    (h,) = torch.autograd.grad(
-        logits, features, gradient.to(logits.dtype), retain_graph=True, allow_unused=True
-    )
-    if h is None:
-        raise InputError(
-            "The logits were not computed from `features`: pass the tensor that went into the head."
-        )
-    return h.detach().double().flatten(1).norm(dim=1)
+def _many_norms(
+    batch: _Batch, ce: Posterior, cells: Cells, cmi: Violation
+) -> tuple[Tensor, Tensor]:
+    """Norms at the features: cross-entropy by row, violation by row of `cells`."""
+    y = batch.y[0]
+    if batch.head is not None and ce.through_head is not None and cmi.at_features is not None:
+        of_task = ce.through_head - batch.head[y]
+        return of_task.norm(dim=1).double(), cmi.at_features.norm(dim=1).double()
+    rows = ce.p.scatter_add(1, y[:, None], -torch.ones_like(ce.p[:, :1]))
+    task = batch.norm(rows)
+    of_cmi = cmi.q - cmi.s[:, None] * ce.p[cells.rows]
+    return task, batch.norm(rows.zero_().index_copy_(0, cells.rows, of_cmi))[cells.rows]
 
 
 def _full_precision(device: str) -> AbstractContextManager[object]:

@@ -40,8 +40,6 @@ def train(
     options: Options,
     loss: Loss,
     adversary: Adversary | None = None,
-    *,
-    per_row: bool = False,
 ) -> Networks:
     """Train one network per lane.
 
@@ -51,7 +49,6 @@ def train(
         options: recipe, inputs, device, processes, progress bar.
         loss: loss(batch, λ) → one loss per lane.
         adversary: discriminators, for an adversarial method.
-        per_row: keep equal rows apart, for a loss that needs single rows.
 
     Returns:
         The networks in the order of the lanes. A lane that met a NaN is "diverged" and its weights
@@ -66,7 +63,7 @@ def train(
     )
     calls = [
         delayed(_train_chunk)(
-            sample, [lanes[i] for i in part], options, loss, adversary, per_row, piecewise_linear
+            sample, [lanes[i] for i in part], options, loss, adversary, piecewise_linear
         )
         for part in parts
     ]
@@ -108,8 +105,7 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     parts: list[list[int]] = []
     few: dict[int, list[int]] = {}  # by updates per epoch: all lanes of a chunk step together
     for group in alike(lanes):
-        rows = lanes[group[0]].rows
-        size = n if rows is None else len(rows)
+        size = len(lanes[group[0]].indices(n))
         if len(group) < _FEW:
             few.setdefault(1 if batch is None else ceil(size / batch), []).extend(group)
         else:
@@ -139,7 +135,6 @@ def _train_chunk(
     options: Options,
     loss: Loss,
     adversary: Adversary | None,
-    per_row: bool,
     piecewise_linear: PiecewiseLinear,
 ) -> Networks:
     recipe, m = options.recipe, len(lanes)
@@ -147,7 +142,7 @@ def _train_chunk(
     if recipe.patience is not None:
         lanes, held = _hold_out(lanes, len(sample))
         watch = _Watch(sample, held, options, piecewise_linear)
-    feed = Feed(sample, lanes, options, piecewise_linear, merge=not per_row)
+    feed = Feed(sample, lanes, options, piecewise_linear)
     seeds = [lane.seed for lane in lanes]
     widths = (feed.inputs, *recipe.hidden, sample.n_labels)
     layers = Layers(widths, seeds, options.device, blind=feed.blind)
@@ -296,8 +291,7 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
     """Nine tenths of each lane's rows to train on, one tenth to watch."""
     train, held = [], []
     for lane in lanes:
-        own = np.arange(n) if lane.rows is None else lane.rows
-        rows = np.random.default_rng([lane.seed, 2]).permutation(own)
+        rows = np.random.default_rng([lane.seed, 2]).permutation(lane.indices(n))
         cut = max(len(rows) // 10, 1)
         train.append(lane._replace(rows=np.sort(rows[cut:])))
         held.append(lane._replace(rows=np.sort(rows[:cut])))

@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.engines import duckdb_is_here, is_parquet, scan, score_histogram
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import as_frame, names_of
+from separatrix.columns.frames import Roles, as_frame, names_of
 from separatrix.columns.groups import as_groups, group_name
-from separatrix.columns.readers import Roles, find_files, is_large, whole_columns
+from separatrix.columns.readers import find_files, is_large, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import Envelope, concave_envelope, rising

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.scores import quantity_column
 from separatrix.columns.values import Coded
-from separatrix.crossfit.base_models import joint_posteriors, posteriors
-from separatrix.crossfit.numeric_fit import predictions
-from separatrix.crossfit.out_of_fold import as_posteriors, with_group
+from separatrix.crossfit.base_models import scores_of
+from separatrix.crossfit.rows import with_group
 from separatrix.errors import InputError
 from separatrix.methods import POLICIES, Fitted, Stack
 from separatrix.optimum.plain import DrawnLabel, OneThreshold, PlainRule
@@ -25,7 +23,6 @@ from separatrix.optimum.rules import (
     Score,
     SoftmaxChannel,
     ThresholdChannel,
-    check_joint,
 )
 from separatrix.optimum.scores.aligned import AlignedScore
 from separatrix.optimum.scores.blind_scores import BlindScore
@@ -99,21 +96,10 @@ class Base:
         """
         if self.method:
             return np.asarray(self.model.posteriors(rows, z)[self.lane], dtype=np.float64)
-        given = self.model is None
-        if self.reads == "value":
-            return quantity_column(rows, "X") if given else predictions(self.model, rows)
-        if self.reads == "joint":
-            if given:
-                return check_joint(rows, shape)
-            q = joint_posteriors(self.model, rows, shape)
-            return q.reshape(len(q), *shape)
-        if given:
-            return as_posteriors(rows, shape[0])
         if self.reads == "xz":
             assert z is not None
             rows = with_group(rows, z, shape[1])
-        # double precision, since a rule's thresholds are exact scores
-        return posteriors(self.model, rows, shape[0])
+        return scores_of(self.model, rows, self.reads, shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ _SKLEARN = {
     "functools.partial": ("PartialNode",),  # of a function that is itself looked at
     "scipy.sparse._csr.csr_matrix": ("SparseMatrixNode",),
     "scipy.sparse._csr.csr_array": ("SparseMatrixNode",),
+    "sklearn.utils._bunch.Bunch": ("DictNode", "TypeNode"),  # the parts of an ensemble, by name
     "sklearn.utils.validation.check_array": _FUNCTION,
     "sklearn.calibration._CalibratedClassifier": _OBJECT,
     "sklearn.calibration._SigmoidCalibration": _OBJECT,

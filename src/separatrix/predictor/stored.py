@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix import methods
-from separatrix.crossfit.base_models import from_arrays, to_arrays
+from separatrix.crossfit.base_models import JointModel, from_arrays, to_arrays
 from separatrix.crossfit.compiled import unsound
-from separatrix.crossfit.joint import JointModel
 from separatrix.errors import DataError, InputError
 from separatrix.nn.networks import Networks
 from separatrix.predictor import skops_file
@@ -38,7 +37,7 @@ _ANY, _PADDED = ("losses", "kernels"), ("thresholds",)  # may hold NaN; may hold
 def model_bytes(model: Any, method: str = "") -> bytes:
     """A fitted model as bytes; `method` is the name of a trained one. None, no model, is none.
 
-    >>> from separatrix.crossfit.logistic import Logistic
+    >>> from separatrix.crossfit.array_models import Logistic
     >>> model = Logistic().fit([[0.0], [1.0], [2.0], [3.0]], ["a", "a", "b", "b"])
     >>> model_from_bytes(model_bytes(model)).predict([[0.0], [3.0]]).tolist()
     ['a', 'b']

@@ -19,7 +19,8 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
 from separatrix.core import ordered
 from separatrix.core.measures import table_measures
-from separatrix.crossfit.nested import NestedScores, OutOfFoldScores
+from separatrix.crossfit.nested import NestedScores
+from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.plain import PlainRule
@@ -73,6 +74,8 @@ class Measured:
         if self.procedure.promises and getattr(self.procedure, "confidence", None) is None:
             first = min(self.procedure.budgets)  # whose level the margin found
             found[first] = found[first].with_expected(self.rule.expected)
+            if first == "impact_gap":
+                found["impact_ratio"] = found[first].complement()
         return found
 
 
@@ -221,7 +224,6 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
     found = unseen(*ordered.in_bins(tables, moments), {**ordered.AREA, **ordered.IN_BINS})
-    area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
     area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
     return found | {"auroc": area}
 

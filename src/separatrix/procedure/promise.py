@@ -13,6 +13,7 @@ from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.margin import up
 from separatrix.report.table import Table
+from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Promise
 
 __all__ = ["Promise", "PromiseTable", "tightened"]
@@ -125,11 +126,11 @@ def _strictest(
 
 
 def _refusal(asked: Mapping[str, float], smallest: Mapping[str, float]) -> InfeasibleError:
-    wanted = " and ".join(f"{label_of(name)} ≤ {most:g}" for name, most in asked.items())
     least = " and ".join(f"{label_of(name)} {up(most)}" for name, most in smallest.items())
     return InfeasibleError(
-        f"With these rows no rule can promise {wanted} in the population: the strictest promises "
-        f"{least}. Ask for that or more, bring more rows of the small groups, or join them.",
+        f"With these rows no rule can promise {budget_text(asked)} in the population: the "
+        f"strictest promises {least}. Ask for that or more, bring more rows of the small groups, "
+        "or join them.",
         dict(smallest),
         float("nan"),
     )

@@ -14,6 +14,7 @@ from separatrix.core.measures import BUDGETS, OBJECTIVES, label_of
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost
+from separatrix.report.words import budget_text
 from separatrix.statistics.certificates import check_promise
 
 __all__ = ["Aim", "Request"]
@@ -29,7 +30,8 @@ class Request:
         maximize: "accuracy", "balanced_accuracy", "utility" or a `Cost` for decisions; "auroc" for
             a score; a function of tables (folds, y, z, u) for trained points only.
         budgets: the largest value of each metric, by its name: "eo_gap", "violation",
-            "parity_gap", … A budget implies its criterion. For a score they hold at every
+            "parity_gap", … A budget implies its criterion. "impact_ratio" is a minimum, kept as
+            "impact_gap", which is 1 − impact ratio. For a score they hold at every
             threshold. Empty: the best without a budget.
         blind: decide without the group.
         confidence: None: unseen rows are expected to keep the budgets; else they do with this
@@ -94,6 +96,8 @@ class Request:
                 f"{budgets!r}."
             )
         given = dict(budgets or {})
+        if "impact_ratio" in given:  # a minimum: its complement has a maximum, as all others
+            given["impact_gap"] = 1.0 - one_number(given.pop("impact_ratio"), "impact_ratio")
         for name, level in (("eo_gap", max_eo_gap), ("violation", max_violation)):
             if level is None:
                 continue
@@ -133,10 +137,9 @@ class Request:
     def __str__(self) -> str:
         verb = "Smallest" if isinstance(self.maximize, Cost) else "Best"
         name = "cost per row" if self.aim == "cost" else label_of(self.aim)
-        within = " and ".join(f"{label_of(b)} ≤ {most:g}" for b, most in self.budgets.items())
         parts = [f"{verb} {name}"]
-        if within:
-            parts.append(f" with {within}")
+        if self.budgets:
+            parts.append(f" with {budget_text(self.budgets)}")
         if self.maximize == "auroc" and "eo_gap" in self.budgets:
             parts.append(" at every threshold")
         if self.blind:

@@ -90,6 +90,10 @@ class Promise(NamedTuple):
         high = max(self.high, value + 2.0 * self.error)
         return Promise(value, self.error, min(self.low, value), high)
 
+    def complement(self) -> Promise:
+        """Of 1 − the metric."""
+        return Promise(1.0 - self.value, self.error, 1.0 - self.high, 1.0 - self.low)
+
     def upper(self, confidence: float) -> float:
         """What the metric exceeds with probability 1 − confidence, by a normal approximation."""
         return self.value + float(ndtri(confidence)) * self.error
@@ -140,6 +144,8 @@ def unseen(
             seen, again = float(measure(noise.tables).mean()), measure(drawn).mean(1)
         growth = noise.violation(measure) if name == "violation" else float(again.mean()) - seen
         found[name] = _noisy(seen, max(growth, 0.0), again - again.mean(), fitted)
+    if "impact_gap" in found:
+        found["impact_ratio"] = found["impact_gap"].complement()
     return found
 
 

@@ -128,7 +128,7 @@ def test_a_dask_cluster_gives_the_same_bits_although_a_worker_is_killed(serial, 
         until = time.monotonic() + 60
         while time.monotonic() < until and not failed:
             store = Store(tmp_path)
-            if store.finished():
+            if store.records():
                 break
             time.sleep(0.02)
         os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
@@ -157,8 +157,8 @@ def test_a_rerun_skips_what_is_finished_and_adds_what_is_new(serial, tmp_path):
     [
         (lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=3), "with folds = 2"),
         (
-            lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, split_seed=1),
-            "with split_seed = 0",
+            lambda: grid([Source("synthetic", LAW)], [JOBS[2]], folds=2, seed=1),
+            "with seed = 0",
         ),
         (
             lambda: grid([Source("synthetic", {**LAW, "n": 1_300})], [JOBS[2]], folds=2),
@@ -187,7 +187,7 @@ def test_kept_models_give_the_kept_posteriors(serial):
     saved = Store(serial).saved_runs()
     assert [k.first.fold for k in saved] == [0, 1, 2, 3, 4]
     for k in saved:
-        fold = jobs_room.datasets.folds(data.y, data.z, k.first.folds, k.first.split_seed)
+        fold = jobs_room.datasets.folds(data.y, data.z, k.first.folds, k.first.seed)
         X, _ = data.prepared(np.flatnonzero(fold != k.first.fold))
         rows = np.flatnonzero(fold == k.first.fold)
         fitted = methods.get("cmi").restore(k.arrays)
@@ -301,9 +301,7 @@ def test_keys_name_everything_that_decides_the_result_and_no_path():
         grid([Source("synthetic", {**LAW, "random_state": 1})], [JOBS[1]], folds=2),
         grid([Source("synthetic", LAW)], [replace(JOBS[1], inputs="x")], folds=2),
         grid([Source("synthetic", LAW)], [replace(JOBS[1], changes=())], folds=2),
-        grid([Source("synthetic", LAW)], [JOBS[1]], folds=2, split_seed=1),
-        grid([Source("synthetic", LAW)], [JOBS[1]], folds=2, seeds=(1,)),
-        grid([Source("synthetic", LAW)], [JOBS[1]], folds=2, weight=1.0),
+        grid([Source("synthetic", LAW)], [JOBS[1]], folds=2, seed=1),
         grid([Source("synthetic", LAW)], [JOBS[1]], folds=3),
     ]
     for stack in (s for other in changed for s in other):

@@ -19,8 +19,6 @@ def run_key(fold=0):
         dataset="d",
         fingerprint="f",
         folds=5,
-        split_seed=0,
-        weight=None,
         method="m",
         inputs="xz",
         recipe="default",
@@ -29,7 +27,6 @@ def run_key(fold=0):
         fold=fold,
         seed=0,
         source="s",
-        version="1",
     )
 
 
@@ -97,9 +94,9 @@ def test_metrics_are_those_of_the_tables(tmp_path):
 def test_a_final_record_stays_and_a_failed_one_is_replaced(tmp_path):
     store = Store(tmp_path)
     store.add([Record(run_key(), "error", "it broke")])
-    assert store.finished() == set()
+    assert [r.status for r in store.records()] == ["error"]
     store.add([Record(run_key(), "ok", "", table(0), table(1), 0.7)])
-    assert store.finished() == {run_key().key}
+    assert [r.status for r in store.records()] == ["ok"]
     store.add([Record(run_key(), "ok", "", table(5), table(6), 0.1)])
     store.add([Record(run_key(), "timeout", "late")])
     (record,) = store.records()
@@ -139,14 +136,11 @@ def test_folders_without_records_newer_and_damaged_files_are_refused(tmp_path):
 def test_datasets_and_curves_come_back(tmp_path):
     store = Store(tmp_path)
     store.describe("d", {"labels": ["no", "yes"]})
-    store.add_curve(
-        ReferenceCurve("d", "limit", np.array([0.0, 0.1]), np.array([0.2, 0.3])), key="q"
-    )
+    v, u = np.array([[0.0, 0.1], [0.2, 0.3]])
+    store.add_curve(ReferenceCurve("d", "limit", v, u, "what it is of"))
     assert store.datasets() == {"d": {"labels": ["no", "yes"]}}
     (curve,) = store.curves()
-    assert store.curves("another") == []
-    assert len(store.curves("q")) == 1
-    assert (curve.dataset, curve.name) == ("d", "limit")
+    assert (curve.dataset, curve.name, curve.key) == ("d", "limit", "what it is of")
     np.testing.assert_array_equal(curve.utility, [0.2, 0.3])
 
 

@@ -8,7 +8,6 @@ so any process on any machine can work on it.
 from __future__ import annotations
 
 import hashlib
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -18,7 +17,7 @@ import numpy as np
 
 from separatrix import datasets, methods
 from separatrix.datasets import Data
-from separatrix.errors import DataError, InputError
+from separatrix.errors import InputError
 from separatrix.frontier.sweep.keys import ALL_ROWS, RunKey, source_hash
 from separatrix.nn.lanes import Recipe
 
@@ -39,27 +38,11 @@ class Source:
     options: Mapping[str, Any] = field(default_factory=dict)
     data: Data | None = None
 
-    def load(self, expected: str | None = None) -> Data:
-        """The rows; a registered dataset is read once per process.
-
-        Args:
-            expected: fingerprint that the rows must have; another machine may hold others.
-        """
+    def load(self) -> tuple[Data, str]:
+        """The rows and their `fingerprint`; a registered dataset is read once per process."""
         if self.data is not None:
-            return self.data
-        data, found = _load(self.name, tuple(sorted(self.options.items())))
-        if expected not in (None, found):
-            raise DataError(
-                f"The dataset {self.name!r} on {platform.node()} is not the one that was asked "
-                f"about: its rows have the fingerprint {found}, expected {expected}."
-            )
-        return data
-
-    def fingerprint(self) -> str:
-        """Hash of the rows, see `fingerprint`."""
-        if self.data is not None:
-            return fingerprint(self.data)
-        return _load(self.name, tuple(sorted(self.options.items())))[1]
+            return self.data, fingerprint(self.data)
+        return _load(self.name, tuple(sorted(self.options.items())))
 
 
 @lru_cache(maxsize=2)
@@ -142,27 +125,21 @@ def grid(
     jobs: Sequence[Job],
     *,
     folds: int = 5,
-    seeds: Sequence[int] = (0,),
-    split_seed: int = 0,
-    weight: float | None = None,
+    seed: int = 0,
     final: bool = False,
 ) -> list[Stack]:
-    """The stacks of a whole grid: dataset × job × fold × seed, each with all its λ.
+    """The stacks of a whole grid: dataset × job × fold, each with all its λ.
 
     Args:
         sources: datasets.
         jobs: methods; left out on a dataset with more labels or groups than they take.
         folds: cross-validation folds, stratified on (y, z).
-        seeds: of the networks.
-        split_seed: of the folds.
-        weight: w of the threshold rule Accuracy − w · EO gap; None for w = λ as in the paper.
+        seed: of the folds and the networks.
         final: also train the jobs that keep their models on all rows (fold −1).
     """
-    from separatrix import __version__
-
     stacks = []
     for source in sources:
-        data = source.load()
+        data, rows = source.load()
         if not 2 <= folds <= len(data):  # here, once, and not in every stack
             raise InputError(
                 f"`folds` must be between 2 and the {len(data):,} rows of {source.name}, got "
@@ -173,27 +150,21 @@ def grid(
                 continue
             first = RunKey(
                 dataset=source.name,
-                fingerprint=source.fingerprint(),
+                fingerprint=rows,
                 folds=folds,
-                split_seed=split_seed,
-                weight=None if weight is None else float(weight),
                 method=job.method,
                 inputs=job.inputs,
                 recipe=job.name,
                 details=_details(job),
                 trade_off=0.0,
                 fold=0,
-                seed=0,
+                seed=seed,
                 source=source_hash(),
-                version=__version__,
             )
-            for seed in seeds:
-                for fold in [*range(folds), *([ALL_ROWS] if final and job.keep else [])]:
-                    runs = tuple(
-                        replace(first, trade_off=trade_off, fold=fold, seed=seed)
-                        for trade_off in job.grid(source.name)
-                    )
-                    stacks.append(Stack(source, job, runs))
+            for fold in [*range(folds), *([ALL_ROWS] if final and job.keep else [])]:
+                λs = job.grid(source.name)
+                runs = tuple(replace(first, trade_off=λ, fold=fold) for λ in λs)
+                stacks.append(Stack(source, job, runs))
     return stacks
 
 

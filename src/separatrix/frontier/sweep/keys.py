@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 __all__ = ["ALL_ROWS", "FORMAT", "PointKey", "RunKey", "hash_of", "source_hash"]
 
 ALL_ROWS = -1  # the fold of a model that was trained on every row
-FORMAT = 3  # of records: a change of their fields or of the evaluation raises it
-_ROOMS = ("methods", "nn", "optimum", "core")
+FORMAT = 4  # of records: a change of their fields or of the evaluation raises it
+_ROOMS = ("methods", "nn", "optimum", "core", "frontier/sweep")
 
 
 class PointKey(NamedTuple):
@@ -55,25 +55,21 @@ class RunKey:
     Args:
         dataset: the name of the data.
         fingerprint: hash of the rows.
-        folds, split_seed: of the cross-validation.
-        weight: w in the threshold rule Accuracy − w · EO gap; None for w = λ.
+        folds: of the cross-validation.
         method: its file in `methods/`.
         inputs: "xz" for [Z|X], "x" for X alone.
         recipe: the recipe's name with its changes.
         details: the recipe's fields, as plain JSON.
         trade_off: λ.
         fold: the test fold, or `ALL_ROWS`.
-        seed: of the networks.
+        seed: of the folds and the networks.
         source: hash of the code, see `source_hash`.
-        version: of the package.
-        format: of the numbers.
+        format: of the records.
     """
 
     dataset: str
     fingerprint: str
     folds: int
-    split_seed: int
-    weight: float | None
     method: str
     inputs: str
     recipe: str
@@ -82,7 +78,6 @@ class RunKey:
     fold: int
     seed: int
     source: str
-    version: str
     format: int = FORMAT
 
     @property
@@ -98,8 +93,8 @@ class RunKey:
     @property
     def protocol(self) -> dict[str, Any]:
         """What all records of one series in one folder share, by the name of the field."""
-        shared = ("fingerprint", "folds", "split_seed", "weight", "details", "source", "version")
-        return {name: getattr(self, name) for name in (*shared, "format")}
+        shared = ("fingerprint", "folds", "seed", "details", "source", "format")
+        return {name: getattr(self, name) for name in shared}
 
 
 def hash_of(plain: Any) -> str:

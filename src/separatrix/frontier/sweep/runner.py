@@ -20,7 +20,7 @@ from separatrix.datasets import Data
 from separatrix.errors import InputError, require
 from separatrix.frontier.sweep.jobs import Source, Stack
 from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.sweep.store import FINAL, Record, Store
 from separatrix.frontier.sweep.work import Answer, work
 from separatrix.processes import in_processes
 
@@ -93,10 +93,11 @@ def run(
     """
     store = Store(folder)
     store.remove_stale()
-    _check_protocol(stacks, store)
-    todo = _unfinished(stacks, store)
+    known = store.records()
+    _check_protocol(stacks, known, store.folder)
+    todo = _unfinished(stacks, {one.run.key for one in known if one.status in FINAL}, store)
     for source in {id(stack.source): stack.source for stack in stacks}.values():
-        store.describe(source.name, describe(source.load()))
+        store.describe(source.name, describe(source.load()[0]))
     for _ in range(len(stacks) - len(todo)):
         done()
     added: Counter[str] = Counter()
@@ -129,28 +130,26 @@ _SAID = {
     "fingerprint": "other rows",
     "details": "another recipe",
     "source": "other code",
-    "version": "another version of separatrix",
 }
 
 
-def _check_protocol(stacks: Sequence[Stack], store: Store) -> None:
+def _check_protocol(stacks: Sequence[Stack], records: Sequence[Record], folder: Path) -> None:
     """A folder holds one result per series: means over two protocols mean nothing."""
-    known = {record.run.series: record.run for record in store.records()}
+    known = {record.run.series: record.run for record in records}
     for stack in stacks:
         asked = stack.runs[0]
         there = known.get(asked.series, asked).protocol
         for name, value in asked.protocol.items():
             if there[name] != value:
                 raise InputError(
-                    f"{str(store.folder)!r} holds records of {asked.method!r} on {asked.dataset!r} "
+                    f"{str(folder)!r} holds records of {asked.method!r} on {asked.dataset!r} "
                     f"with {_SAID.get(name) or f'{name} = {there[name]}'}. Pass another folder, or "
                     "remove that one."
                 )
 
 
-def _unfinished(stacks: Sequence[Stack], store: Store) -> list[Stack]:
+def _unfinished(stacks: Sequence[Stack], done: set[str], store: Store) -> list[Stack]:
     """What is left to do, the models of all rows last."""
-    done = store.finished()
     todo = []
     for stack in stacks:
         missing = tuple(run for run in stack.runs if run.key not in done)

@@ -75,26 +75,31 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; NaN is None there."""
-        return {name: _plain(value) for name, value in asdict(self).items()}
+        return _plain_fields(self)
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Record:
         """The inverse of `to_dict`."""
-        read: dict[str, Any] = {
-            name: np.array(x) if isinstance(x, list) else x for name, x in plain.items()
-        }
+        read = _with_arrays(plain)
         read |= {name: float("nan") for name in _NUMBERS if plain[name] is None}
         return cls(**read | {"run": RunKey(**plain["run"])})
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """A curve in the plane that belongs to a dataset rather than to a method."""
+    """A curve in the plane that belongs to a dataset rather than to a method.
+
+    Args:
+        dataset, name: what it is of, and what it is.
+        violation, utility: its points.
+        key: what it was computed from.
+    """
 
     dataset: str
     name: str
     violation: Array
     utility: Array
+    key: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +123,8 @@ class SavedRun:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The models, as `Fitted.arrays` gave them."""
         with _opened(self.path) as file:
-            own = [name for name in file.keys() if name.startswith(_MODEL)]  # noqa: SIM118
-            return {name[len(_MODEL) :]: file.get_tensor(name) for name in own}
+            names = [name for name in file.keys() if name.startswith(_MODEL)]  # noqa: SIM118
+            return {name[len(_MODEL) :]: file.get_tensor(name) for name in names}
 
     @cached_property
     def held_out(self) -> NDArray[np.float32]:
@@ -159,10 +164,10 @@ class Store:
             return
         keys = [record.run.key for record in records]
         path = self.folder / RECORDS / f"{hash_of(keys)}.json"
-        known = {one.run.key: one for one in _records(path)} if path.is_file() else {}
-        final = {key: one for key, one in known.items() if one.status in FINAL}
-        kept = [final.get(key, record) for key, record in zip(keys, records, strict=True)]
-        write_whole(path, json.dumps([record.to_dict() for record in kept], allow_nan=False))
+        known = {record.run.key: record for record in _records(path)} if path.is_file() else {}
+        final = {key: record for key, record in known.items() if record.status in FINAL}
+        chosen = [final.get(key, record) for key, record in zip(keys, records, strict=True)]
+        write_whole(path, json.dumps([record.to_dict() for record in chosen], allow_nan=False))
 
     def records(self) -> list[Record]:
         """Every record, in an order that does not depend on who finished first."""
@@ -174,32 +179,22 @@ class Store:
                     found[record.run.key] = record
         return sorted(found.values(), key=lambda record: _order(record.run))
 
-    def finished(self) -> set[str]:
-        """Keys of the runs that need not run again."""
-        return {record.run.key for record in self.records() if record.status in FINAL}
-
     def describe(self, name: str, about: Mapping[str, Any]) -> None:
         """Remember labels, groups and card of a dataset, as plain JSON."""
         self._put(DATASETS, name, {"name": name, "about": about})
 
     def datasets(self) -> dict[str, dict[str, Any]]:
         """What `describe` was told, by dataset."""
-        found = {plain["name"]: plain["about"] for plain in self._all(DATASETS)}
-        return dict(sorted(found.items()))
+        about = {plain["name"]: plain["about"] for plain in self._all(DATASETS)}
+        return dict(sorted(about.items()))
 
-    def add_curve(self, curve: ReferenceCurve, key: str = "") -> None:
-        """Write or replace a dataset's named curve; `key` says what it was computed from."""
-        v, u = (np.asarray(x, dtype=np.float64).tolist() for x in (curve.violation, curve.utility))
-        plain = {"dataset": curve.dataset, "name": curve.name, "violation": v, "utility": u}
-        self._put(CURVES, [curve.dataset, curve.name], plain | {"key": key})
+    def add_curve(self, curve: ReferenceCurve) -> None:
+        """Write or replace a dataset's named curve."""
+        self._put(CURVES, [curve.dataset, curve.name], _plain_fields(curve))
 
-    def curves(self, key: str | None = None) -> list[ReferenceCurve]:
-        """The curves, by dataset and name; those with this key only, if given."""
-        curves = []
-        for plain in self._all(CURVES):
-            v, u = np.array(plain["violation"]), np.array(plain["utility"])
-            if key in (None, plain["key"]):
-                curves.append(ReferenceCurve(plain["dataset"], plain["name"], v, u))
+    def curves(self) -> list[ReferenceCurve]:
+        """The curves, by dataset and name."""
+        curves = [ReferenceCurve(**_with_arrays(plain)) for plain in self._all(CURVES)]
         return sorted(curves, key=lambda curve: (curve.dataset, curve.name))
 
     def has_models(self, runs: Sequence[RunKey]) -> bool:
@@ -223,12 +218,12 @@ class Store:
 
     def saved_runs(self) -> list[SavedRun]:
         """Every stack whose models were kept, by dataset, method, inputs, recipe, fold and seed."""
-        found = []
+        saved = []
         for path in sorted((self.folder / MODELS).glob("*.safetensors")):
             with _opened(path) as file:
                 runs = json.loads((file.metadata() or {})["runs"])
-                found.append(SavedRun(path, tuple(RunKey(**run) for run in runs)))
-        return sorted(found, key=lambda saved: _order(saved.first))
+                saved.append(SavedRun(path, tuple(RunKey(**run) for run in runs)))
+        return sorted(saved, key=lambda saved: _order(saved.first))
 
     def _models(self, runs: Sequence[RunKey]) -> Path:
         return self.folder / MODELS / f"{hash_of([run.key for run in runs])}.safetensors"
@@ -241,11 +236,19 @@ class Store:
             yield _read(path)
 
 
-def _plain(value: Any) -> Any:
-    """An array as lists, NaN as None."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return None if isinstance(value, float) and np.isnan(value) else value
+def _plain_fields(record: Any) -> dict[str, Any]:
+    """The fields of a record or a curve for JSON: arrays as lists, NaN as None."""
+    plain = asdict(record)
+    for name, value in plain.items():
+        if isinstance(value, np.ndarray):
+            plain[name] = value.tolist()
+        elif isinstance(value, float) and np.isnan(value):
+            plain[name] = None
+    return plain
+
+
+def _with_arrays(plain: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: np.array(x) if isinstance(x, list) else x for name, x in plain.items()}
 
 
 def _order(run: RunKey) -> tuple[Any, ...]:
@@ -256,9 +259,9 @@ def _records(path: Path) -> list[Record]:
     """The records of one stack."""
     plain = _read(path)
     try:
-        formats = {one["run"]["format"] for one in plain}
+        formats = {record["run"]["format"] for record in plain}
         if formats <= {FORMAT}:
-            return [Record.from_dict(one) for one in plain]
+            return [Record.from_dict(record) for record in plain]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged: {error!r}. Remove it and run again.") from error
     raise DataError(

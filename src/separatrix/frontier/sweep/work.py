@@ -7,6 +7,7 @@ Evaluation is as in the paper's section 4. For two labels the deterministic poli
 from __future__ import annotations
 
 import ctypes
+import platform
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ from separatrix.core.information import accuracy, eo_gap
 from separatrix.core.ordered import BINS
 from separatrix.core.score_gaps import largest_gap
 from separatrix.core.score_tables import ScoreTable
+from separatrix.errors import DataError
 from separatrix.frontier.sweep.jobs import Stack
 from separatrix.frontier.sweep.keys import ALL_ROWS
 from separatrix.frontier.sweep.store import Record
@@ -76,10 +78,15 @@ def work(stack: Stack, timeout: float | None = None) -> Answer:
 
 def _train(stack: Stack) -> Answer:
     job, first = stack.job, stack.runs[0]
-    data = stack.source.load(first.fingerprint)
+    data, rows = stack.source.load()
+    if rows != first.fingerprint:
+        raise DataError(
+            f"The dataset {stack.source.name!r} on {platform.node()} is not the one that was asked "
+            f"about: its rows have the fingerprint {rows}, expected {first.fingerprint}."
+        )
     train, test = np.arange(len(data)), np.arange(0)  # of all rows: none is left to test
     if first.fold != ALL_ROWS:
-        fold = datasets.folds(data.y, data.z, first.folds, first.split_seed)
+        fold = datasets.folds(data.y, data.z, first.folds, first.seed)
         train, test = np.flatnonzero(fold != first.fold), np.flatnonzero(fold == first.fold)
     X, n_groups = data.prepared(train)[0], len(data.groups)
     sample = Sample(X, data.y, data.z, len(data.labels), n_groups)
@@ -100,9 +107,8 @@ def _train(stack: Stack) -> Answer:
     if len(good) and len(data.labels) == 2:
         scores = fitted.posteriors(X[train], data.z[train])[good][:, :, 1]
         for lane, (i, score) in enumerate(zip(good.tolist(), scores, strict=True)):
-            run = stack.runs[i]
-            weight = run.trade_off if run.weight is None else run.weight
-            cuts[lane] = best_threshold(score, data.y[train], data.z[train], n_groups, weight)
+            λ = stack.runs[i].trade_off  # the weight of the EO gap, as in the paper
+            cuts[lane] = best_threshold(score, data.y[train], data.z[train], n_groups, λ)
     views: list[dict[str, Any]] = [{} for _ in good]
     if len(good) and len(test):
         ranking = None
@@ -159,9 +165,9 @@ def score_view(score: ArrayLike, y: ArrayLike, z: ArrayLike, n_groups: int) -> t
     s = np.asarray(score, dtype=np.float64)
     label, group = (np.asarray(x, dtype=np.intp) for x in (y, z))
     table = ScoreTable.from_codes(s, label, group, (0, 1), tuple(range(n_groups)))
-    found = table.binned(BINS).counts
+    counts = table.binned(BINS).counts
     ordered = np.zeros((2, n_groups, BINS))
-    ordered[..., : found.shape[-1]] = found
+    ordered[..., : counts.shape[-1]] = counts
     return ordered, largest_gap(table)[0]
 
 

@@ -52,6 +52,7 @@ _MET = 1e-6  # of the range of the gains: cuts and violation have met
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
+_DROPPED = 1e-13  # weight of a column; near a rate of 0, 1e-9 already moves v by 1e-8
 _TINY = 1e-300
 _ROUNDS = 300  # columns at most, for one question; 4 labels × 3 groups need about 200
 _CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
@@ -76,9 +77,11 @@ class DifferenceBudget:
         widths: array (rows, labels): max_i Σ_y widths[i, y] · TV_y ≤ ε.
         mass: P(y, z); cells without mass take no part.
         outputs: the number of decisions.
+        relative: of two decisions, max_i Σ_y widths[i, y] · (1 − lo_y / hi_y) ≤ ε instead.
     """
 
-    def __init__(self, widths: Array, mass: Array, outputs: int) -> None:
+    def __init__(self, widths: Array, mass: Array, outputs: int, relative: bool = False) -> None:
+        self.relative = relative
         self.shape = (*mass.shape, outputs)
         here = (mass > 0) & (widths.max(0) > 0)[:, None]
         build = self._ranges if outputs == 2 else self._pairs
@@ -91,10 +94,14 @@ class DifferenceBudget:
         """The best mixture of columns with these gains (m,) and rates (m, labels, groups, U)."""
         m, (rows, more) = len(gains), self.on_auxiliary.shape
         right = np.r_[np.zeros(rows - self.last), np.full(self.last, level)]
+        on_auxiliary = self.on_auxiliary
+        if self.relative:  # (1 − ε) hi ≤ lo
+            on_auxiliary, right = on_auxiliary.copy(), np.zeros(rows)
+            on_auxiliary[-self.last :, more // 2 :] *= 1.0 - level
         scale = float(np.ptp(gains)) or 1.0
         found = linprog(
             np.r_[-gains / scale, np.zeros(more)],
-            np.hstack([self.on_rates @ rates.reshape(m, -1).T, self.on_auxiliary]),
+            np.hstack([self.on_rates @ rates.reshape(m, -1).T, on_auxiliary]),
             right,
             np.r_[np.ones(m), np.zeros(more)][None],
             [1.0],
@@ -105,7 +112,7 @@ class DifferenceBudget:
             raise SeparatrixError(f"The linear programme failed: {found.message}")
         mu = np.maximum(-found.ineqlin.marginals, 0.0) * scale
         weights = np.maximum(found.x[:m], 0.0)
-        spent = float(np.maximum(-(mu @ self.on_auxiliary), 0.0).sum() + mu @ right)
+        spent = float(np.maximum(-(mu @ on_auxiliary), 0.0).sum() + mu @ right)
         return Mixture(weights / weights.sum(), (mu @ self.on_rates).reshape(self.shape), spent)
 
     def _ranges(self, here: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
@@ -247,7 +254,8 @@ def budget_of(
         whole = mass.sum(0, keepdims=True)
         if budget.widths is None:
             return PooledBudget(ViolationBudget(whole, outputs), mass)
-        return PooledBudget(DifferenceBudget(np.array(budget.widths, float), whole, outputs), mass)
+        shares = np.array(budget.widths, dtype=np.float64)
+        return PooledBudget(DifferenceBudget(shares, whole, outputs, budget.relative), mass)
     if budget.name == "violation":
         return ViolationBudget(mass, outputs)
     if labels == 2:
@@ -394,7 +402,7 @@ class Columns:
         return rates
 
     def _point(self, weights: Array, value: float, upper: float) -> ColumnPoint:
-        kept = np.flatnonzero(weights > 1e-9)
+        kept = np.flatnonzero(weights > _DROPPED)
         share = weights[kept] / weights[kept].sum()
         columns = np.stack([self.priced[i] for i in kept])
         return ColumnPoint(share, columns, np.tensordot(share, self.rates[kept], 1), value, upper)

@@ -1,6 +1,7 @@
 r"""The best rates under a budget on the groups' differences: a small linear programme per level.
 
-Over x_z in the ROC regions R_z and lo_k ≤ φ_zk·x_z ≤ hi_k, maximise c·x subject to R (hi − lo) ≤ ε.
+Over x_z in the ROC regions R_z and lo_k ≤ φ_zk·x_z ≤ hi_k, maximise c·x subject to R (hi − lo) ≤ ε;
+for a relative budget (1 − impact ratio) to R ((1 − ε) hi − lo) ≤ 0.
 The forms φ are the rates of both labels, φ_zy·x_z = x_zy, or the share of U = 1 (demographic
 parity), φ_z·x_z = Σ_y P(y|z) x_zy. A region is given by its hull's half-planes; only those that a
 solution breaks are added.
@@ -11,8 +12,9 @@ within the budget has
 .. math:: c \cdot x \le \sum_z \max_{R_z}
    \Bigl(c_z - \sum_k (μ^+_{zk} - μ^-_{zk}) φ_{zk}\Bigr) \cdot x
    + \sum_k \Bigl[ \sum_z μ^+_{zk} - (βR)_k \Bigr]_+
-   + \sum_k \Bigl[ (βR)_k - \sum_z μ^-_{zk} \Bigr]_+ + ε \sum_i β_i .
+   + \sum_k \Bigl[ (βR)_k - \sum_z μ^-_{zk} \Bigr]_+ + ε \sum_i β_i ,
 
+and for a relative budget with (1 − ε) βR in the second term and without the last one.
 It is evaluated afresh from the solver's multipliers: it holds to rounding whatever the solver did.
 The utility is convex in the overall rates (s, t), so its maximum is at a vertex of the polygon that
 the rates within the budget project to (`certified`).
@@ -44,7 +46,7 @@ class Programme:
     def __init__(self, regions: Regions, budget: Metric) -> None:
         self.regions = regions
         self.widths = np.array(budget.widths, dtype=np.float64)
-        self.pooled = budget.pooled
+        self.pooled, self.relative = budget.pooled, budget.relative
         k, forms = len(regions.chains), self.widths.shape[1]
         weight = regions.mass.sum(1, keepdims=True)
         if budget.pooled:
@@ -79,12 +81,16 @@ class Programme:
             level: the budget ε.
         """
         k, rows = len(self.regions.chains), len(self._coupling)
+        coupling, most = self._coupling.copy(), level
+        if self.relative:
+            coupling[: len(self.widths), -self.widths.shape[1] :] = (1.0 - level) * self.widths
+            most = 0.0
         scale = float(np.abs(direction).max()) or 1.0
         for _ in range(60):
             cuts, height = self._half_planes()
-            matrix = csr_array(np.vstack([self._coupling, cuts]))
+            matrix = csr_array(np.vstack([coupling, cuts]))
             right = np.r_[
-                np.full(len(self.widths), level), np.zeros(rows - len(self.widths)), height
+                np.full(len(self.widths), most), np.zeros(rows - len(self.widths)), height
             ]
             goal = np.r_[-direction.ravel() / scale, np.zeros(2 * self.widths.shape[1])]
             found = linprog(goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds")
@@ -151,6 +157,8 @@ class Programme:
         """Shares of U = 1 pulled together: towards nobody where too large, everybody if small."""
         share = selection_rates(x, self.regions.mass)
         high, low = share[self._here].max(), share[self._here].min()
+        if self.relative:
+            level *= high
         if high - low > level:
             wanted = low + (share - low) * (level / (high - low)) + 0.5 * (high - low - level)
             down = np.where(share > 0, wanted / np.where(share > 0, share, 1.0), 1.0)
@@ -164,6 +172,8 @@ class Programme:
         price, paid = direction.ravel() + (minus - plus) @ self._at, beta @ self.widths
         forms = self.widths.shape[1]
         total = [np.bincount(self._which, part, minlength=forms) for part in (plus, minus)]
-        slack = np.maximum(total[0] - paid, 0.0).sum() + np.maximum(paid - total[1], 0.0).sum()
+        scale = 1.0 - level if self.relative else 1.0
+        slack = np.maximum(total[0] - scale * paid, 0.0).sum()
+        slack += np.maximum(paid - total[1], 0.0).sum()
         best = self.regions.linear_max(price.reshape(1, -1, 2)).sum()
-        return float(best + slack + level * beta.sum())
+        return float(best + slack + (0.0 if self.relative else level * beta.sum()))
