@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["BlindLaw", "BlindRows", "LabelLaw", "gains_of"]
+__all__ = ["BlindLaw", "BlindRows", "LabelLaw", "best_priced", "gains_of"]
 
 Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
@@ -131,13 +131,9 @@ class BlindLaw:
 
     def decided(self, priced: Array) -> Array:
         """N[y, z, u] of the decision argmax_u ⟨W_u, q⟩, for W (U, labels, groups)."""
-        flat = priced.reshape(len(priced), -1)
-        if len(flat) == 2:
-            chosen = (self.q @ (flat[1] - flat[0]) > 0).astype(np.intp)
-        else:
-            chosen = (self.q @ flat.T).argmax(1)
-        found = np.stack([self._mass(chosen == u) for u in range(len(flat))], axis=-1)
-        return found.reshape(*self.mass.shape, len(flat))
+        chosen = best_priced(self.q, priced)
+        found = np.stack([self._mass(chosen == u) for u in range(len(priced))], axis=-1)
+        return found.reshape(*self.mass.shape, len(priced))
 
     def _mass(self, rows: NDArray[np.bool_] | None = None) -> Array:
         if rows is None:
@@ -170,6 +166,17 @@ class BlindRows(BlindLaw):
             return np.asarray(np.bincount(self.cell, self.weight, self.q.shape[1]), dtype=float)
         found = np.bincount(self.cell[rows], self.weight[rows], self.q.shape[1])
         return np.asarray(found, dtype=float)
+
+
+def best_priced(q: Array, priced: Array) -> NDArray[np.intp]:
+    """argmax_u ⟨W_u, q⟩ of each row of q (n, labels · groups), for W (U, labels, groups).
+
+    Solvers and rules share it: near a tie the order of additions decides.
+    """
+    flat = priced.reshape(len(priced), -1)
+    if len(flat) == 2:
+        return (q @ (flat[1] - flat[0]) > 0).astype(np.intp)
+    return np.asarray((q @ flat.T).argmax(1))
 
 
 def gains_of(maximize: Any, prior: Array) -> Array | None:

@@ -27,6 +27,7 @@ from separatrix.columns.groups import group_codes
 from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
+from separatrix.optimum.law import best_priced
 
 __all__ = [
     "BlindRule",
@@ -284,7 +285,7 @@ class BlindRule(Rule):
         law = np.zeros((len(flat), self.columns.shape[1]))
         rows = np.arange(len(flat))
         for share, own in zip(self.weights, self.columns, strict=True):
-            law[rows, (flat @ own.reshape(len(own), -1).T).argmax(1)] += share
+            law[rows, best_priced(flat, own)] += share
         return law / law.sum(1, keepdims=True)
 
     def arrays(self) -> dict[str, Array]:

@@ -52,7 +52,6 @@ _MET = 1e-6  # of the range of the gains: cuts and violation have met
 _EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
-_DROPPED = 1e-13  # weight of a column; near a rate of 0, 1e-9 already moves v by 1e-8
 _TINY = 1e-300
 _ROUNDS = 300  # columns at most, for one question; 4 labels × 3 groups need about 200
 _CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
@@ -402,7 +401,7 @@ class Columns:
         return rates
 
     def _point(self, weights: Array, value: float, upper: float) -> ColumnPoint:
-        kept = np.flatnonzero(weights > _DROPPED)
+        kept = np.flatnonzero(weights > 1e-9)
         share = weights[kept] / weights[kept].sum()
         columns = np.stack([self.priced[i] for i in kept])
         return ColumnPoint(share, columns, np.tensordot(share, self.rates[kept], 1), value, upper)
