@@ -10,7 +10,7 @@ from pathlib import Path
 
 from separatrix import datasets
 from separatrix.frontier.answers import write_tables
-from separatrix.frontier.sweep.runner import Execution
+from separatrix.frontier.sweep import Execution
 from separatrix.frontier.trace import trace_data
 
 if __name__ == "__main__":  # local processes import this file again

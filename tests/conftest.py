@@ -76,9 +76,8 @@ def results_folder(tmp_path_factory) -> Path:
 
 def _sweep(folder: Path) -> None:
     from separatrix import datasets
-    from separatrix.frontier.sweep.jobs import Job, Source, grid
-    from separatrix.frontier.sweep.runner import run
-    from separatrix.frontier.sweep.store import ReferenceCurve, Store
+    from separatrix.frontier.store import ReferenceCurve, Store
+    from separatrix.frontier.sweep import Job, Source, grid, run
 
     quick = (("epochs", 2), ("min_steps", 60), ("batch", 256))
     jobs = [

@@ -8,7 +8,7 @@ import pytest
 
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import paper as benchmarking
-from separatrix.frontier.sweep.runner import Execution
+from separatrix.frontier.sweep import Execution
 
 pytest.importorskip("torch")
 

@@ -47,8 +47,7 @@ def dask(workers: int) -> Iterator[Any]:
 
 def sweep(epochs: int) -> list[Line]:
     """The same ten stacks (10 folds, 11 λ each) in this process and on Dask workers."""
-    from separatrix.frontier.sweep.jobs import Job, Source, grid
-    from separatrix.frontier.sweep.runner import Execution, run
+    from separatrix.frontier.sweep import Execution, Job, Source, grid, run
 
     job = Job("cmi", changes=(("epochs", epochs),))
     stacks = grid([Source("adult")], [job], folds=10)

@@ -96,7 +96,7 @@ def test_a_new_metric_is_found_in_tables_selection_report_and_figures(
     from separatrix.frontier import page as report
     from separatrix.frontier import tables as path_tables
     from separatrix.frontier.results import Results
-    from separatrix.frontier.sweep.keys import PointKey
+    from separatrix.frontier.store import PointKey
     from separatrix.frontier.trained import TrainedPoint, best_mixture
     from separatrix.procedure.request import Request
     from separatrix.report.figures import finish

@@ -17,8 +17,7 @@ from separatrix import datasets
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.results import select
 from separatrix.frontier.rows import as_data
-from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.store import ALL_ROWS, Store
 from separatrix.frontier.traced import check_sums
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.certified import CertifiedRule, bounds_of, passed
-from separatrix.frontier.sweep.keys import PointKey
+from separatrix.frontier.store import PointKey
 from separatrix.frontier.trained import TrainedPoint, best_mixture, best_pair, trained
 from separatrix.procedure.request import Request
 from separatrix.statistics.gaps import eo_gap_bound

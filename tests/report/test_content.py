@@ -16,7 +16,7 @@ from separatrix.frontier import page as report
 from separatrix.frontier.page import content, pooled
 from separatrix.frontier.results import Results, Series, select, tidy
 from separatrix.frontier.results import series as series_of
-from separatrix.frontier.sweep.store import Record, Store
+from separatrix.frontier.store import Record, Store
 from separatrix.statistics import bounds
 
 

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.store import Store
 from separatrix.frontier.traced import write_checksums
 
 pytestmark = pytest.mark.browser

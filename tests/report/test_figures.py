@@ -16,7 +16,7 @@ from separatrix.core.envelope import concave_envelope
 from separatrix.errors import InputError
 from separatrix.frontier import figures
 from separatrix.frontier.results import Results, Series, batch_series, main_series, select, tidy
-from separatrix.frontier.sweep.store import Record, Store
+from separatrix.frontier.store import Record, Store
 from separatrix.report.figures import figure_bytes, write_figure
 
 

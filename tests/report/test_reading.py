@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from separatrix.frontier import page as report
-from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.store import Store
 
 pytestmark = pytest.mark.browser
 

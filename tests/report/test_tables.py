@@ -14,7 +14,7 @@ import pytest
 from separatrix.core.envelope import concave_envelope, utility_fraction
 from separatrix.frontier import tables
 from separatrix.frontier.results import Results, Series, legend_names, means, select, series
-from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.store import ReferenceCurve
 from separatrix.report.table import Table
 
 

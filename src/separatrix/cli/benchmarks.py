@@ -51,7 +51,7 @@ def benchmark(
     Example: separatrix benchmark --paper --out results
     """
     from separatrix.frontier import paper as protocol
-    from separatrix.frontier.sweep.runner import Execution
+    from separatrix.frontier.sweep import Execution
 
     if paper and (method or blind):
         raise InputError("--paper has the paper's own methods: leave out --method and --blind.")

@@ -111,7 +111,7 @@ def trace(
         answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
         return
     from separatrix.frontier.answers import describe, write_tables
-    from separatrix.frontier.sweep.runner import Execution
+    from separatrix.frontier.sweep import Execution
     from separatrix.frontier.trace import trace_data
 
     with readable(data) as path:

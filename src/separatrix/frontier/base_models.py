@@ -27,8 +27,8 @@ from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, fit_p
 from separatrix.crossfit.rows import with_group
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.sweep.jobs import fingerprint
-from separatrix.frontier.sweep.keys import hash_of
+from separatrix.frontier.store import hash_of
+from separatrix.frontier.sweep import fingerprint
 from separatrix.io import write_whole
 from separatrix.predictor.stored import model_bytes, model_from_bytes
 from separatrix.processes import in_processes

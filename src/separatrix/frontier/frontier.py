@@ -22,7 +22,7 @@ from separatrix.frontier.operating_point import OperatingPoint, model_of
 from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
 from separatrix.frontier.results import select
 from separatrix.frontier.selection import ask, candidates_for
-from separatrix.frontier.sweep.keys import ALL_ROWS
+from separatrix.frontier.store import ALL_ROWS
 from separatrix.frontier.traced import Traced
 from separatrix.io import as_path, copy_folder
 from separatrix.methods import POLICIES

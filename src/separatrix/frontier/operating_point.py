@@ -24,7 +24,7 @@ from separatrix.core.counts import CountTable
 from separatrix.core.measures import CRITERIA, METRICS, label_of
 from separatrix.errors import InputError
 from separatrix.frontier.base_models import JOINT, KEPT, LABELS, WITHOUT
-from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
+from separatrix.frontier.store import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Mixture
 from separatrix.optimum.plain import DrawnLabel, PlainRule

@@ -33,7 +33,7 @@ from separatrix.errors import InputError
 from separatrix.frontier.answers import BASE, KINDS, Answer, Shippable
 from separatrix.frontier.figures import BLIND, LIMITS
 from separatrix.frontier.results import Results, Series, main_series, named_series, select
-from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.store import ReferenceCurve
 from separatrix.frontier.tables import secant_price
 from separatrix.frontier.traced import MANIFEST, read_manifest
 from separatrix.io import write_whole

@@ -23,10 +23,8 @@ from separatrix.core.measures import METRICS
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import figures, tables
 from separatrix.frontier.results import REFERENCES, Columns, Results, Series, main_series, select
-from separatrix.frontier.sweep.jobs import Job, Source, Stack, grid
-from separatrix.frontier.sweep.keys import hash_of
-from separatrix.frontier.sweep.runner import Execution, run
-from separatrix.frontier.sweep.store import ReferenceCurve, Store
+from separatrix.frontier.store import ReferenceCurve, Store, hash_of
+from separatrix.frontier.sweep import Execution, Job, Source, Stack, grid, run
 from separatrix.io import Stages, working, write_whole
 from separatrix.optimum.limit import limit
 from separatrix.report.figures import write_figure

@@ -26,8 +26,7 @@ from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
 from separatrix.frontier.operating_point import held_out_audit, is_constant
 from separatrix.frontier.selection import POSTPROCESSING, choice_for
-from separatrix.frontier.sweep.keys import RunKey, hash_of
-from separatrix.frontier.sweep.store import Record, ReferenceCurve, Store
+from separatrix.frontier.store import Record, ReferenceCurve, RunKey, Store, hash_of
 from separatrix.frontier.traced import Traced, remove_checksums, write_checksums
 from separatrix.frontier.trained import TrainedPoint, trained, trained_points
 from separatrix.optimum.limit import limit

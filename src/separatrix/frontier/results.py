@@ -20,8 +20,7 @@ from separatrix import methods
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import measure, recorded_metrics
 from separatrix.errors import InputError, MissingExtraError
-from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.store import Record, ReferenceCurve, SavedRun, Store
+from separatrix.frontier.store import ALL_ROWS, Record, ReferenceCurve, SavedRun, Store
 from separatrix.methods import POLICIES
 from separatrix.statistics.bias import corrected_tables
 

@@ -33,7 +33,7 @@ from separatrix.core.envelope import (
 )  # fmt: skip
 from separatrix.core.measures import METRICS, leading_metrics
 from separatrix.frontier.results import REFERENCES, Columns, each_path, means, select
-from separatrix.frontier.sweep.store import ReferenceCurve
+from separatrix.frontier.store import ReferenceCurve
 from separatrix.methods import POLICIES
 from separatrix.report.table import Table
 from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise

@@ -33,9 +33,8 @@ from separatrix.frontier.rows import (
     split_table,
     useless_model,
 )
-from separatrix.frontier.sweep.jobs import Job, Source, grid
-from separatrix.frontier.sweep.runner import HERE, Execution, describe, run
-from separatrix.frontier.sweep.store import Store
+from separatrix.frontier.store import Store
+from separatrix.frontier.sweep import HERE, Execution, Job, Source, describe, grid, run
 from separatrix.frontier.traced import (
     check_same_base,
     check_same_rows,

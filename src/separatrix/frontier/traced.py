@@ -28,9 +28,8 @@ from separatrix.datasets import Data, Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
 from separatrix.frontier.results import Columns, Results
-from separatrix.frontier.sweep.jobs import fingerprint
-from separatrix.frontier.sweep.keys import ALL_ROWS
-from separatrix.frontier.sweep.store import ReferenceCurve, SavedRun
+from separatrix.frontier.store import ALL_ROWS, ReferenceCurve, SavedRun
+from separatrix.frontier.sweep import fingerprint
 from separatrix.io import as_folder, as_path, write_whole
 from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Procedure, Rows

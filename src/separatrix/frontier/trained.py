@@ -24,7 +24,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.measures import METRICS, label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.results import select
-from separatrix.frontier.sweep.keys import ALL_ROWS, PointKey
+from separatrix.frontier.store import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.measuring import mean_cost, measures_for

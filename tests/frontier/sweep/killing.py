@@ -15,10 +15,8 @@ import time
 
 import torch  # once, before the forks
 
-from separatrix.frontier.sweep.jobs import Job, Source, grid
-from separatrix.frontier.sweep.runner import run
-from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.sweep.work import work
+from separatrix.frontier.store import Store
+from separatrix.frontier.sweep import Job, Source, grid, run, work
 
 LAW = {"law": "bayes", "n": 1_200}
 QUICK = (("epochs", 2), ("min_steps", 40), ("batch", 128))

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from separatrix.auditing.door import audit_score
 from separatrix.columns.counting import count_labels, soft_counts
 from separatrix.core import information
-from separatrix.frontier.sweep.work import (
+from separatrix.frontier.sweep import (
     best_threshold,
     decide,
     evaluate,

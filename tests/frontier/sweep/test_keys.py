@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from separatrix.errors import InputError
-from separatrix.frontier.sweep import jobs
-from separatrix.frontier.sweep.jobs import Job, Source, grid
-from separatrix.frontier.sweep.keys import RunKey, source_hash
-from separatrix.frontier.sweep.runner import run
+from separatrix.frontier import sweep
+from separatrix.frontier.store import RunKey
+from separatrix.frontier.sweep import Job, Source, grid, run, source_hash
 
 LAW = {"law": "bayes", "n": 400}
 QUICK = (("epochs", 1), ("min_steps", 5), ("batch", 128))
@@ -32,7 +31,7 @@ def test_results_of_changed_code_are_not_used_again(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     assert run(stacks(), tmp_path / "a").added == {"ok": 2}
     before = stacks()[0].runs[0].key
-    monkeypatch.setattr(jobs, "source_hash", lambda: "of an edited file")
+    monkeypatch.setattr(sweep, "source_hash", lambda: "of an edited file")
     assert stacks()[0].runs[0].key != before
     with pytest.raises(InputError, match="'erm' on 'synthetic' with other code"):
         run(stacks(), tmp_path / "a")

@@ -19,13 +19,18 @@ import pytest
 from separatrix import methods
 from separatrix.columns.counting import count_labels
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.sweep import jobs as jobs_room
-from separatrix.frontier.sweep import runner as running_room
-from separatrix.frontier.sweep import work as work_room
-from separatrix.frontier.sweep.jobs import Job, Source, grid
-from separatrix.frontier.sweep.runner import Execution, run
-from separatrix.frontier.sweep.store import Store
-from separatrix.frontier.sweep.work import best_threshold, time_limit, work
+from separatrix.frontier import sweep
+from separatrix.frontier.store import Store
+from separatrix.frontier.sweep import (
+    Execution,
+    Job,
+    Source,
+    best_threshold,
+    grid,
+    run,
+    time_limit,
+    work,
+)
 from separatrix.io import write_whole
 
 pytest.importorskip("torch")
@@ -113,17 +118,17 @@ def test_a_dask_cluster_gives_the_same_bits_although_a_worker_is_killed(serial, 
         Client(cluster, set_as_default=False) as client,
     ):
         address = cluster.scheduler_address
-        data = jobs_room.datasets.load("synthetic", **LAW)
+        data = sweep.datasets.load("synthetic", **LAW)
         own = [replace(stack, source=Source("synthetic", data=data)) for stack in stacks()]
         failed: list[BaseException] = []
 
-        def sweep():
+        def run_it():
             try:
                 run(own, tmp_path, Execution(backend="dask", scheduler=address))
             except BaseException as error:
                 failed.append(error)
 
-        thread = threading.Thread(target=sweep)
+        thread = threading.Thread(target=run_it)
         thread.start()
         until = time.monotonic() + 60
         while time.monotonic() < until and not failed:
@@ -183,11 +188,11 @@ def test_a_lost_model_file_is_made_again(serial, tmp_path):
 
 
 def test_kept_models_give_the_kept_posteriors(serial):
-    data = jobs_room.datasets.load("synthetic", **LAW)
+    data = sweep.datasets.load("synthetic", **LAW)
     saved = Store(serial).saved_runs()
     assert [k.first.fold for k in saved] == [0, 1, 2, 3, 4]
     for k in saved:
-        fold = jobs_room.datasets.folds(data.y, data.z, k.first.folds, k.first.seed)
+        fold = sweep.datasets.folds(data.y, data.z, k.first.folds, k.first.seed)
         X, _ = data.prepared(np.flatnonzero(fold != k.first.fold))
         rows = np.flatnonzero(fold == k.first.fold)
         fitted = methods.get("cmi").restore(k.arrays)
@@ -198,13 +203,13 @@ def test_the_threshold_is_tuned_on_the_training_rows(serial):
     """t* of the record is the best on the rows that trained, with w = λ; the hard table is that of
     the test rows.
     """
-    data = jobs_room.datasets.load("synthetic", **LAW)
+    data = sweep.datasets.load("synthetic", **LAW)
     store = Store(serial)
     thresholds = {
         (r.run.trade_off, r.run.fold): r for r in store.records() if r.run.method == "cmi"
     }
     for k in Store(serial).saved_runs():
-        fold = jobs_room.datasets.folds(data.y, data.z, 5, 0)
+        fold = sweep.datasets.folds(data.y, data.z, 5, 0)
         train, test = fold != k.first.fold, fold == k.first.fold
         X, _ = data.prepared(np.flatnonzero(train))
         q = methods.get("cmi").restore(k.arrays).posteriors(X[train], data.z[train])
@@ -228,7 +233,7 @@ def test_what_fails_is_a_record_and_is_tried_again(tmp_path, monkeypatch):
         raise RuntimeError("the method broke")
 
     with monkeypatch.context() as patch:
-        patch.setattr(work_room.methods, "fit", broken)
+        patch.setattr(sweep.methods, "fit", broken)
         assert run([stack], tmp_path).added == {"error": 1}
     store = Store(tmp_path)
     (record,) = store.records()
@@ -334,7 +339,7 @@ def test_bad_settings_are_refused_before_any_work(tmp_path, wrong, message):
 def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
     with (
         pytest.raises(InputError, match="No Dask scheduler answers"),
-        running_room._dask("tcp://127.0.0.1:1", [], patience=1),
+        sweep._dask("tcp://127.0.0.1:1", [], patience=1),
     ):
         pass
 

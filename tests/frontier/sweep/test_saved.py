@@ -7,7 +7,7 @@ import pytest
 import safetensors
 
 from separatrix.errors import DataError
-from separatrix.frontier.sweep.store import MODELS, Store
+from separatrix.frontier.store import MODELS, Store
 from separatrix.frontier.trained import trained_points
 
 pytest.importorskip("torch")

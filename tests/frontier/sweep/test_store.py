@@ -10,8 +10,7 @@ import pytest
 from separatrix.core import information
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.results import Results, means, select
-from separatrix.frontier.sweep.keys import RunKey
-from separatrix.frontier.sweep.store import RECORDS, Record, ReferenceCurve, Store
+from separatrix.frontier.store import RECORDS, Record, ReferenceCurve, RunKey, Store
 
 
 def run_key(fold=0):
