@@ -16,6 +16,7 @@ import pytest
 
 import separatrix as sx
 from people import people
+from separatrix.columns.groups import OTHER, Grouping
 from separatrix.errors import DataError, InputError
 from separatrix.io import OpenFolder
 from separatrix.predictor.saving import MANIFEST
@@ -38,6 +39,15 @@ def test_the_same_predictor_comes_back(mixture, folder):
         "manifest.json",
     ]
     assert [p.name for p in folder.parent.iterdir()] == ["model"]
+
+
+def test_merged_small_groups_come_back(single, tmp_path):
+    """Groups of a few people are one "(other)", which also stands for groups that nobody saw."""
+    grouping = Grouping(("sex",), ("f", OTHER), other=True)
+    merged = replace(single, groups=("f", OTHER), grouping=grouping)
+    again, rows = sx.load(merged.save(tmp_path / "model")), people(40, seed=23)
+    assert again.grouping == grouping
+    np.testing.assert_array_equal(again.predict_proba(rows), merged.predict_proba(rows))
 
 
 def test_the_manifest_names_what_a_reader_needs(folder):

@@ -34,8 +34,7 @@ from separatrix.optimum.scores.aligned import attribute
 from separatrix.predictor import decision_log
 from separatrix.predictor.branch import Branch
 from separatrix.predictor.decision_log import Drawn
-from separatrix.predictor.saving import Content, save
-from separatrix.predictor.signing import Key
+from separatrix.predictor.saving import Content, Key, save
 
 __all__ = ["Predictor"]
 
