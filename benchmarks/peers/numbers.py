@@ -45,8 +45,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 import separatrix as sx
 from benchmarks._measuring import publish
 from benchmarks.peers.public_tables import fetch, law_school_frame
-from separatrix.core.conditional_cmi import attribute_bins, rank_violation
-from separatrix.core.conditional_rank import conditional_rank
+from separatrix.core.conditional_cmi import attribute_bins, conditional_rank, rank_violation
 from separatrix.datasets._files import data_folders
 
 Array = NDArray[np.float64]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from separatrix.core.conditional_rank import block_parts, conditional_rank, outcome_blocks
+from separatrix.core.conditional_cmi import block_parts, conditional_rank, outcome_blocks
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information
 

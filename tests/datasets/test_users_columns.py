@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from separatrix import datasets
-from separatrix.columns.dates import as_days, is_date_text
-from separatrix.columns.features import NOT_AVAILABLE, raw_values
+from separatrix.columns.features import NOT_AVAILABLE, as_days, is_date_text, raw_values
 from separatrix.columns.groups import bin_labels, binned, quantile_edges
 from separatrix.columns.readers import read_blocks
 from separatrix.datasets import Grouping, Preprocessing

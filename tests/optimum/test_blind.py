@@ -8,9 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
-from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
+from separatrix.core.information import (
+    accuracy,
+    conditional_mutual_information,
+    eo_gap,
+    rates_violation,
+)
 from separatrix.core.measures import BUDGETS
-from separatrix.core.rates import rates_violation
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.law import BlindLaw
 from separatrix.optimum.multiclass.column_generation import Columns

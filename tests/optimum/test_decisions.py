@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
+from separatrix.core.information import rates_utility, rates_violation
 from separatrix.core.measures import BUDGETS, OBJECTIVES
-from separatrix.core.rates import rates_utility, rates_violation
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.decisions import least_level, solve

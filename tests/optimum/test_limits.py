@@ -13,8 +13,12 @@ from scipy.optimize import differential_evolution
 
 import separatrix as sx
 from separatrix.columns.counting import soft_counts
-from separatrix.core.information import conditional_mutual_information, mutual_information
-from separatrix.core.rates import rates_utility, rates_violation
+from separatrix.core.information import (
+    conditional_mutual_information,
+    mutual_information,
+    rates_utility,
+    rates_violation,
+)
 from separatrix.errors import InputError
 from separatrix.optimum.limit import Limit
 from separatrix.optimum.roc.regions import Regions, roc_curve

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from separatrix.core.conditional_rank import conditional_rank, outcome_blocks
+from separatrix.core.conditional_cmi import conditional_rank, outcome_blocks
 from separatrix.core.information import conditional_mutual_information as cmi
 from separatrix.statistics import inference
 from separatrix.statistics.rank_tables import RankTable, Resolution, _shuffled_form, resolution_of

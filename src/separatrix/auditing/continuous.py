@@ -16,7 +16,7 @@ from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
 from separatrix.columns.scores import Quantities
-from separatrix.core.conditional_rank import conditional_rank, is_tied, outcome_blocks
+from separatrix.core.conditional_cmi import conditional_rank, is_tied, outcome_blocks
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
 from separatrix.report.audit_page import AuditPage

@@ -30,9 +30,8 @@ from separatrix.columns.values import (
     listed,
     one_column,
 )  # fmt: skip
-from separatrix.core.counts import CountTable, diagonal, place
+from separatrix.core.counts import CountTable, diagonal, place, union
 from separatrix.core.crosstab import crosstab, crosstab_small
-from separatrix.core.levels import union
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 

@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.levels import Levels, in_order, listed
+from separatrix.core.counts import Levels, in_order, listed
 from separatrix.errors import InputError
 
 __all__ = [

@@ -7,20 +7,20 @@ raw columns; here are only numbers and the names of the axes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.core.levels import Levels, check_axis, union
 from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
-__all__ = ["CountTable", "diagonal", "place"]
+__all__ = ["CountTable", "Levels", "diagonal", "in_order", "listed", "place", "union"]
 
 Array = NDArray[np.float64]
+Levels = tuple[Hashable, ...]  # the names that an axis stands for
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class CountTable:
         counts = as_floats(self.counts, "counts")
         axes = self.labels, self.groups, self.predictions
         for name, axis in zip(("labels", "groups", "predictions"), axes, strict=True):
-            check_axis(axis, name)
+            _check_axis(axis, name)
         shape = tuple(map(len, axes))
         if counts.shape != shape:
             raise InputError(
@@ -150,3 +150,36 @@ def diagonal(counts: Array) -> Array:
     index = np.arange(counts.shape[-1])
     out[..., index, index] = counts
     return out
+
+
+def _check_axis(levels: object, name: str) -> None:
+    """Refuse an axis that is not a tuple of different names."""
+    good = isinstance(levels, tuple)
+    try:
+        good = isinstance(levels, tuple) and len(set(levels)) == len(levels)
+    except TypeError:  # a list among them
+        good = False
+    if not good:
+        raise InputError(f"`{name}` must be a tuple of different names, got {levels!r}.")
+
+
+def in_order(levels: Sequence[Hashable]) -> list[Hashable]:
+    """The levels sorted; of kinds that do not compare by kind, then by value."""
+    try:
+        return sorted(levels)  # type: ignore[type-var]
+    except (TypeError, ValueError):  # 1 and "1", say
+        return sorted(levels, key=lambda level: (type(level).__name__, repr(level)))
+
+
+def listed(levels: Sequence[Hashable]) -> str:
+    """The first five, for a sentence.
+
+    >>> listed(("f", "m"))
+    "'f', 'm'"
+    """
+    return ", ".join(repr(level) for level in levels[:5]) + (", …" if len(levels) > 5 else "")
+
+
+def union(a: Levels, b: Levels) -> Levels:
+    """`a` if it holds `b`, else both in order."""
+    return a if set(b) <= set(a) else tuple(in_order(list(dict.fromkeys((*a, *b)))))

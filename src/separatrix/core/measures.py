@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.rates import rates_violation, selection_rates
 from separatrix.errors import InputError
 
 __all__ = [
@@ -221,9 +220,9 @@ class Metric:
         if self.solved == "predictive values":
             return _predictive_gap(rates, mass)
         if self.pooled:
-            rates, mass = selection_rates(rates, mass), mass.sum(-1, keepdims=True)
+            rates, mass = information.selection_rates(rates, mass), mass.sum(-1, keepdims=True)
         if self.widths is None:
-            return rates_violation(rates, mass)
+            return information.rates_violation(rates, mass)
         widths = _widths(rates, mass > 0)
         if self.relative:
             high = np.where(mass > 0, rates, 0.0).max(-2)

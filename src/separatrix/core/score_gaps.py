@@ -1,24 +1,37 @@
-r"""The largest equalized-odds gap of a score over all thresholds, exact, from a `ScoreTable`.
+r"""Metrics of a score over all its thresholds: the largest equalized-odds gap, and the AUROC.
+
+The largest gap is exact, from a `ScoreTable`.
 
 With :math:`R_{yz}(t) = P(S > t \mid y, z)` the gap of the decision :math:`1\{S > t\}` is
 
 .. math:: g(t) = \frac{1}{2} \sum_y \max_{z, z'} \bigl( R_{yz}(t) - R_{yz'}(t) \bigr)
 
 for two labels, the same number as `information.eo_gap` of that decision.
+
+Of a score whose levels are in order there are also tables N[y, z, level]. With the pooled rates R_y
+of the levels,
+
+.. math:: \mathrm{AUROC} = \sum_i R_{1i} \Bigl(\sum_{l<i} R_{0l} + \tfrac12 R_{0i}\Bigr).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import Binned, ScoreTable
 
-__all__ = ["gap_curve", "largest_gap", "tail_rates"]
+__all__ = [
+    "AREA", "BINS", "IN_BINS", "area", "gap_curve", "in_bins", "largest_gap", "merged",
+    "tail_rates",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
+BINS = 20  # of the levels of a score
 _ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins
 
 
@@ -136,3 +149,57 @@ def _without(x: Array, index: NDArray[Any], filler: float) -> Array:
     out = x.copy()
     np.put_along_axis(out, index, filler, -2)
     return out
+
+
+def area(tables: Array) -> Array:
+    """AUROC of tables (..., 2, z, level) for two labels, ties counted half.
+
+    >>> float(area(np.array([[[8.0, 2.0]], [[2.0, 8.0]]])))
+    0.8
+    """
+    mass = tables.sum(-2)
+    rates = mass / mass.sum(-1, keepdims=True)
+    below = np.cumsum(rates[..., 0, :], axis=-1) - 0.5 * rates[..., 0, :]
+    return np.asarray((rates[..., 1, :] * below).sum(-1))
+
+
+def merged(columns: Array, mass: Array, bins: int) -> Array:
+    """Neighbouring levels joined into at most `bins` of about equal mass, array (..., bins).
+
+    Args:
+        columns: (..., level), in order.
+        mass: of each level, which says where to cut.
+
+    >>> merged(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([0.25, 0.25, 0.25, 0.25]), 2)
+    array([[3., 7.]])
+    """
+    return np.asarray(np.add.reduceat(columns, _starts(mass, bins), axis=-1))
+
+
+def _starts(mass: Array, bins: int) -> NDArray[np.intp]:
+    """The first level of each bin."""
+    if len(mass) <= bins:
+        return np.arange(len(mass))
+    middle = np.cumsum(mass) - 0.5 * mass
+    place = np.minimum((middle / mass.sum() * bins).astype(np.intp), bins - 1)
+    return np.flatnonzero(np.r_[True, np.diff(place) > 0])
+
+
+AREA: dict[str, Callable[[Array], Array]] = {"auroc": area}
+# of tables that are merged into few bins first: noise adds up over many
+IN_BINS: dict[str, Callable[[Array], Array]] = {
+    "violation": conditional_mutual_information,
+    "eo_gap": lambda tables: gap_curve(tables).max(-1),
+}
+
+
+def in_bins(tables: Array, moments: Array) -> tuple[Array, Array]:
+    """Both in at most 20 bins; the cuts are those of all tables together.
+
+    Args:
+        tables: (..., y, z, level).
+        moments: (..., y, z, level, level), sums of products q qᵀ of the rows.
+    """
+    starts = _starts(tables.reshape(-1, tables.shape[-1]).sum(0), BINS)
+    half = np.add.reduceat(moments, starts, axis=-1)
+    return np.add.reduceat(tables, starts, axis=-1), np.add.reduceat(half, starts, axis=-2)

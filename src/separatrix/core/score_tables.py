@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.core.levels import Levels, union
+from separatrix.core.counts import Levels, union
 
 __all__ = ["Binned", "ScoreTable"]
 

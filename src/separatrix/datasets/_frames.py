@@ -12,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.dates import date_text, looks_like_dates
 from separatrix.columns.features import (
     NOT_AVAILABLE,
     Columns,
     Values,
     as_category,
+    date_text,
+    looks_like_dates,
     raw_columns,
     raw_values,
     take,

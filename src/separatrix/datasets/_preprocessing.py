@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.dates import as_days
 from separatrix.columns.features import (
     NOT_AVAILABLE,
     Values,
     as_category,
+    as_days,
     as_numbers,
     number_text,
     raw_columns,

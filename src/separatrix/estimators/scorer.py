@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from separatrix.columns.draws import UNSET
 from separatrix.columns.values import Coded, listed
-from separatrix.core.ordered import area
+from separatrix.core.score_gaps import area
 from separatrix.errors import InputError
 from separatrix.estimators.base import Shipping, tagged_as
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores

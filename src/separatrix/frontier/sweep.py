@@ -34,8 +34,7 @@ from threadpoolctl import threadpool_limits
 from separatrix import datasets, methods
 from separatrix.columns.groups import to_plain
 from separatrix.core.information import accuracy, eo_gap
-from separatrix.core.ordered import BINS
-from separatrix.core.score_gaps import largest_gap
+from separatrix.core.score_gaps import BINS, largest_gap
 from separatrix.core.score_tables import ScoreTable
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError, require

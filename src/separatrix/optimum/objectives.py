@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import listed
+from separatrix.core.information import rates_utility
 from separatrix.core.measures import BUDGETS, OBJECTIVES, Metric, criterion_named
 from separatrix.core.numbers import one_number
-from separatrix.core.rates import rates_utility
 from separatrix.errors import InputError
 
 __all__ = ["Cost", "Value", "budgets_of", "objective_of", "parse_cost"]

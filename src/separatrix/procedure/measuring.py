@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
-from separatrix.core import ordered
+from separatrix.core import score_gaps
 from separatrix.core.measures import table_measures
 from separatrix.crossfit.nested import NestedScores
 from separatrix.crossfit.out_of_fold import OutOfFoldScores
@@ -223,8 +223,8 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
         tables: of its levels, (F, 2, z, level).
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
-    found = unseen(*ordered.in_bins(tables, moments), {**ordered.AREA, **ordered.IN_BINS})
-    area = Promise.normal(float(ordered.area(tables).mean()), found["auroc"].error)
+    found = unseen(*score_gaps.in_bins(tables, moments), {**score_gaps.AREA, **score_gaps.IN_BINS})
+    area = Promise.normal(float(score_gaps.area(tables).mean()), found["auroc"].error)
     return found | {"auroc": area}
 
 

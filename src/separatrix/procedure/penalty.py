@@ -26,7 +26,7 @@ from scipy.stats import gamma
 
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.ordered import area, largest_gap
+from separatrix.core.score_gaps import area, gap_curve
 from separatrix.optimum.scores.separate import raw_score, separation_path
 
 __all__ = ["RAW", "PenaltyChoice", "choose_penalty"]
@@ -130,8 +130,8 @@ def _statistics(
             tables[s // 2, s % 2] = counts.reshape(groups, len(laws), _BINS)
         by_fold = np.moveaxis(tables, -2, 1)  # (fold, candidate, y, z, bin)
         pooled = by_fold.sum(0)
-        each = [conditional_mutual_information(by_fold).mean(0), largest_gap(by_fold).mean(0)]
-        whole = [conditional_mutual_information(pooled), largest_gap(pooled)]
+        each = [conditional_mutual_information(by_fold).mean(0), gap_curve(by_fold).max(-1).mean(0)]
+        whole = [conditional_mutual_information(pooled), gap_curve(pooled).max(-1)]
         found.append(np.stack([*whole, *each], -1))
     return found[0], np.array(found[1:])
 

@@ -12,8 +12,7 @@ import numpy as np
 from separatrix.columns.features import as_numbers
 from separatrix.columns.groups import from_plain
 from separatrix.columns.readers import find_files, read_blocks
-from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.levels import Levels, listed
+from separatrix.core.counts import CountTable, Levels, diagonal, listed
 from separatrix.errors import InputError
 from separatrix.predictor.loading import load
 from separatrix.production.monitor import Monitor, one_budget

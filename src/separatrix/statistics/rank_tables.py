@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from separatrix.core.conditional_rank import block_parts
+from separatrix.core.conditional_cmi import block_parts
 from separatrix.core.counts import CountTable
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information

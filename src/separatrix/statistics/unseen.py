@@ -36,7 +36,7 @@ from scipy.special import ndtri
 
 from separatrix.core.information import eo_gap
 from separatrix.core.measures import METRICS
-from separatrix.core.ordered import largest_gap
+from separatrix.core.score_gaps import IN_BINS
 
 __all__ = ["Promise", "noise_floor", "unseen"]
 
@@ -156,7 +156,7 @@ def noise_floor(tables: Array, squares: Array, random_state: int = 0) -> float:
         tables, squares: as in `unseen`; the folds are put together.
     """
     whole = tables.sum(0, keepdims=True), squares.sum(0, keepdims=True)
-    measure = largest_gap if tables.shape[-1] > tables.shape[-3] else eo_gap
+    measure = IN_BINS["eo_gap"] if tables.shape[-1] > tables.shape[-3] else eo_gap
     noise = _Noise(*whole, np.random.default_rng(random_state))
     return float(measure(noise.drawn(0.0)).mean())
 

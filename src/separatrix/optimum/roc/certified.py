@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from separatrix.core.rates import rates_utility
+from separatrix.core.information import rates_utility
 from separatrix.optimum.roc.lower_envelope import lower_curve
 from separatrix.optimum.roc.regions import Regions
 

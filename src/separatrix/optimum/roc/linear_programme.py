@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from separatrix.core.information import selection_rates
 from separatrix.core.measures import Metric
-from separatrix.core.rates import selection_rates
 from separatrix.errors import SeparatrixError
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions

@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import expit, logit
 
+from separatrix.core.information import rates_violation, relative_entropy, selection_rates
 from separatrix.core.numerics import bisect
-from separatrix.core.rates import rates_violation, relative_entropy, selection_rates
 
 __all__ = ["ParityRegions", "Regions", "RocCurve", "roc_curve"]
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix.core.information import rates_utility
 from separatrix.core.numerics import bisect
-from separatrix.core.rates import rates_utility
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.roc.certified import corners
 from separatrix.optimum.roc.regions import Regions
