@@ -21,8 +21,7 @@ import separatrix as sx
 from people import people
 from separatrix.cli import main
 from separatrix.errors import DataError, SeparatrixError
-from separatrix.io import write_whole
-from separatrix.processes import in_processes
+from separatrix.io import in_processes, write_whole
 from separatrix.production.streaming import predict_file
 
 resource = pytest.importorskip("resource")

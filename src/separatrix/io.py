@@ -1,4 +1,4 @@
-"""Files and folders written whole or not at all, and progress on the standard error.
+"""What the system does for us: whole files and folders, several processes, progress on stderr.
 
 What is being written has a temporary name beside its target, ``.name.xxxxxxxx.unfinished``, and is
 locked. A killed process loses its locks: the next one that writes into that folder removes the
@@ -17,13 +17,14 @@ import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InputError, SeparatrixError
 
 __all__ = [
     "LOG",
@@ -33,6 +34,7 @@ __all__ = [
     "as_folder",
     "as_path",
     "copy_folder",
+    "in_processes",
     "interactive",
     "read_whole",
     "remove_stale",
@@ -135,7 +137,7 @@ def remove_stale(folder: Path) -> None:
 
 
 class OpenFolder:
-    """A folder that stays the same one while it is open, whatever takes its name.
+    """A folder that is being read; `is_current` tells whether another one took its name meanwhile.
 
     Args:
         path: its name.
@@ -143,38 +145,24 @@ class OpenFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._handle: int | None = None
-        if os.open in os.supports_dir_fd:
-            self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._stat = os.stat(path if self._handle is None else self._handle)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
+        self._identity = _identity(path)
+        self.names = sorted(name for name in os.listdir(path) if not name.startswith("."))
 
     def is_current(self) -> bool:
         """Whether the name still stands for this folder."""
         try:
-            return os.path.samestat(self._stat, os.stat(self.path))
+            return self._identity == _identity(self.path)
         except FileNotFoundError:
             return False
 
-    def names(self) -> list[str]:
-        """Of what is in it, in order; hidden names are left out."""
-        here = os.listdir(self.path if self._handle is None else self._handle)
-        return sorted(name for name in here if not name.startswith("."))
-
     def read(self, name: str, most: int) -> bytes:
         """The bytes of a plain file, at most this many; links, pipes and the like are refused."""
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         place = self.path / name
+        flags = (getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
         try:
-            if self._handle is None:
-                if place.is_symlink():
-                    raise OSError(errno.ELOOP, "a link")
-                handle = os.open(place, flags | getattr(os, "O_BINARY", 0))
-            else:
-                handle = os.open(name, flags, dir_fd=self._handle)
+            if place.is_symlink():  # where the system has no O_NOFOLLOW
+                raise OSError(errno.ELOOP, "a link")
+            handle = os.open(place, os.O_RDONLY | sum(flags))
         except FileNotFoundError as error:
             raise DataError(f"{place} is missing. Load another copy of the model.") from error
         except OSError as error:
@@ -189,6 +177,12 @@ class OpenFolder:
         if about.st_size > most or len(content) > most:
             raise DataError(f"{place} was changed: it has more than {most:,} bytes.")
         return content
+
+
+def _identity(folder: Path) -> tuple[int, int, int]:
+    """Of a folder, whatever its name; the number of a removed one may be given again."""
+    about = folder.stat()
+    return about.st_dev, about.st_ino, about.st_mtime_ns
 
 
 def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
@@ -212,8 +206,6 @@ def read_whole(path: Path, read: Callable[[OpenFolder], T]) -> T:
         except DataError:
             if not left or folder.is_current():
                 raise
-        finally:
-            folder.close()
     raise AssertionError("unreachable: the last try returns or raises")
 
 
@@ -354,3 +346,39 @@ class Stages:
                 yield lambda: shown.advance(task)
         if self.lines:
             print(f"{what} … {time.perf_counter() - started:.1f} s", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def in_processes(
+    calls: Iterable[Any], n_jobs: int, *, in_order: bool = True, kept: bool = True
+) -> Iterator[Iterator[Any]]:
+    """The answers of joblib's `delayed` calls as they come; each process has one thread.
+
+    Where the system ended a process, most often for want of memory, one sentence says so. An error
+    meanwhile stops the others without a warning of joblib.
+
+    Args:
+        calls: what to do.
+        n_jobs: processes; 1 for this one, -1 for all cores.
+        in_order: answers come in the order of the calls.
+        kept: whether what was finished is on disk, so that the next run resumes.
+    """
+    from concurrent.futures.process import BrokenProcessPool
+
+    from joblib import Parallel, parallel_config
+
+    again = "What was finished is kept: run again to resume" if kept else "Run again"
+    order = "generator" if in_order else "generator_unordered"
+    with parallel_config("loky", inner_max_num_threads=1):
+        answers = Parallel(n_jobs=n_jobs, return_as=order, batch_size=1)(calls)
+        try:
+            yield answers
+        except BrokenProcessPool as error:  # loky's own is a kind of it
+            raise SeparatrixError(
+                "A worker process was ended by the system, most often because memory ran out. "
+                f"{again}, with fewer processes (`n_jobs`, --jobs)."
+            ) from error
+        finally:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message=r"\d+ tasks which were still")
+                answers.close()

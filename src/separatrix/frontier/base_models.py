@@ -29,9 +29,8 @@ from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of
 from separatrix.frontier.sweep import fingerprint
-from separatrix.io import write_whole
+from separatrix.io import in_processes, write_whole
 from separatrix.predictor.stored import model_bytes, model_from_bytes
-from separatrix.processes import in_processes
 
 __all__ = ["BASE", "JOINT", "KEPT", "LABELS", "NUMBERS", "WITHOUT", "Base", "BaseRows"]
 __all__ += ["base_key", "base_of", "fit_base", "fit_bases", "read_bases", "read_model"]

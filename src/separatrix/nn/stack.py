@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.errors import InputError
-from separatrix.io import Stages
+from separatrix.io import Stages, in_processes
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
 from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks, PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
-from separatrix.processes import in_processes
 
 __all__ = ["chunks", "train"]
 

@@ -56,7 +56,7 @@ def load(
 
 def _read(folder: OpenFolder, verify_key: Key | None) -> tuple[dict[str, Any], dict[str, bytes]]:
     """The checked manifest, and the bytes of every file that it lists."""
-    here = set(folder.names())
+    here = set(folder.names)
     if MANIFEST not in here:
         raise DataError(f"{str(folder.path)!r} is not a saved predictor: it has no {MANIFEST}.")
     text = folder.read(MANIFEST, _LARGEST)
