@@ -18,7 +18,7 @@ from separatrix.frontier.results import (
     select,
     series,
 )
-from separatrix.frontier.tables import BOUNDED, BUDGETS, best, reached, small
+from separatrix.frontier.tables import BOUNDED, BUDGETS, best, judged, reached, small
 from separatrix.report.table import Table
 
 
@@ -116,12 +116,12 @@ def flattery(columns: Columns, own: Series, plane: str, budget: float) -> float 
     kind = PLANES[plane]
     part = select(columns, **own._asdict())
     found = reached(part, plane, budget)
-    mean = means(select(part, policy="randomized") if kind.score else part)
+    rows = judged(part, plane)
+    mean = means(rows)
     i = best(mean, BOUNDED[plane], budget, kind.objective)
     if found is None or i is None or len(mean["trade_off"]) < 2:
         return None
-    rows = select(part, policy="randomized") if kind.score else part
-    return float(mean[kind.objective][i]) - found.chosen.mean(rows[kind.objective])
+    return float(mean[kind.objective][i] - rows[kind.objective][found.rows].mean())
 
 
 def repetitions(runs: list[dict[str, Results]]) -> Table:

@@ -45,9 +45,9 @@ def test_what_is_reached_is_the_mean_of_the_chosen_folds(columns):
     own = next(s for s in series(here) if s.method == "cmi")
     part = select(here, **own._asdict())
     found = reached(part, "decisions", 0.5)
-    chosen = nested(part, "eo_gap", 0.5, "accuracy")
-    assert found.target == pytest.approx(part["accuracy"][chosen.rows].mean())
-    assert found.used == pytest.approx(part["eo_gap"][chosen.rows].mean())
+    rows = nested(part, "eo_gap", 0.5, "accuracy")
+    assert found.target == pytest.approx(part["accuracy"][rows].mean())
+    assert found.used == pytest.approx(part["eo_gap"][rows].mean())
     assert 0.0 <= found.corrected <= found.used
 
 

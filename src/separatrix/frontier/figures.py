@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ from separatrix.frontier.results import (
     Results,
     Series,
     batch_series,
-    legend_names,
+    each_path,
     main_series,
+    select,
 )  # fmt: skip
 from separatrix.methods import POLICIES
 from separatrix.report.figures import blank_figure, finish, shared_legend, write_figure
@@ -111,13 +113,14 @@ def batch_sizes(results: Results, dataset: str) -> Figure | None:
         return None
     figure = blank_figure(7.0, 5.2)
     ax = figure.subplots()
-    for i, series in enumerate(runs):
-        points = results.points(dataset, *series, POLICIES[0])
-        size = "all rows" if series.batch is None else f"{series.batch:,}"
-        style = {"color": _SHADES[i % len(_SHADES)], "marker": MARKERS[i % len(MARKERS)]}
-        _bars(ax, points, "violation", "utility", ls="-", label=f"batch {size}", **style)
+    points = select(results.mean, dataset=dataset, policy=POLICIES[0], lost=0)
+    looks = zip(cycle(_SHADES), cycle(MARKERS), strict=False)
+    for (size, series), (colour, marker) in zip(runs.items(), looks, strict=False):
+        label = f"batch {size:,}" if size else "batch all rows"
+        own = select(points, **series._asdict())
+        _bars(ax, own, "violation", "utility", ls="-", label=label, color=colour, marker=marker)
     _limit_of_erm(ax, results, dataset)
-    title = f"{dataset}: {runs[0].name} by batch size, {POLICIES[0]} policy"
+    title = f"{dataset}: {next(iter(runs.values())).name} by batch size, {POLICIES[0]} policy"
     finish(ax, title, "violation", "utility")
     ax.legend(frameon=False)
     return figure
@@ -135,31 +138,22 @@ def gradient_norms(results: Results, dataset: str) -> Figure | None:
     figure = blank_figure(11.0, 4.6)
     area = "macro-AUROC" if results.labels(dataset) > 2 else "AUROC"
     titles = {"utility": "Information plane", "auroc": area}
+    points = select(results.mean, dataset=dataset, policy=POLICIES[0], lost=0)
     for ax, (metric, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        for series, name in zip(runs, legend_names(runs), strict=True):
-            points = results.points(dataset, *series, POLICIES[0])
+        for series, name, own in each_path(points, runs):
             label = f"{name}, {'with gradient norms' if series.method == 'cmi' else 'without'}"
-            _bars(ax, points, "violation", metric, label=label, **_look(series))
+            _bars(ax, own, "violation", metric, label=label, **_look(series))
         finish(ax, f"{dataset}: {title}, {POLICIES[0]} policy", "violation", metric)
     _limit_of_erm(figure.axes[0], results, dataset)
     shared_legend(figure, figure.axes)
     return figure
 
 
-def _main_paths(
-    results: Results, dataset: str, policy: str
-) -> Iterator[tuple[Series, str, Columns]]:
-    """Every path of a figure, its name in the legend, and its points."""
-    main = main_series(results.mean, dataset)
-    for series, name in zip(main, legend_names(main), strict=True):
-        yield series, name, results.points(dataset, *series, policy)
-
-
 def _hulls(results: Results, dataset: str, policy: str) -> list[tuple[Series, Envelope]]:
     """The concave envelope of every path that has a point."""
     return [
         (series, concave_envelope(points["violation"], points["utility"]))
-        for series, _, points in _main_paths(results, dataset, policy)
+        for series, _, points in results.main_paths(dataset, policy)
         if not np.isnan(points["violation"]).all()
     ]
 
@@ -168,7 +162,7 @@ def _paths(
     ax: Axes, results: Results, dataset: str, policy: str, x: str, y: str, *, faint: bool = False
 ) -> None:
     """Every path with its error bars; `faint`: the points alone, behind something else."""
-    for series, name, points in _main_paths(results, dataset, policy):
+    for series, name, points in results.main_paths(dataset, policy):
         single = series.method in REFERENCES
         style = _look(series) | {
             "ms": 11 if series.method == "erm" else 5,
@@ -207,7 +201,7 @@ def _crop(ax: Axes, results: Results, dataset: str, policy: str) -> None:
     if right <= 0.0:
         return
     ax.set_xlim(-0.04 * right, right)
-    drawn = _main_paths(results, dataset, policy)
+    drawn = results.main_paths(dataset, policy)
     beyond = sum(int((points["violation"] > right).sum()) for _, _, points in drawn)
     if beyond:
         text = f"{beyond} point{'s' * (beyond > 1)} further right"

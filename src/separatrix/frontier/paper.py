@@ -372,8 +372,7 @@ def stability(results: Results) -> Table:
     """
     rows: dict[str, dict[str, Any]] = {}
     for dataset in results.datasets:
-        for series in main_series(results.mean, dataset):
-            points = results.points(dataset, *series, "randomized")
+        for series, _, points in results.main_paths(dataset, "randomized"):
             v = points["violation"]
             if series.method in REFERENCES or series.inputs == "x" or len(v) < 3:
                 continue

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import measure, recorded_metrics
-from separatrix.errors import InputError, MissingExtraError
+from separatrix.errors import InputError
 from separatrix.frontier.store import ALL_ROWS, Record, ReferenceCurve, SavedRun, Store
 from separatrix.methods import POLICIES
 from separatrix.statistics.bias import corrected_tables
@@ -34,7 +34,7 @@ REFERENCES = ("erm", "uniform")  # single points rather than paths
 _UNKNOWN = "#777777"
 Columns = dict[str, NDArray[Any]]
 CORRECTED = ("violation_corrected", "utility_corrected", "score_violation_corrected")
-_POINT = ("dataset", "method", "inputs", "recipe", "policy", "trade_off")
+_POINT = ("dataset", "method", "inputs", "recipe", "batch", "policy", "trade_off")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,23 +97,22 @@ class Results:
         """Its limit of post-processing, where it was computed."""
         return next((c for c in self.curves if c.dataset == dataset and c.name == "limit"), None)
 
-    def points(self, dataset: str, method: str, inputs: str, recipe: str, policy: str) -> Columns:
-        """Fold means of one path by λ, without points that lost a fold."""
-        named = {"dataset": dataset, "method": method, "inputs": inputs, "recipe": recipe}
-        path = select(self.mean, policy=policy, lost=0, **named)
-        order = np.argsort(path["trade_off"], kind="stable")
-        return {name: column[order] for name, column in path.items()}
+    def main_paths(self, dataset: str, policy: str) -> Iterator[tuple[Series, str, Columns]]:
+        """A dataset's main series, their names, and their fold means by λ; no point lost a fold."""
+        points = select(self.mean, dataset=dataset, policy=policy, lost=0)
+        return each_path(points, main_series(self.mean, dataset))
 
 
 def tidy(records: Iterable[Record]) -> Columns:
     """Records as columns: one row per record and policy that it has; models of all rows have none.
 
     Returns:
-        Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `trade_off`,
-        `fold`, `seed`, `policy` ("randomized", "deterministic"), the `recorded_metrics`, those of
-        `CORRECTED` (less their bias), `threshold`, `train_seconds` (CPU), `status`, `message`, and
-        as objects or None `counts` (the table N[y, z, u]), `squares` (Σ q_u²) and `ordered`
-        (the score's table in bins). The metrics are NaN unless the status is "ok".
+        Columns of equal length: `dataset`, `method`, `inputs` ("xz" or "x"), `recipe`, `batch`
+        (rows per update; 0 for all of them), `trade_off`, `fold`, `seed`, `policy` ("randomized",
+        "deterministic"), the `recorded_metrics`, those of `CORRECTED` (less their bias),
+        `threshold`, `train_seconds` (CPU), `status`, `message`, and as objects or None `counts`
+        (the table N[y, z, u]), `squares` (Σ q_u²) and `ordered` (the score's table in bins). The
+        metrics are NaN unless the status is "ok".
     """
     rows = [
         (r, policy == "randomized")
@@ -123,6 +122,7 @@ def tidy(records: Iterable[Record]) -> Columns:
     ]
     names = ("dataset", "method", "inputs", "recipe", "trade_off", "fold", "seed")
     columns: Columns = {name: np.array([getattr(r.run, name) for r, _ in rows]) for name in names}
+    columns["batch"] = np.array([r.run.details.get("batch") or 0 for r, _ in rows], dtype=np.int64)
     columns["policy"] = np.array([POLICIES[0] if drawn else POLICIES[1] for _, drawn in rows])
     columns |= {name: np.full(len(rows), np.nan) for name in (*recorded_metrics(), *CORRECTED)}
     counts = _objects(r.soft if drawn else r.hard for r, drawn in rows)
@@ -226,17 +226,6 @@ class Series(NamedTuple):
         return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", self.recipe)[1:])
 
     @property
-    def batch(self) -> int | None:
-        """Rows per update; None for all of them, or where it is not known."""
-        if "batch" in self.changes:
-            return None if self.changes["batch"] == "None" else int(self.changes["batch"])
-        try:
-            recipe = methods.get(self.method).recipes.get(self.base)
-        except (InputError, MissingExtraError):  # of another version, or torch is not installed
-            return None
-        return None if recipe is None else recipe.batch
-
-    @property
     def name(self) -> str:
         """The method with its inputs.
 
@@ -276,38 +265,38 @@ def named_series(columns: Columns) -> list[tuple[Series, str]]:
     return list(zip(paths, legend_names(paths), strict=True))
 
 
-def each_path(columns: Columns) -> Iterator[tuple[Series, str, Columns]]:
-    """Every path that occurs, its name, and its rows."""
-    for path, name in named_series(columns):
+def each_path(
+    columns: Columns, paths: Sequence[Series] | None = None
+) -> Iterator[tuple[Series, str, Columns]]:
+    """Every path that occurs, or these ones; its name among them, and its rows."""
+    chosen = series(columns) if paths is None else paths
+    for path, name in zip(chosen, legend_names(chosen), strict=True):
         yield path, name, select(columns, **path._asdict())
 
 
 def main_series(columns: Columns, dataset: str) -> list[Series]:
     """A dataset's paths without those that differ from another in the batch size alone."""
-    return [family[0] for family in _families(columns, dataset)]
+    main = {next(iter(family.values())) for family in _families(columns, dataset)}
+    return [path for path in series(select(columns, dataset=dataset)) if path in main]
 
 
-def batch_series(columns: Columns, dataset: str) -> list[Series]:
-    """The largest set of paths that differ in the batch size alone, sorted by it, or none."""
-    sizes: dict[int | None, Series] = {}
-    for path in max(_families(columns, dataset), key=len, default=[]):
-        sizes.setdefault(path.batch, path)
-    return sorted(sizes.values(), key=lambda s: s.batch or 0) if len(sizes) > 1 else []
+def batch_series(columns: Columns, dataset: str) -> dict[int, Series]:
+    """The most paths that differ in the batch size alone, by that size (0: all rows), or none."""
+    largest = max(_families(columns, dataset), key=len, default={})
+    return dict(sorted(largest.items())) if len(largest) > 1 else {}
 
 
-def _families(columns: Columns, dataset: str) -> list[list[Series]]:
+def _families(columns: Columns, dataset: str) -> list[dict[int, Series]]:
     """Paths that differ in the batch size alone: the recipe's own size first, then the smallest."""
-    found: dict[tuple[str, str, str], list[Series]] = {}
-    for path in series(select(columns, dataset=dataset)):
+    own = select(columns, dataset=dataset)
+    fields = (own[name].tolist() for name in Series._fields)
+    sizes = dict(zip(zip(*fields, strict=True), own["batch"].tolist(), strict=True))
+    found: dict[tuple[str, str, str], dict[int, Series]] = {}
+    for path in sorted(series(own), key=lambda path: ("batch" in path.changes, sizes[path])):
         recipe = re.sub(r", batch=\w+", "", path.recipe)
-        found.setdefault((path.method, path.inputs, recipe), []).append(path)
-
-    def size(path: Series) -> int:
-        """Of the changes alone: the recipe's own would import the method, and with it torch."""
-        changed = path.changes.get("batch")
-        return -1 if changed is None else path.batch or 0
-
-    return [sorted(family, key=size) for family in found.values()]
+        family = found.setdefault((path.method, path.inputs, recipe), {})
+        family.setdefault(sizes[path], path)
+    return [*found.values()]
 
 
 def _objects(tables: Iterable[Any]) -> NDArray[Any]:

@@ -12,7 +12,8 @@ chooses for each fold on the other folds, and reports the fold; the planes use i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -31,8 +32,8 @@ from separatrix.core.envelope import (
     secant,
     utility_fraction,
 )  # fmt: skip
-from separatrix.core.measures import METRICS, leading_metrics
-from separatrix.frontier.results import REFERENCES, Columns, each_path, means, select
+from separatrix.core.measures import METRICS, leading_metrics, recorded_metrics
+from separatrix.frontier.results import CORRECTED, REFERENCES, Columns, each_path, means, select
 from separatrix.frontier.store import ReferenceCurve
 from separatrix.methods import POLICIES
 from separatrix.report.table import Table
@@ -40,7 +41,7 @@ from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise
 
 __all__ = [
     "BOUNDED", "BUDGETS", "Reached", "area", "best", "envelopes", "floor_of_gaps",
-    "nested", "operating_points", "paths", "plane_table", "reached",
+    "judged", "nested", "operating_points", "pair", "paths", "plane_table", "reached",
     "secant_price", "small",
 ]  # fmt: skip
 
@@ -61,23 +62,6 @@ BOUNDED = {
 }
 
 
-class Chosen(NamedTuple):
-    """What was chosen for a budget.
-
-    Args:
-        rows: of the columns, one for each fold (and seed).
-        within: for each, whether a point was within the budget on the other folds; where none was,
-            the one that came closest stands.
-    """
-
-    rows: NDArray[np.intp]
-    within: NDArray[np.bool_]
-
-    def mean(self, values: NDArray[Any]) -> float:
-        """Mean over the folds of a column."""
-        return float(np.mean(values[self.rows].astype(np.float64)))
-
-
 def best(mean: Columns, constraint: str, budget: float, target: str) -> int | None:
     """The row with the best mean `target` whose mean `constraint` is in the budget, or None.
 
@@ -89,8 +73,12 @@ def best(mean: Columns, constraint: str, budget: float, target: str) -> int | No
     return int(np.flatnonzero(fits)[np.argmax(_sign(target) * mean[target][fits])])
 
 
-def nested(columns: Columns, constraint: str, budget: float, target: str) -> Chosen | None:
-    """For each fold the point that is best within the budget on the other folds.
+def nested(
+    columns: Columns, constraint: str, budget: float, target: str
+) -> NDArray[np.intp] | None:
+    """For each fold (and seed) the row of the point that is best within the budget on the others.
+
+    Where no point is within it on the other folds, the one that came closest stands.
 
     Args:
         columns: of `tidy`, the rows of one method: a point is a (policy, λ).
@@ -110,11 +98,10 @@ def nested(columns: Columns, constraint: str, budget: float, target: str) -> Cho
     # for each fold the mean over all other folds
     spent, gained = ((x.sum(0) - x)[:, whole] / (shape[0] - 1) for x in (used, goal))
     fits = spent <= budget
-    within = np.asarray(fits.any(1))
-    if not within.any():
+    if not fits.any():
         return None
-    point = np.where(within, np.where(fits, gained, -np.inf).argmax(1), spent.argmin(1))
-    return Chosen(row[:, whole][np.arange(shape[0]), point], within)
+    point = np.where(fits.any(1), np.where(fits, gained, -np.inf).argmax(1), spent.argmin(1))
+    return row[:, whole][np.arange(shape[0]), point]
 
 
 def _sign(target: str) -> float:
@@ -136,7 +123,7 @@ def paths(columns: Columns, dataset: str, policy: str = "randomized") -> Table:
     rows = []
     for _, name, path in each_path(mean):
         for i, trade_off in enumerate(path["trade_off"].tolist()):
-            cells = (_pair(path, m, i) for m in metrics)
+            cells = (pair(path, m, i) for m in metrics)
             counts = int(path["folds"][i]), int(path["lost"][i]) or None
             rows.append((name, trade_off, *cells, *counts))
     head = ("Method", "λ", *(METRICS[m].head for m in metrics), "Folds", "Lost")
@@ -173,8 +160,8 @@ def operating_points(
                     if i is None:
                         continue
                     λ = None if series.method in REFERENCES else float(points["trade_off"][i])
-                    within = METRICS[constraint].head, budget, _pair(points, constraint, i)
-                    goal = METRICS[target].head, _pair(points, target, i), int(points["folds"][i])
+                    within = METRICS[constraint].head, budget, pair(points, constraint, i)
+                    goal = METRICS[target].head, pair(points, target, i), int(points["folds"][i])
                     reached_by.append((name, policy, λ, *within, *goal))
                 rows += sorted(reached_by, key=lambda row: -row[-2][0])
     head = (
@@ -239,7 +226,7 @@ def _at(hull: Envelope, levels: Sequence[float]) -> list[float | None]:
     return [None if np.isnan(u) else float(u) for u in hull.at(np.array(levels))]
 
 
-def _pair(mean: Columns, metric: str, i: int) -> tuple[float, float]:
+def pair(mean: Columns, metric: str, i: int) -> tuple[float, float]:
     """Mean and standard deviation over the folds."""
     return float(mean[metric][i]), float(mean[f"{metric}_sd"][i])
 
@@ -256,13 +243,13 @@ class Reached(NamedTuple):
         target: the objective, of (v, u) less its bias.
         used: the budget's metric as it is.
         corrected: the same less its noise.
-        chosen: the rows.
+        rows: of the path, one for each fold.
     """
 
     target: float
     used: float
     corrected: float
-    chosen: Chosen
+    rows: NDArray[np.intp]
 
 
 def reached(path: Columns, plane: str, budget: float) -> Reached | None:
@@ -271,25 +258,25 @@ def reached(path: Columns, plane: str, budget: float) -> Reached | None:
     What stands for a budget was chosen on the other folds, among the λ and, for decisions, both
     policies.
     """
-    kind, path = PLANES[plane], _judged(path, plane)
-    chosen = nested(path, BOUNDED[plane], budget, kind.objective)
-    if chosen is None:
+    kind, path = PLANES[plane], judged(path, plane)
+    rows = nested(path, BOUNDED[plane], budget, kind.objective)
+    if rows is None:
         return None
-    used = chosen.mean(path[kind.budget])
+    own = {name: float(path[name][rows].mean()) for name in (*recorded_metrics(), *CORRECTED)}
+    used = own[kind.budget]
     if plane == "decisions":
-        corrected = float(gap_less_noise(used, floor_of_gaps(path, chosen.rows)))
+        corrected = float(gap_less_noise(used, floor_of_gaps(path, rows)))
     else:
-        corrected = chosen.mean(path[f"{kind.budget}_corrected"])
-    goal = "utility_corrected" if kind.objective == "utility" else kind.objective
-    target = chosen.mean(path[goal])
-    if np.isnan(target):  # records without squares
-        target = chosen.mean(path[kind.objective])
-    return Reached(target, used, corrected, chosen)
+        corrected = own[f"{kind.budget}_corrected"]
+    target = own.get(f"{kind.objective}_corrected", np.nan)
+    if np.isnan(target):  # not corrected, or records without squares
+        target = own[kind.objective]
+    return Reached(target, used, corrected, rows)
 
 
 def area(path: Columns, plane: str) -> float:
     """Hypervolume over `most`: the objective above `least`, averaged over the budgets."""
-    kind, path = PLANES[plane], _judged(path, plane)
+    kind, path = PLANES[plane], judged(path, plane)
     tables = [table for table in path["counts"] if table is not None]
     if not tables:
         return float("nan")
@@ -314,25 +301,22 @@ def plane_table(columns: Columns, dataset: str, plane: str) -> Table:
     """
     kind = PLANES[plane]
     budgets = BUDGETS["many" if _many_labels(columns, dataset) else plane]
-    rows_of_dataset = select(columns, dataset=dataset, status="ok")
+    others = _OTHER_CELLS.get(plane, {})
+    here = select(columns, dataset=dataset, status="ok")
     rows: list[tuple[Any, ...]] = []
-    for _, name, path in each_path(rows_of_dataset):
+    for _, name, path in each_path(here):
         cells: list[Any] = []
         for result in (reached(path, plane, budget) for budget in budgets):
             used = "" if result is None else f"({small(result.used)}; {small(result.corrected)})"
             cells.append(None if result is None else f"{result.target:.4f} {used}")
-        cells += [_cost(path)] if plane == "decisions" else []
-        cells += [_by_gap(path, most) for most in SCORE_GAPS if plane == "scores"]
-        rows.append((name, *cells, area(path, plane)))
+        rows.append((name, *cells, *(cell(path) for cell in others.values()), area(path, plane)))
     rows.sort(key=lambda row: -float(row[-1]))
     budget_name = METRICS[kind.budget].label
-    head = ["Method", *(f"{budget_name} ≤ {budget:g}" for budget in budgets)]
-    head += ["Cost at EO gap ≤ 0.05"] if plane == "decisions" else []
-    head += [f"Largest gap ≤ {most:g}" for most in SCORE_GAPS if plane == "scores"]
+    head = ("Method", *(f"{budget_name} ≤ {budget:g}" for budget in budgets), *others, "Area")
     title = f"{dataset}: {METRICS[kind.objective].label} within a budget of {budget_name}"
     if plane == "decisions":
-        title += f"; majority rate {majority_rate(np.sum(list(rows_of_dataset['counts']), 0)):.4f}"
-    return Table(title, (*head, "Area"), tuple(rows))
+        title += f"; majority rate {majority_rate(np.sum(list(here['counts']), 0)):.4f}"
+    return Table(title, head, tuple(rows))
 
 
 def floor_of_gaps(columns: Columns, rows: NDArray[np.intp]) -> float:
@@ -341,7 +325,7 @@ def floor_of_gaps(columns: Columns, rows: NDArray[np.intp]) -> float:
     return float(np.mean([eo_gap_floor(table) for table in tables]))
 
 
-def _judged(path: Columns, plane: str) -> Columns:
+def judged(path: Columns, plane: str) -> Columns:
     """A path's rows in a plane: a score is the posterior, which the randomised policy has."""
     return select(path, policy="randomized") if PLANES[plane].score else path
 
@@ -359,17 +343,23 @@ def _count_table(counts: Array, squares: Array | None) -> CountTable:
 
 
 def _cost(path: Columns) -> float | None:
-    gain = np.array([-expected_cost(table, *COST) for table in path["counts"]])
-    chosen = nested(path | {"gain": gain}, "eo_gap", 0.05, "gain")
-    return None if chosen is None else -chosen.mean(gain)
+    cost = np.array([expected_cost(table, *COST) for table in path["counts"]])
+    rows = nested(path | {"gain": -cost}, "eo_gap", 0.05, "gain")
+    return None if rows is None else float(cost[rows].mean())
 
 
-def _by_gap(path: Columns, most: float) -> str | None:
-    path = _judged(path, "scores")
-    chosen = nested(path, "score_gap", most, "auroc")
-    if chosen is None:
+def _by_gap(most: float, path: Columns) -> str | None:
+    path = judged(path, "scores")
+    rows = nested(path, "score_gap", most, "auroc")
+    if rows is None:
         return None
-    return f"{chosen.mean(path['auroc']):.4f} ({small(chosen.mean(path['score_gap']))})"
+    return f"{path['auroc'][rows].mean():.4f} ({small(path['score_gap'][rows].mean())})"
+
+
+_OTHER_CELLS: dict[str, dict[str, Callable[[Columns], Any]]] = {
+    "decisions": {"Cost at EO gap ≤ 0.05": _cost},
+    "scores": {f"Largest gap ≤ {most:g}": partial(_by_gap, most) for most in SCORE_GAPS},
+}
 
 
 def small(x: float) -> str:
