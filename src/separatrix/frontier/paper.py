@@ -20,7 +20,7 @@ import numpy as np
 from separatrix import datasets, methods
 from separatrix.core.envelope import PLANES
 from separatrix.core.measures import METRICS
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.errors import DataError, MissingExtraError
 from separatrix.frontier import figures, tables
 from separatrix.frontier.results import REFERENCES, Columns, Results, Series, main_series, select
 from separatrix.frontier.store import ReferenceCurve, Store, hash_of
@@ -121,15 +121,8 @@ def paper_benchmark(
             not is told on the page, with the reason.
         out, quick, folds, seed, options, execution: see `benchmark`.
     """
-    place, missing = Path(out), {}
-    methods.get("cmi")  # the method whose benchmark this is; another that lacks an extra is told
-    able = []
-    for method in (*METHODS, *ABLATION):
-        try:
-            methods.get(method)
-            able.append(method)
-        except MissingExtraError as error:
-            missing[method] = str(error)
+    place = Path(out)
+    able, missing = _installed([*METHODS, *ABLATION])
     todo: dict[str, list[Job]] = {}
     for name in names or DATASETS:
         try:
@@ -222,37 +215,43 @@ def _at_hand() -> list[str]:
 
 
 def _jobs(wanted: Sequence[str] | None, quick: bool, blind: bool = False) -> list[Job]:
-    names = list(dict.fromkeys(methods.names() if wanted is None else wanted))
-    if wanted is None:
-        names = [name for name in names if name not in LEFT_OUT]
     changes = _QUICK if quick else ()
+    if wanted is None:
+        names = _installed([name for name in methods.names() if name not in LEFT_OUT])[0]
+    else:
+        names = list(dict.fromkeys(wanted))
     jobs = []
     for asked in names:
         name, _, recipe = asked.partition(":")
-        try:
-            known = methods.get(name).recipes
-        except MissingExtraError:
-            if wanted is not None or name == "cmi":  # the method whose benchmark this is
-                raise
-            continue  # the rest of the benchmark does not need that extra
         if recipe:
             jobs.append(Job(name, recipe=recipe, changes=changes))
             continue
-        # like for like with the paper needs its recipe as well
-        both = wanted is not None or name in _LIKE_FOR_LIKE
-        both = both and "paper" in known and known["paper"] != known["default"]
+        known = methods.get(name).recipes
         jobs.append(Job(name, changes=changes, keep=name == "erm"))
         if name == "erm":
             jobs.append(Job(name, inputs="x", changes=changes))
-        if both:
+        # like for like with the paper needs its recipe as well
+        both = wanted is not None or name in _LIKE_FOR_LIKE
+        if both and "paper" in known and known["paper"] != known["default"]:
             jobs.append(Job(name, recipe="paper", changes=changes))
         if wanted is None and "score" in known:
             jobs.append(Job(name, recipe="score", changes=changes))
-    if not jobs:
-        raise InputError("There is no method to run.")
     able = [job for job in jobs if job.method not in _NEED_THE_GROUP] if blind else []
     alone = [replace(job, inputs="x", keep=False) for job in able]
     return jobs + [job for job in alone if job not in jobs]
+
+
+def _installed(names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The methods whose libraries are here, and why the others are missing."""
+    methods.get("cmi")  # the method whose benchmark this is: without it there is none
+    able, missing = [], {}
+    for name in names:
+        try:
+            methods.get(name)
+            able.append(name)
+        except MissingExtraError as error:
+            missing[name] = str(error)
+    return able, missing
 
 
 def _thinned(job: Job, dataset: str) -> Job:
@@ -286,9 +285,11 @@ class PaperRow(NamedTuple):
     trade_off: float | None
     constraint: str
     budget: float
-    used: tuple[float, float]
+    constraint_value: float
+    constraint_sd: float
     metric: str
-    value: tuple[float, float]
+    value: float
+    sd: float
 
 
 def paper_rows(dataset: str | None = None) -> list[PaperRow]:
@@ -298,16 +299,11 @@ def paper_rows(dataset: str | None = None) -> list[PaperRow]:
     (204, 66)
     """
     text = files(__package__).joinpath("paper_tables.csv").read_text(encoding="utf-8")
+    numbers = ("trade_off", "budget", "constraint_value", "constraint_sd", "value", "sd")
     rows = []
-    for row in csv.DictReader(text.splitlines()):
-        used, value = (
-            (float(row[mean]), float(row[sd]))
-            for mean, sd in (("constraint_value", "constraint_sd"), ("value", "sd"))
-        )
-        trade_off = float(row["trade_off"]) if row["trade_off"] else None
-        where = (row["dataset"], row["method"], row["inputs"], row["policy"], trade_off)
-        within = (row["constraint"], float(row["budget"]), used)
-        rows.append(PaperRow(*where, *within, row["metric"], value))
+    for cells in csv.DictReader(text.splitlines()):
+        read = {name: float(cells[name]) if cells[name] else None for name in numbers}
+        rows.append(PaperRow(**{**cells, **read}))  # type: ignore[arg-type]
     return [row for row in rows if dataset in (None, row.dataset)]
 
 
@@ -327,19 +323,18 @@ def beside(results: Results, dataset: str) -> Table:
         i = tables.best(path, row.constraint, row.budget, row.metric)
         ours: tuple[Any, ...] = (None, None, None, None)
         if i is not None:
-            pair, used = (
-                (float(path[name][i]), float(path[f"{name}_sd"][i]))
-                for name in (row.metric, row.constraint)
-            )
             λ = None if row.trade_off is None else float(path["trade_off"][i])
-            ours = (λ, used, pair, pair[0] - row.value[0])
+            value = tables.pair(path, row.metric, i)
+            ours = λ, tables.pair(path, row.constraint, i), value, value[0] - row.value
         name = Series(row.method, row.inputs, "").name
         about = (name, row.policy, row.budget, METRICS[row.metric].head)
-        rows.append((*about, row.trade_off, row.used, row.value, *ours))
+        theirs = (row.constraint_value, row.constraint_sd), (row.value, row.sd)
+        rows.append((*about, row.trade_off, *theirs, *ours))
     constraint = METRICS[paper_rows(dataset)[0].constraint].head
-    theirs = (f"Paper: {part}" for part in ("λ", constraint, "value"))
-    own_head = (f"Ours: {part}" for part in ("λ", constraint, "value"))
-    head = ("Method", "Policy", "Budget", "Metric", *theirs, *own_head, "Difference")
+    parts = (
+        f"{whose}: {part}" for whose in ("Paper", "Ours") for part in ("λ", constraint, "value")
+    )
+    head = ("Method", "Policy", "Budget", "Metric", *parts, "Difference")
     caveat = f" ({NOTES[dataset]})" if dataset.startswith("acs") else ""
     return Table(f"{dataset}: the paper's rows and ours{caveat}", head, tuple(rows))
 
@@ -353,7 +348,7 @@ def same_trade_off(results: Results) -> Table:
         path = select(_path_of(results, row), trade_off=row.trade_off, lost=0)
         if len(path["trade_off"]):
             cells = rows.setdefault((row.dataset, row.trade_off), {})
-            for name, value in ((row.constraint, row.used[0]), (row.metric, row.value[0])):
+            for name, value in ((row.constraint, row.constraint_value), (row.metric, row.value)):
                 cells[name] = (value, float(path[name][0]))
     metrics = ("eo_gap", "violation", "accuracy", "auroc")
     empty = (None, None)
