@@ -110,6 +110,11 @@ class CertifiedAudit(AuditResult):
         """
         return dependences(self.table, self.confidence, self.random_state)
 
+    @property
+    def promise(self) -> str:
+        """What `violation_upper` promises, in plain words."""
+        return certificates.promise(self.guarantee, self.composition)
+
     def _plain(self, *left_out: str) -> dict[str, Any]:
         """What both have, as plain Python values."""
         return {
@@ -119,7 +124,7 @@ class CertifiedAudit(AuditResult):
             **self._fields("table", "random_state", *left_out),
             "criteria": {name: asdict(measured) for name, measured in self.criteria.items()},
             "identity": identity(self.table.counts),
-            "promise": certificates.promise(self.guarantee, self.composition),
+            "promise": self.promise,
         }
 
 

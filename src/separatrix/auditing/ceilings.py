@@ -15,35 +15,24 @@ from separatrix.errors import InputError
 from separatrix.statistics.gaps import unseen_cells
 
 __all__ = [
-    "CONTINUOUS_NAMES",
-    "DECISION_NAMES",
-    "FLOOR_NAMES",
-    "SCORE_NAMES",
-    "exceeded",
-    "parse_ceilings",
-    "value_of",
-]
+    "CONTINUOUS_NAMES", "DECISION_NAMES", "FLOOR_NAMES", "SCORE_NAMES", "exceeded",
+    "parse_ceilings", "value_of",
+]  # fmt: skip
 
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
-_OTHERS = "independence", "sufficiency"
-_OF_TABLES = {n: m for n, m in METRICS.items() if m.criterion and m.needs == "table"}
-FLOOR_NAMES = tuple(name for name, m in _OF_TABLES.items() if not m.lower_is_better)
-DECISION_NAMES = tuple(
-    dict.fromkeys(
-        (
-            *_VIOLATION,
-            # 1 − impact ratio is gated by the ratio itself, from below
-            *(name for name, m in _OF_TABLES.items() if m.lower_is_better and not m.relative),
-            *("eo_gap_upper", "ppv_gap", "npv_gap", "auditor_bound"),
-        )
-    )
-)
-_OF_LABEL = {"tpr_gap": slice(-1, None), "fpr_gap": slice(0, 1)}  # gaps of one label
-_OF_PREDICTION = {"ppv_gap": slice(1, 2), "npv_gap": slice(0, 1), "predictive_gap": slice(None)}
-_RATES = {"eo_gap", "eo_max", "gap", *_OF_LABEL, *_OF_PREDICTION}
-_BOUNDED = "eo_gap_upper (of a score: gap_upper), which allows for that"
+_BUDGETS = [m for m in METRICS.values() if m.criterion and m.needs == "table"]
+FLOOR_NAMES = tuple(m.name for m in _BUDGETS if not m.lower_is_better)
+# 1 − impact ratio is gated by the ratio itself, from below
+_MAXIMA = [m.name for m in _BUDGETS if m.lower_is_better and not m.relative]
+_MORE = "eo_gap_upper", "ppv_gap", "npv_gap", "auditor_bound"
+DECISION_NAMES = tuple(dict.fromkeys((*_VIOLATION, *_MAXIMA, *_MORE)))
+_OF_SCORES = "independence", "sufficiency", "parity_gap", "calibration_gap", "gap", "gap_upper"
+SCORE_NAMES = *_VIOLATION, *_OF_SCORES
 CONTINUOUS_NAMES = "violation_at_resolution", "violation_lower", "rmse"
-SCORE_NAMES = (*_VIOLATION, *_OTHERS, "parity_gap", "calibration_gap", "gap", "gap_upper")
+# the labels, or the predictions, whose rates a gap compares
+_LABELS = dict.fromkeys(("eo_gap", "eo_max", "gap"), slice(None))
+_LABELS |= {"fpr_gap": slice(0, 1), "tpr_gap": slice(-1, None)}
+_PREDICTIONS = {"predictive_gap": slice(None), "npv_gap": slice(0, 1), "ppv_gap": slice(1, 2)}
 
 
 def parse_ceilings(
@@ -55,6 +44,7 @@ def parse_ceilings(
     {'eo_gap': 0.05, 'violation': 0.001}
     """
     ceilings: dict[str, float] = {}
+    strictest = max if option == "--fail-below" else min
     for text in texts:
         name, _, number = text.partition("=")
         name = name.strip()
@@ -70,7 +60,6 @@ def parse_ceilings(
             value = float("nan")
         if not np.isfinite(value):
             raise InputError(f"{option} {text!r} needs a number after '=', such as {name}=0.05.")
-        strictest = max if option == "--fail-below" else min
         ceilings[name] = strictest(value, ceilings.get(name, value))
     return ceilings
 
@@ -87,52 +76,45 @@ def exceeded(
     >>> exceeded(a, {"eo_gap": 0.1})
     ''
     """
-    found = {name: value_of(audit, name) for name in ceilings}
-    above = [
-        f"{name} is {found[name]:.6g}, above {value:g}"
-        for name, value in ceilings.items()
-        if found[name] > value
+    found = {name: value_of(audit, name) for name in (*ceilings, *(floors or {}))}
+    said = [f"{n} is {found[n]:.6g}, above {x:g}" for n, x in ceilings.items() if found[n] > x]
+    said += [
+        f"{n} is {found[n]:.6g}, below {x:g}" for n, x in (floors or {}).items() if found[n] < x
     ]
-    for name, least in (floors or {}).items():
-        if (value := value_of(audit, name)) < least:
-            above.append(f"{name} is {value:.6g}, below {least:g}")
-    if not above:
-        for name, value in found.items():
-            _refuse_unknown(audit, name, value)
-    return "; ".join(above) + "." if above else ""
+    if said:
+        return "; ".join(said) + "."
+    for name in ceilings:
+        _refuse_unknown(audit, name, found[name])
+    return ""
 
 
 def _refuse_unknown(audit: Audit | ScoreAudit | ContinuousAudit, name: str, value: float) -> None:
     """Refuse to pass a gap of rates that no row shows: it may be anything."""
-    if isinstance(audit, ContinuousAudit) or name not in _RATES:
+    known = _LABELS.get(name, _PREDICTIONS.get(name))
+    if isinstance(audit, ContinuousAudit) or known is None:
         return
-    table, known = audit.table, slice(None)
-    counts, levels = table.counts, table.labels
-    if name in _OF_PREDICTION:
-        counts, levels, known = counts.swapaxes(0, 2), table.predictions, _OF_PREDICTION[name]
-    elif name in _OF_LABEL:
-        known = _OF_LABEL[name]
-    unseen = unseen_cells(counts[known], table.counts.sum((0, 2)) > 0)
+    counts, levels = audit.table.counts, audit.table.labels
+    if name in _PREDICTIONS:
+        counts, levels = counts.swapaxes(0, 2), audit.table.predictions
+    unseen = unseen_cells(counts[known], counts.sum((0, 2)) > 0)
     if np.isnan(value) or unseen.any():
-        cells = named_cells(levels[known], table.groups, np.argwhere(unseen).tolist()) or "a group"
+        cells = named_cells(levels[known], audit.table.groups, np.argwhere(unseen).tolist())
         raise InputError(
-            f"{name} cannot be judged: {cells} has no rows, so its rate may be anything. Collect "
-            f"such rows, or set a ceiling for {_BOUNDED}."
+            f"{name} cannot be judged: {cells or 'a group'} has no rows, so its rate may be "
+            "anything. Collect such rows, or set a ceiling for eo_gap_upper (of a score: "
+            "gap_upper), which allows for that."
         )
 
 
 def value_of(audit: Audit | ScoreAudit | ContinuousAudit, name: str) -> float:
     """A value of the audit, or of one of its criteria; NaN where no row tells."""
-    if isinstance(audit, ContinuousAudit):
-        if getattr(audit, name) is None:
-            raise InputError(f"This audit has no {name}: it needs a numeric outcome.")
-        return float(getattr(audit, name))
-    if name in _OTHERS:
-        return audit.criteria[name].value
-    gaps = {gap: x.value for found in audit.criteria.values() for gap, x in found.gaps.items()}
-    if name in gaps:
-        value = gaps[name]
-        return float("nan") if value is None else value
-    if not hasattr(audit, name):
-        raise InputError(f"This audit has no {name}: it needs two labels and two predictions.")
-    return float(getattr(audit, name))
+    needs, known = "a numeric outcome", {}
+    if not isinstance(audit, ContinuousAudit):
+        needs = "two labels and two predictions"
+        known = {criterion: found.value for criterion, found in audit.criteria.items()}
+        for found in audit.criteria.values():
+            known |= {gap: np.nan if x.value is None else x.value for gap, x in found.gaps.items()}
+    value = known.get(name, getattr(audit, name, None))
+    if value is None:
+        raise InputError(f"This audit has no {name}: it needs {needs}.")
+    return float(value)

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from separatrix.auditing import pages
 from separatrix.auditing.base import AuditResult
 from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import tidy
@@ -19,6 +18,7 @@ from separatrix.columns.scores import Quantities
 from separatrix.core.conditional_cmi import conditional_rank, is_tied, outcome_blocks
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
+from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import inference
 from separatrix.statistics.rank_tables import RankTable, Resolution, resolution_of
@@ -139,7 +139,7 @@ class ContinuousAudit(AuditResult):
         }
 
     def _page(self) -> AuditPage:
-        return pages.numbers_page(self)
+        return audits.numbers_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,12 @@ from separatrix.auditing.result import Audit
 from separatrix.auditing.scores import ScoreAudit
 from separatrix.auditing.tables import count_rows, count_score_rows, count_table
 from separatrix.columns.counting import count_scores
-from separatrix.columns.frames import Roles, as_frame
+from separatrix.columns.frames import named_roles
 from separatrix.columns.readers import whole_columns
 from separatrix.columns.scores import quantities
-from separatrix.columns.values import as_array, listed
+from separatrix.columns.values import as_array
 from separatrix.core import information
+from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
 __all__ = ["audit", "audit_regression", "audit_score", "utility_score", "violation_score"]
@@ -74,8 +74,8 @@ def audit(
     >>> b.eo_gap == a.eo_gap
     True
     """
-    columns = target, prediction, sensitive_features, sample_weight
-    roles = _roles(y_true, y_pred, *columns)
+    names = target, prediction, sensitive_features, sample_weight
+    roles = named_roles(y_true, y_pred, *names)
     if roles is None:
         table = count_table(y_true, y_pred, sensitive_features, sample_weight, labels)
     else:
@@ -129,15 +129,15 @@ def audit_score(
     """
     if isinstance(score, str) and target is not None and prediction is None:
         score, prediction = None, score
-    columns = target, prediction, sensitive_features, sample_weight
-    roles = _roles(y_true, score, *columns, array="score")
+    names = target, prediction, sensitive_features, sample_weight
+    roles = named_roles(y_true, score, *names, array="score")
     if roles is None:
         table = count_scores(
             y_true, score, sensitive_features=sensitive_features, sample_weight=sample_weight
         )
     else:
-        y, z, _, weight = roles
-        table = count_score_rows(y_true, y=y, z=z, score=_one(roles), weight=weight)
+        y, z, column, weight = roles
+        table = count_score_rows(y_true, y=y, z=z, score=column, weight=weight)
     return ScoreAudit.of(
         table, bins, confidence, random_state, guarantee=guarantee, composition=composition
     )
@@ -178,19 +178,13 @@ def audit_regression(
     >>> audit_regression(wage, ability + 0.5 * z, sensitive_features=z).violation_lower > 0.01
     True
     """
-    for name, value in (
-        ("numeric_target", numeric_target),
-        ("numeric_sensitive", numeric_sensitive),
-    ):
-        if not isinstance(value, bool | np.bool_):
-            raise InputError(f"`{name}` must be True or False, got {value!r}.")
+    one_of(numeric_target, "numeric_target", True, False)
+    one_of(numeric_sensitive, "numeric_sensitive", True, False)
     if not (numeric_target or numeric_sensitive):
         raise InputError("Labels and groups have `audit`; here one of them must be a number.")
-    columns = target, prediction, sensitive_features, sample_weight
-    roles = _roles(y_true, y_pred, *columns)
+    roles = named_roles(y_true, y_pred, target, prediction, sensitive_features, sample_weight)
     names = "y_true", "sensitive_features", "y_pred"
     if roles is not None:
-        _one(roles)
         names = roles.words
         y_true, y_pred, sensitive_features, sample_weight = whole_columns(y_true, roles)
     rows = quantities(
@@ -239,58 +233,3 @@ def utility_score(
     groups = alike if sensitive_features is None else sensitive_features
     table = count_table(y_true, y_pred, groups, sample_weight)
     return float(information.mutual_information(table.counts))
-
-
-def _roles(
-    data: Any, predicted: Any, target: Any, prediction: Any, groups: Any, weight: Any,
-    array: str = "y_pred",
-) -> Roles | None:  # fmt: skip
-    """The columns that were named of a frame or of files; None for arrays. Mixtures are refused.
-
-    Args:
-        data: true outcomes, or the table.
-        predicted: predictions as an array; the caller calls them `array`.
-        target, prediction: names of columns.
-        groups, weight: arrays, or names of columns.
-    """
-    named = target is not None or prediction is not None
-    table = isinstance(data, str | Path | Mapping) or as_frame(data, "data") is not None
-    if predicted is not None and not named:
-        if isinstance(data, str | Path):
-            raise InputError(
-                f"{str(data)!r} is a file: name its columns with `target=` and `prediction=` "
-                f"instead of `{array}`."
-            )
-        return None
-    if predicted is not None:
-        raise InputError(
-            f"`{array}` belongs to arrays, `target=` and `prediction=` to a frame or a file. Pass "
-            "one or the other."
-        )
-    if not table:
-        said = "`target=` is for a frame or a file" if named else f"`{array}` is missing"
-        raise InputError(
-            f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a "
-            "file with `target=` and `prediction=`."
-        )
-    for name, value in (("target", target), ("prediction", prediction)):
-        if value is None:
-            raise InputError(f"`{name}` is missing: name that column of the table.")
-    own = None if weight is None else _single(weight, "sample_weight")
-    return Roles.named(_single(target, "target"), groups, prediction, own)
-
-
-def _single(name: Any, role: str) -> str:
-    if not isinstance(name, str | int) or isinstance(name, bool):
-        raise InputError(
-            f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}."
-        )
-    return str(name)
-
-
-def _one(roles: Roles) -> str:
-    if len(roles.predictions) != 1:
-        raise InputError(
-            f"`prediction` must name one column of numbers, got {listed(roles.predictions)}."
-        )
-    return roles.predictions[0]

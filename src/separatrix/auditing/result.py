@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from separatrix.auditing import pages
 from separatrix.auditing.base import CertifiedAudit, certified, number_notes, or_none
 from separatrix.columns.frames import tidy
 from separatrix.columns.groups import group_name
@@ -17,6 +16,7 @@ from separatrix.core import information
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import BASE_DEPENDENCE, METRICS
 from separatrix.errors import InputError
+from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import bounds, gaps, inference
 from separatrix.statistics.proportions import accuracy_interval
@@ -236,7 +236,7 @@ class Audit(CertifiedAudit):
         }
 
     def _page(self) -> AuditPage:
-        return pages.decisions_page(self)
+        return audits.decisions_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values, the frames as columns."""

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.auditing import pages
 from separatrix.auditing.base import CertifiedAudit, certified, or_none
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
@@ -19,6 +18,7 @@ from separatrix.core.counts import CountTable
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
+from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage
 from separatrix.statistics.bounds import gap_bound
 from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_gap
@@ -158,7 +158,7 @@ class ScoreAudit(CertifiedAudit):
         return Gap(float(np.ptp(above, axis=0).max()), float(gap_curve(null).max(-1).mean()))
 
     def _page(self) -> AuditPage:
-        return pages.score_page(self)
+        return audits.score_page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values; a rate or an area that is not defined is None."""

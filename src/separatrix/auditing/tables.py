@@ -25,13 +25,13 @@ from separatrix.columns.counting import (
 )
 from separatrix.columns.engines import (
     Source,
-    check_numbers,
     check_weights,
     grouped_columns,
     score_ends,
     score_histogram,
     summed,
     weight_totals,
+    with_numbers,
 )
 from separatrix.columns.features import as_numbers
 from separatrix.columns.frames import Roles, given
@@ -100,7 +100,7 @@ def count_rows(
         return count_table(y_true, u, groups, w, labels, names=roles.words)
     several = len(roles.predictions) > 1
     numbers = given(*(roles.predictions if several else []), roles.weight)
-    check_numbers(source, roles.columns, numbers)
+    source = with_numbers(source, roles.columns, numbers)
     if several:
         return _soft(source, *roles, labels)
     (decision,) = roles.predictions
@@ -131,10 +131,10 @@ def count_score_rows(
     4
     """
     roles = Roles.named(y, z, score, weight)
-    (name,) = roles.predictions
+    name = roles.only
     source = in_engine(data)
     if source is not None:
-        check_numbers(source, roles.columns, given(name, roles.weight))
+        source = with_numbers(source, roles.columns, given(name, roles.weight))
         with source.reading():
             rows = int(source.lazy.select(nw.len().alias("n")).collect()["n"].to_list()[0])
         if rows == 0:
@@ -166,7 +166,6 @@ def _hard(
     source: Source, y: str, z: list[str], pred: str, weight: str | None, labels: Labels
 ) -> CountTable:
     """The table of labels."""
-    source = source.parse(given(weight))
     parts = {"w": source.numbers(weight)} if weight is not None else {}
     made = {"ww": nw.col("w") * nw.col("w")} if weight is not None else {}
     totals = weight_totals() if weight is not None else []
@@ -193,7 +192,6 @@ def _hard(
 def _soft(
     source: Source, y: str, z: list[str], pred: list[str], weight: str | None, labels: Labels
 ) -> CountTable:
-    source = source.parse(given(*pred, weight))
     numbers = {f"q{i}": source.numbers(name) for i, name in enumerate(pred)}
     score = [nw.col(name) for name in numbers]
     numbers["w"] = source.numbers(weight) if weight is not None else nw.lit(1.0)

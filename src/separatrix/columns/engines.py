@@ -31,9 +31,9 @@ from separatrix.core.numbers import whole_number
 from separatrix.errors import DataError, InputError, MissingExtraError
 
 __all__ = [
-    "ScoreHistogram", "Source", "check_numbers", "check_weights", "duckdb_is_here",
-    "grouped_columns", "is_parquet", "scan", "score_ends", "score_histogram", "summed",
-    "weight_totals",
+    "ScoreHistogram", "Source", "check_weights", "duckdb_is_here", "grouped_columns",
+    "is_parquet", "scan", "score_ends", "score_histogram", "summed", "weight_totals",
+    "with_numbers",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -66,7 +66,6 @@ class Source:
         names: of the columns of CSV files, which are all text and called c0, c1, … inside.
         relation: DuckDB's, of files.
         connection: kept here, since not every DuckDB keeps it alive with its relation.
-        parsed: the columns of CSV files that are numbers.
     """
 
     lazy: nw.LazyFrame[Any]
@@ -74,7 +73,6 @@ class Source:
     names: Sequence[str] = ()
     relation: Any = None
     connection: Any = None
-    parsed: frozenset[str] = frozenset()
 
     @staticmethod
     def from_frame(frame: Any) -> Source:
@@ -106,12 +104,8 @@ class Source:
         return nw.col(self.inner(name))
 
     def numbers(self, name: str) -> nw.Expr:
-        """A column as floats; the text of a CSV file in its dialect."""
-        x = self.column(name)
-        if self.text and name not in self.parsed:
-            x = x.str.strip_chars()
-            x = nw.when(~x.is_in([*NOT_AVAILABLE, ""])).then(x)
-        return x.cast(nw.Float64)
+        """A column as floats; of CSV files one that `with_numbers` was asked for."""
+        return self.column(name).cast(nw.Float64)
 
     def levels(self, values: list[Any], name: str) -> Coded:
         """The values of a column of levels, missing ones coded; CSV text in its dialect."""
@@ -167,23 +161,6 @@ class Source:
                 parsed[name] = f"TRY_CAST({c} AS {'BIGINT' if whole else 'DOUBLE'}) AS {c}"
         return parsed
 
-    def parse(self, names: Sequence[str]) -> Source:
-        """The same table, where these columns of CSV files are numbers, parsed once.
-
-        Other text in them is an error.
-        """
-        if not names or not self.text:
-            return self
-        numbers = {self.inner(name) for name in names}
-        gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
-        parsed = {
-            c: f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL "
-            f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
-            for c in numbers
-        }
-        read = self.relation.project(", ".join(parsed.get(c, c) for c in self.relation.columns))
-        return replace(self, lazy=nw.from_native(read).lazy(), parsed=frozenset(names))
-
     @contextmanager
     def reading(self) -> Iterator[None]:
         """DuckDB's complaints about files as one sentence."""
@@ -234,11 +211,21 @@ def scan(files: Sequence[Path]) -> Source:
     return Source(lazy, str(files[0]), names, relation, connection)
 
 
-def check_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str]) -> None:
-    """Refuse columns that are not there, and numbers that are none; text shows when it is read."""
+def with_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str]) -> Source:
+    """The same table, where these columns are numbers; those that are not are refused.
+
+    CSV text is parsed here, once; what is no number then shows when it is read.
+    """
     if source.text:
         check_present(wanted, source.names, source.place)
-        return
+        gone = ", ".join(map(_text, ["", *sorted(NOT_AVAILABLE)]))
+        parsed = {
+            c: f"COALESCE(TRY_CAST({c} AS DOUBLE), CASE WHEN trim({c}) IN ({gone}) THEN NULL "
+            f"ELSE CAST({c} AS DOUBLE) END) AS {c}"
+            for c in map(source.inner, numbers)
+        }
+        read = source.relation.project(", ".join(parsed.get(c, c) for c in source.relation.columns))
+        return replace(source, lazy=nw.from_native(read).lazy())
     schema = source.lazy.collect_schema()
     check_present(wanted, schema.names(), source.place)
     python = source.lazy.implementation.is_polars()
@@ -256,6 +243,7 @@ def check_numbers(source: Source, wanted: Sequence[str], numbers: Sequence[str])
             raise InputError(
                 f"Column {column!r} must hold numbers, but its type is {schema[column]}."
             )
+    return source
 
 
 def grouped_columns(
@@ -409,8 +397,8 @@ def score_histogram(
     [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]]
     """
     roles = Roles.named(y, z, score, weight, "score")
-    keys, source = [roles.target, *roles.groups], Source.from_frame(frame)
-    check_numbers(source, roles.columns, given(score, weight))
+    keys = [roles.target, *roles.groups]
+    source = with_numbers(Source.from_frame(frame), roles.columns, given(score, weight))
     bins = whole_number(bins, "bins", least=1)
     if bins > 1 << 20:
         raise InputError(f"`bins` must be between 1 and {1 << 20:,}, got {bins}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -14,7 +15,7 @@ from separatrix.errors import InputError, MissingExtraError
 
 __all__ = [
     "Frame", "Roles", "as_frame", "check_present", "column_names", "given", "named_columns",
-    "names_of", "tidy",
+    "named_roles", "names_of", "tidy",
 ]  # fmt: skip
 
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
@@ -124,9 +125,64 @@ class Roles(NamedTuple):
         return given(self.target, *self.groups, *self.predictions, self.weight)
 
     @property
+    def only(self) -> str:
+        """The one column of predictions; several are refused."""
+        if len(self.predictions) != 1:
+            raise InputError(
+                f"`prediction` must name one column of numbers, got {', '.join(self.predictions)}."
+            )
+        return self.predictions[0]
+
+    @property
     def words(self) -> tuple[str, str, str]:
         """What target, groups and predictions are called in an error."""
         return self.target, " & ".join(self.groups), ", ".join(self.predictions)
+
+
+def named_roles(
+    data: Any, predicted: Any, target: Any, prediction: Any, groups: Any, weight: Any, *,
+    array: str = "y_pred", word: str = "prediction",
+) -> Roles | None:  # fmt: skip
+    """The columns that were named of a frame or of files; None for arrays. Mixtures are refused.
+
+    Args:
+        data: true outcomes, or the table.
+        predicted: predictions as an array; the caller calls them `array`.
+        target, prediction: names of columns; the caller calls the second `word`.
+        groups, weight: arrays, or names of columns.
+    """
+    named = target is not None or prediction is not None
+    options = f"`target=` and `{word}=`"
+    if predicted is not None:
+        if named:
+            raise InputError(
+                f"`{array}` belongs to arrays, {options} to a frame or a file. Pass one or the "
+                "other."
+            )
+        if isinstance(data, str | Path):
+            raise InputError(
+                f"{str(data)!r} is a file: name its columns with {options} instead of `{array}`."
+            )
+        return None
+    if not (isinstance(data, str | Path | Mapping) or as_frame(data, "data") is not None):
+        said = "`target=` is for a frame or a file" if named else f"`{array}` is missing"
+        raise InputError(
+            f"{said}, got {type(data).__name__}. Pass arrays (y_true, {array}), or a frame or a "
+            f"file with {options}."
+        )
+    for name, value in (("target", target), (word, prediction)):
+        if value is None:
+            raise InputError(f"`{name}` is missing: name that column of the table with {options}.")
+    own = None if weight is None else _single(weight, "sample_weight")
+    return Roles.named(_single(target, "target"), groups, prediction, own, word)
+
+
+def _single(name: Any, role: str) -> str:
+    if not isinstance(name, str | int) or isinstance(name, bool):
+        raise InputError(
+            f"`{role}` must name one column of the table, got {type(name).__name__} {name!r:.60}."
+        )
+    return str(name)
 
 
 def check_present(wanted: Sequence[str], here: Sequence[str], name: str) -> None:

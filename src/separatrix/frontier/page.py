@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import ndtri
 
 from separatrix import methods
-from separatrix.auditing.pages import measures
 from separatrix.auditing.result import Audit
 from separatrix.columns.groups import from_plain, group_name
 from separatrix.core import information
@@ -39,6 +38,7 @@ from separatrix.frontier.traced import MANIFEST, read_manifest
 from separatrix.io import write_whole
 from separatrix.methods import POLICIES
 from separatrix.report.audit_page import PALETTE, named_rows
+from separatrix.report.audits import measures
 from separatrix.report.page import render
 from separatrix.report.words import number
 

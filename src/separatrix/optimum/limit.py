@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.engines import duckdb_is_here, is_parquet, scan, score_histogram
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import Roles, as_frame, names_of
+from separatrix.columns.frames import as_frame, named_roles
 from separatrix.columns.groups import as_groups, group_name
 from separatrix.columns.readers import find_files, is_large, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
@@ -323,19 +323,14 @@ def limit(
     wanted = None if levels is None else _levels(levels, kind.name)
     if tolerance is not None and not (tolerance := one_number(tolerance, "tolerance")) > 0.0:
         raise InputError(f"`tolerance` must be above 0, got {tolerance}; None for the default.")
-    if target is not None or score is not None:
-        if scores is not None or target is None or score is None:
-            raise InputError(
-                "Pass arrays (`y_true`, `scores`), or a table with both `target=` and `score=`."
-            )
-        (outcome,) = names_of(target, "target")
-        weights = None if sample_weight is None else names_of(sample_weight, "sample_weight")[0]
-        roles = Roles.named(outcome, sensitive_features, score, weights, "score")
+    names = target, score, sensitive_features, sample_weight
+    roles = named_roles(y_true, scores, *names, array="scores", word="score")
+    if roles is not None:
         counted = _counted(y_true, roles.predictions)
         if counted is not None:
             histogram = score_histogram(
-                counted, y=outcome, z=roles.groups, score=roles.predictions[0], bins=bins,
-                span=span, weight=weights,
+                counted, y=roles.target, z=roles.groups, score=roles.predictions[0], bins=bins,
+                span=span, weight=roles.weight,
             )  # fmt: skip
             if len(histogram.labels) != 2:
                 raise InputError(
@@ -351,10 +346,6 @@ def limit(
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if len(roles.predictions) == 1:
             scores = as_numbers(scores, roles.predictions[0])
-    elif scores is None:
-        raise InputError(
-            "`scores` is missing: pass one score per row, or a table with `target=` and `score=`."
-        )
     y_codes, labels = as_levels(y_true, "y_true")
     z_codes, groups = as_groups(sensitive_features)
     if len(labels) < 2:

@@ -10,13 +10,12 @@ import numpy as np
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, identity
 from separatrix.report.audit_page import AuditPage, Curve, Curves, Rates, nats
-from separatrix.statistics.certificates import promise
 
 if TYPE_CHECKING:
+    from separatrix.auditing.base import AuditResult
     from separatrix.auditing.continuous import ContinuousAudit
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
-    from separatrix.statistics.dependence import Gap
 
 __all__ = ["decisions_page", "measures", "numbers_page", "score_page"]
 
@@ -60,10 +59,9 @@ def decisions_page(a: Audit) -> AuditPage:
     )
 
 
-def measures(a: Audit) -> list[tuple[str, str, str]]:
+def measures(a: Audit) -> list[Row]:
     """The measured values of decisions: name, value, and what to make of it."""
-    sure, interval, test = _certainty(a)
-    corrected = f"bias-corrected {nats(a.violation_corrected)}"
+    sure, corrected = _sure(a), f"bias-corrected {nats(a.violation_corrected)}"
     bound = f"{a.guarantee} bound at {sure}"
     gap, accuracy = (
         f"{sure} interval {low:.4f} … {high:.4f}"
@@ -74,16 +72,12 @@ def measures(a: Audit) -> list[tuple[str, str, str]]:
     return [
         ("equalized-odds gap", f"{a.eo_gap:.4f}", f"between groups, mean over labels; {gap}"),
         ("certified gap", f"≤ {a.eo_gap_upper:.4f}", bound),
-        (
-            "gap by chance",
-            f"{a.eo_gap_floor:.4f}",
-            "a gap of this size is noise",
-        ),
+        ("gap by chance", f"{a.eo_gap_floor:.4f}", "a gap of this size is noise"),
         ("accuracy", f"{a.accuracy:.4f}", accuracy + drawn),
-        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {interval}; {corrected}"),
+        ("violation v = I(U;Z|Y)", nats(a.violation), f"nats; {_interval(a)}; {corrected}"),
         *([floor] if len(a.table.labels) > 2 else []),
         ("certified v", f"≤ {nats(a.violation_upper)}", bound),
-        test,
+        _counted_test(a),
         ("auditor bound √(2v)", f"{a.auditor_bound:.4f}", "no check for the group can find more"),
         ("utility u = I(U;Y)", nats(a.utility), "nats"),
     ]
@@ -91,50 +85,59 @@ def measures(a: Audit) -> list[tuple[str, str, str]]:
 
 def _cells(a: Audit) -> list[Row]:
     """The cells (label, group) that cause most of v, with the rate that differs most."""
-    columns = a.cell_columns()
-    worst: dict[tuple[Any, Any], int] = {}
-    for i, key in enumerate(zip(columns["label"], columns["group"], strict=True)):
-        away = abs(columns["rate"][i] - columns["label_rate"][i])
-        kept = worst.get(key)
+    worst: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for row in _rows(a):
+        kept = worst.setdefault((row["label"], row["group"]), row)
         # with two labels both rates are equally far: show the last label's
-        if kept is None or away >= abs(columns["rate"][kept] - columns["label_rate"][kept]) - 1e-12:
-            worst[key] = i
-    order = sorted(worst.values(), key=lambda i: -columns["violation"][i])[:MOST_CELLS]
+        if _away(row) >= _away(kept) - 1e-12:
+            worst[row["label"], row["group"]] = row
+    shown = sorted(worst.values(), key=lambda row: -row["violation"])[:MOST_CELLS]
     return [
         (
-            f"{columns['violation'][i] / a.violation:.0%}",
-            f"Y = {columns['label'][i]}, {group_name(columns['group'][i])}",
-            f"{columns['rows'][i]:,.0f} rows",
-            f"P(U = {columns['prediction'][i]}) = {columns['rate'][i]:.3f}",
-            f"[{columns['low'][i]:.3f}, {columns['high'][i]:.3f}]",
-            f"all groups {columns['label_rate'][i]:.3f}",
+            f"{row['violation'] / a.violation:.0%}",
+            f"Y = {row['label']}, {group_name(row['group'])}",
+            f"{row['rows']:,.0f} rows",
+            f"P(U = {row['prediction']}) = {row['rate']:.3f}",
+            f"[{row['low']:.3f}, {row['high']:.3f}]",
+            f"all groups {row['label_rate']:.3f}",
         )
-        for i in order
-        if columns["violation"][i] > 0
+        for row in shown
+        if row["violation"] > 0
     ]
+
+
+def _rows(a: Audit) -> list[dict[str, Any]]:
+    """`Audit.cells`, row by row."""
+    columns = a.cell_columns()
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _away(row: dict[str, Any]) -> float:
+    return abs(row["rate"] - row["label_rate"])
 
 
 def _rates(a: Audit) -> Rates:
     """Rates of all predictions; of two the second tells all."""
-    shown = a.cell_columns()
-    shown["group"] = list(map(group_name, shown["group"]))
-    rows = [dict(zip(shown, row, strict=True)) for row in zip(*shown.values(), strict=True)]
-    if len(a.table.predictions) == 2:
-        rows = [row for row in rows if row["prediction"] == a.table.predictions[1]]
+    shown = a.table.predictions[-1:] if len(a.table.predictions) == 2 else a.table.predictions
+    rows = [
+        row | {"group": group_name(row["group"])} for row in _rows(a) if row["prediction"] in shown
+    ]
     title = f"EO gap {a.eo_gap:.3f}; v = {nats(a.violation)} nats"
     return Rates(title, list(map(group_name, a.table.groups)), rows)
 
 
 def score_page(a: ScoreAudit) -> AuditPage:
     """Of an audit of a score."""
-    sure, interval, test = _certainty(a)
+    sure = _sure(a)
     negative, positive = a.table.labels
     weighted = "" if a.table.moments is None else "; weighted rows"
     kind = "distinct scores" if a.exact else "bins of scores"
     low, high = a.auroc_interval
     areas = "; ".join(filter(None, [f"{sure} interval {low:.4f} … {high:.4f}", _areas(a)]))
     corrected = f"nats; bias-corrected v {nats(a.violation_corrected)}"
-    binned = f"nats, score in {a.bins} quantile bins; {interval}"
+    binned = f"nats, score in {a.bins} quantile bins; {_interval(a)}"
+    place = f"over all thresholds; deciding S > {a.gap_at:.4g}"
+    certain = f"finite-sample bound at {sure}, at every threshold at once"
     rows = a.table.counts.sum((0, 2))
     return AuditPage(
         kind="Score audit",
@@ -143,22 +146,14 @@ def score_page(a: ScoreAudit) -> AuditPage:
         headline=f"Score audit of {a.table.rows:,} rows: {positive} against {negative}; "
         f"{_few(a.table.groups)}; {a.distinct:,} {kind}{weighted}",
         measures=[
-            (
-                "largest equalized-odds gap",
-                f"{a.gap:.4f}",
-                f"over all thresholds; deciding S > {a.gap_at:.4g}",
-            ),
-            (
-                "certified gap",
-                f"≤ {a.gap_upper:.4f}",
-                f"finite-sample bound at {sure}, at every threshold at once",
-            ),
+            ("largest equalized-odds gap", f"{a.gap:.4f}", place),
+            ("certified gap", f"≤ {a.gap_upper:.4f}", certain),
             ("shuffled groups show", f"{a.gap_floor:.4f}", "a gap of this size is noise"),
             ("AUROC", f"{a.auroc:.4f}", areas),
             ("violation v = I(S;Z|Y)", nats(a.violation), binned),
             ("certified v", f"≤ {nats(a.violation_upper)}", f"{a.guarantee} bound at {sure}"),
             ("shuffled groups show", nats(a.violation_floor), corrected),
-            test,
+            _counted_test(a),
         ],
         title=f"Groups at the threshold {a.gap_at:.4g}, where they are farthest apart",
         table=[
@@ -212,7 +207,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     groups = a.sensitive == "groups"
     who = _few(a.groups) if groups else "a continuous attribute, shown by its quarters"
     low, high = a.violation_interval
-    sure = f"{a.confidence:.0%}".replace("%", " %")
+    sure = _sure(a)
     shape, what = a.resolution, "groups" if groups else "bins of the attribute"
     cells = f"{shape.bands} bands of outcomes × {shape.groups} {what} × {shape.ranks} bins of ranks"
     seen = f"nats; {sure} interval {nats(low)} … {nats(high)}; {cells}"
@@ -220,7 +215,7 @@ def numbers_page(a: ContinuousAudit) -> AuditPage:
     smaller = f"{smooth}; the smaller, if above 0, is taken off v"
     rows = [
         ("violation v = I(U;Z|Y)", f"≥ {nats(a.violation_lower)}", f"nats, at {sure}"),
-        ("test of v = 0", _p(a), "" if a.p_value < 0.05 else "separation is not rejected"),
+        _test(a),
         ("v at this resolution", nats(a.violation_at_resolution), seen),
         ("outcome about attribute", nats(a.outcome_dependence), smooth),
         ("ranks about outcome", nats(a.rank_dependence), smaller),
@@ -285,7 +280,7 @@ def _medians(a: ContinuousAudit) -> Curves:
         middle, low, high = ([_known(at) for at in one] for one in parts)
         curves.append(Curve(group_name(group), group_name(group), x, middle, low, high))
     return Curves(
-        f"v ≥ {nats(a.violation_lower)} nats, {_p(a)}",
+        f"v ≥ {nats(a.violation_lower)} nats, {_p(a.p_value)}",
         across="outcome",
         up="median rank of the prediction\namong people with the same outcome",
         heading="Median rank of each group along the outcome, the others in grey",
@@ -314,17 +309,28 @@ def _few(groups: Sequence[Hashable]) -> str:
     return f"groups {', '.join(map(group_name, groups))}"
 
 
-def _certainty(a: Audit | ScoreAudit) -> tuple[str, str, tuple[str, str, str]]:
-    """The confidence and the interval of v as text, and the row of the test of v = 0."""
+def _sure(a: AuditResult) -> str:
+    return f"{a.confidence:.0%}".replace("%", " %")
+
+
+def _interval(a: Audit | ScoreAudit) -> str:
+    """The interval of v."""
     low, high = a.violation_interval
-    sure = f"{a.confidence:.0%}".replace("%", " %")
-    interval = f"{sure} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
-    least = a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0
-    verdict = "" if a.p_value < 0.05 else "separation is not rejected"
-    value = f"p {'≤' if least else '='} {a.p_value:.2g}"
-    if not least and a.p_value < 1e-3:
-        value = "p < 0.001"
-    return sure, interval, ("test of v = 0", value, verdict)
+    return f"{_sure(a)} interval {nats(low)} … {nats(high)}" if a.estimable else "no interval"
+
+
+def _test(a: AuditResult, least: bool = False) -> Row:
+    """The row of the test of v = 0; whether its p-value is the least that shuffles can show."""
+    value = f"p ≤ {a.p_value:.2g}" if least else _p(a.p_value)
+    return "test of v = 0", value, "" if a.p_value < 0.05 else "separation is not rejected"
+
+
+def _counted_test(a: Audit | ScoreAudit) -> Row:
+    return _test(a, a.table.moments is None and a.p_value < 1.0005e-3 and a.violation > 0)
+
+
+def _p(p_value: float) -> str:
+    return "p < 0.001" if p_value < 1e-3 else f"p = {p_value:.2g}"
 
 
 def _criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[Row]:
@@ -332,29 +338,20 @@ def _criteria(a: Audit | ScoreAudit, letter: str = "U") -> list[Row]:
     rows: list[Row] = []
     for name, found in a.criteria.items():
         kind = BASE_DEPENDENCE if name == BASE_DEPENDENCE.name else CRITERIA[name]
-        rows.append(
-            (
-                f"{name.replace('_', ' ')} {kind.symbol.replace('U', letter)}",
-                nats(found.value),
-                "p < 0.001" if found.p_value <= 1e-3 else f"p = {found.p_value:.2g}",
-                "; ".join(_gap(*one) for one in found.gaps.items()),
-            )
-        )
+        gaps = []
+        for gap, x in found.gaps.items():
+            ends = "" if x.interval is None else " [{:.3f}, {:.3f}]".format(*x.interval)
+            value = "unknown" if x.value is None else f"{x.value:.3f}"
+            gaps.append(f"{_GAPS[gap]} {value}{ends}")
+        title = f"{name.replace('_', ' ')} {kind.symbol.replace('U', letter)}"
+        test = "p < 0.001" if found.p_value <= 1e-3 else _p(found.p_value)
+        rows.append((title, nats(found.value), test, "; ".join(gaps)))
     return rows
-
-
-def _gap(name: str, gap: Gap) -> str:
-    value = "unknown" if gap.value is None else f"{gap.value:.3f}"
-    if gap.interval is None:
-        return f"{_GAPS[name]} {value}"
-    low, high = gap.interval
-    return f"{_GAPS[name]} {value} [{low:.3f}, {high:.3f}]"
 
 
 def _certified(a: Audit | ScoreAudit) -> str:
     """What the bound on v promises, in plain words."""
-    kind = f"The bound on v: {a.guarantee}, {a.composition} composition: it"
-    said = f"{kind} {promise(a.guarantee, a.composition)}."
+    said = f"The bound on v: {a.guarantee}, {a.composition} composition: it {a.promise}."
     if a.simulated_failure is None:
         return said
     return (
@@ -376,10 +373,6 @@ def _areas(a: ScoreAudit) -> str:
 
 def _rate(x: float) -> str:
     return f"{x:.3f}" if x == x else "not defined"
-
-
-def _p(a: ContinuousAudit) -> str:
-    return "p < 0.001" if a.p_value < 1e-3 else f"p = {a.p_value:.2g}"
 
 
 def _percentile(rank: float) -> str:
