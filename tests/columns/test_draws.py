@@ -21,7 +21,6 @@ from separatrix.columns.draws import (
     id_digests,
     id_texts,
     key_id,
-    seeded,
     uniforms,
 )
 from separatrix.columns.values import as_levels
@@ -80,8 +79,8 @@ def test_models_purposes_and_secrets_have_coins_of_their_own():
 
 def test_a_seed_belongs_to_the_place_and_not_to_the_block():
     whole = uniforms(100, random_state=7)
-    parts = np.concatenate(list(seeded(7, ("branch", "label"), [1, 0, 59, 40])))
-    np.testing.assert_array_equal(parts, whole)
+    parts = [uniforms(n, random_state=7, first=at) for at, n in ((0, 1), (1, 0), (1, 59), (60, 40))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
     level = uniforms(100, ("level",), random_state=7)
     assert abs(np.corrcoef(np.c_[whole, level].T) - np.eye(3)).max() < 0.5
     assert (uniforms(100, random_state=None) != uniforms(100, random_state=None)).all()

@@ -14,7 +14,7 @@ import separatrix as sx
 from separatrix.cli import app
 from separatrix.errors import InputError
 from separatrix.production.monitor import Monitor
-from separatrix.production.monitor_files import open_monitor, read_reference, update_from_files
+from separatrix.production.streaming import open_monitor, read_reference, update_from_files
 
 NAMES = ["income", "sex", "race", "decision", "score", "other"]
 COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]

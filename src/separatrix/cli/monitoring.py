@@ -53,7 +53,7 @@ def monitor(
     Example: separatrix monitor state.json january.csv --audit reference.json --max-eo-gap 0.05
     --y income --z sex --pred decision
     """
-    from separatrix.production.monitor_files import open_monitor, update_from_files
+    from separatrix.production.streaming import open_monitor, update_from_files
 
     files = file or []
     if files and not (y and z and pred):

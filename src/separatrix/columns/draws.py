@@ -15,7 +15,7 @@ import re
 import secrets
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from hashlib import blake2b
 from itertools import pairwise
@@ -32,7 +32,7 @@ from separatrix.errors import InputError
 
 __all__ = [
     "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "drawn", "id_digests",
-    "id_texts", "key_id", "plain_values", "seed_of", "seeded", "uniforms",
+    "id_texts", "key_id", "plain_values", "seed_of", "uniforms",
 ]  # fmt: skip
 
 MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
@@ -59,6 +59,7 @@ def uniforms(
     ids: ArrayLike | None = None,
     salt: str | bytes | None = None,
     model: bytes = b"",
+    first: int = 0,
 ) -> NDArray[np.float64]:
     """Coins (n, purposes) in [0, 1).
 
@@ -69,6 +70,7 @@ def uniforms(
         ids: one identity per row, text or whole numbers; 17 and " 17" are the same.
         salt: the secret for `ids`.
         model: digest of the model that draws.
+        first: of seeded rows, the place of the first one.
 
     >>> a = uniforms(2, ids=[17, "anna"], salt="a secret of the operator")
     >>> b = uniforms(2, ids=["anna", "17"], salt="a secret of the operator")
@@ -79,7 +81,7 @@ def uniforms(
     """
     check_sources(random_state, ids, salt)
     if ids is None:
-        return next(seeded(random_state, purposes, [n]))
+        return _seeded(check_seed(random_state), purposes, n, first)
     key, texts = _key(salt), id_texts(ids)
     if len(texts) != n:
         raise InputError(f"`ids` must have one value per row, {n:,}, got {len(texts):,}.")
@@ -116,15 +118,14 @@ def check_sources(random_state: RandomState, ids: Any, salt: str | bytes | None)
         )
 
 
-def seeded(
-    random_state: RandomState, purposes: Sequence[str], sizes: Iterator[int] | Sequence[int]
-) -> Iterator[NDArray[np.float64]]:
-    """Coins of one block of rows after the other; they depend on the row's place, not on blocks."""
-    seed = check_seed(random_state)
-    places = [PURPOSES.index(_known(purpose)) for purpose in purposes]
-    streams = [np.random.default_rng(None if seed is None else [seed, k]) for k in places]
-    for n in sizes:
-        yield np.column_stack([one.random(n) for one in streams])
+def _seeded(seed: int | None, purposes: Sequence[str], n: int, first: int) -> NDArray[np.float64]:
+    """Coins of the rows from place `first` on; fresh ones without a seed."""
+    out = np.empty((n, len(purposes)))
+    for column, purpose in enumerate(purposes):
+        place = PURPOSES.index(_known(purpose))
+        bits = np.random.PCG64(None if seed is None else [seed, place])
+        out[:, column] = np.random.Generator(bits.advance(first)).random(n)  # one step a coin
+    return out
 
 
 def check_seed(random_state: Any) -> int | None:

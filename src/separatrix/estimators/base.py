@@ -315,8 +315,10 @@ class Shipping(SensitiveColumns):
         if not isinstance(random_state, int | np.integer | Unset | None):
             random_state = seed_from(random_state)
         rows, z = self._seen(X, sensitive_features)
-        how = {"random_state": random_state, "ids": ids, "salt": salt}
-        return self.predictor_.decided(rows, z, lambda n: self.predictor_.coins(n, **how))
+        coins = self.predictor_.coins(
+            _num_samples(rows), random_state=random_state, ids=ids, salt=salt
+        )
+        return self.predictor_.decided(rows, z, coins)
 
 
 def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:

@@ -13,12 +13,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
 
 from separatrix.columns.draws import id_digests, id_texts, key_id
 from separatrix.columns.text import harmless
@@ -29,11 +30,13 @@ from separatrix.predictor.saving import plain
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Comparison", "Drawn", "append", "records", "replay", "write"]
+__all__ = ["Drawn", "append", "records", "replay", "write"]
 
 Record = dict[str, Any]
+Block = tuple[Any, Any, Any]  # decided rows, their groups, their identities
 _COINS = ("coin_branch", "coin_value")  # the second one draws a label or the level of a score
-FIELDS = ("model", "key", "id", *_COINS, "branch", "prediction")
+_FIELDS = ("model", "key", "id", *_COINS, "branch", "prediction")
+_AT_ONCE = 10_000  # records, where no rows say how many
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +65,7 @@ def records(
     key = None if salt is None else key_id(salt)
     labels = map(plain, drawn.labels.tolist())
     rows = zip(known, *drawn.coins.T.tolist(), drawn.branch.tolist(), labels, strict=True)
-    return [dict(zip(FIELDS, (model, key, *row), strict=True)) for row in rows]
+    return [dict(zip(_FIELDS, (model, key, *row), strict=True)) for row in rows]
 
 
 def write(file: IO[str], path: Path, found: Iterable[Record], first: bool) -> None:
@@ -72,7 +75,7 @@ def write(file: IO[str], path: Path, found: Iterable[Record], first: bool) -> No
         return
     out = csv.writer(file)
     if first:
-        out.writerow(FIELDS)
+        out.writerow(_FIELDS)
     for one in found:
         out.writerow(harmless(x) if isinstance(x, str) else x for x in one.values())
 
@@ -87,11 +90,8 @@ def append(path: Path, found: Sequence[Record]) -> None:
 
 def replay(
     predictor: Predictor,
-    log: str | Path,
-    rows: Any = None,
-    sensitive_features: Any = None,
-    *,
-    ids: Any = None,
+    log: Path,
+    blocks: Iterable[Block] | None = None,
     salt: str | bytes | None = None,
 ) -> int:
     """Compare a log with what the model gives; the first difference is a `DataError`.
@@ -99,94 +99,50 @@ def replay(
     Args:
         predictor: the model of the log.
         log: the file.
-        rows, sensitive_features: the decided rows, in the order of the log; predictions are then
-            computed again. Without them only branches are.
-        ids, salt: the rows' identities and the secret; coins are then computed again.
+        blocks: the decided rows, their groups and their identities, in the order of the log. Where
+            rows are None only branches are computed again, and without any blocks of all decisions.
+        salt: the secret; where there are identities coins are then computed again.
 
     Returns:
         The number of decisions that were compared.
     """
-    comparison = Comparison(predictor, Path(log), salt)
-    if rows is None and ids is None:
-        comparison.rest()
-    else:
-        comparison.block(rows, sensitive_features, ids)
-        comparison.end()
-    return comparison.done
-
-
-class Comparison:
-    """A log that is compared block by block.
-
-    Args:
-        predictor: the model.
-        log: the file.
-        salt: the secret, where ids will come.
-    """
-
-    def __init__(self, predictor: Predictor, log: Path, salt: str | bytes | None) -> None:
-        self.predictor, self.log, self.salt, self.done = predictor, log, salt, 0
-        self._records = _read(log)
-
-    def block(self, rows: Any, sensitive_features: Any, ids: Any) -> None:
-        """Compare the next records with their rows, their identities, or both."""
-        if rows is None:
-            self._compare(self._next(len(id_texts(ids))), None, ids)
-            return
-        found: list[Record] = []
-
-        def coins(n: int) -> NDArray[np.float64]:
-            found.extend(self._next(n))
-            return self._coins(found, ids)
-
-        self._compare(found, self.predictor.drawn(rows, sensitive_features, coins), ids)
-
-    def _next(self, n: int) -> list[Record]:
-        found = list(islice(self._records, n))
-        if len(found) < n:
+    logged, done = _read(log), 0
+    for rows, groups, ids in repeat((None, None, None)) if blocks is None else blocks:
+        seen = None if rows is None else predictor.seen(rows, groups)
+        n = _AT_ONCE if ids is None else len(id_texts(ids))
+        n = n if seen is None else _num_samples(seen[0])
+        found = list(islice(logged, n))
+        if blocks is None and not found:
+            break
+        if blocks is not None and len(found) < n:
             raise DataError(
-                f"{self.log} has {self.done + len(found):,} decisions, fewer than there are rows."
+                f"{log} has {done + len(found):,} decisions, fewer than there are rows."
             )
-        return found
-
-    def _coins(self, found: Sequence[Record], ids: Any) -> NDArray[np.float64]:
-        """Computed again where that is possible, else those of the log."""
-        if ids is not None and self.salt is not None and self.predictor.randomized:
-            return self.predictor.coins(len(found), ids=ids, salt=self.salt)
-        told = [[one[name] for name in _COINS] for one in found]
-        return np.array(told, dtype=np.float64).reshape(len(found), len(_COINS))
-
-    def rest(self) -> None:
-        """Compare what is left with the model alone."""
-        while found := list(islice(self._records, 10_000)):
-            self._compare(found, None, None)
-        if not self.done:
-            raise DataError(f"{self.log} holds no decision.")
-
-    def end(self) -> None:
-        """Refuse a log that has more decisions than there were rows."""
-        if next(self._records, None) is not None:
-            raise DataError(f"{self.log} has more decisions than there are rows, {self.done:,}.")
-
-    def _compare(self, found: Sequence[Record], drawn: Drawn | None, ids: Any) -> None:
-        predictor, n = self.predictor, len(found)
-        keyed = ids is not None and self.salt is not None
-        skipped = set() if keyed else {"key", "id"}
-        if drawn is None:
-            coins = self._coins(found, ids)
-            none = np.zeros(n, dtype=np.intp)
-            drawn = Drawn(coins, none, none, predictor.branch_of(coins), np.zeros((n, 0)))
-            skipped |= {"prediction"}
-        known, salt = (ids, self.salt) if keyed else (None, None)
-        expected = records(predictor, drawn, known, salt)
-        for i, (told, true) in enumerate(zip(found, expected, strict=True)):
-            for name in FIELDS:
+        keyed = ids is not None and salt is not None
+        if keyed and predictor.randomized:
+            coins = predictor.coins(n, ids=ids, salt=salt)
+        else:  # those of the log
+            coins = np.array([[one[name] for name in _COINS] for one in found]).reshape(-1, 2)
+        if seen is None:
+            unknown = np.zeros(len(found), dtype=np.intp)
+            drawn = Drawn(coins, unknown, unknown, predictor.branch_of(coins), coins)
+        else:
+            drawn = predictor.decided(*seen, coins)
+        skipped = ({"prediction"} if seen is None else set()) | (set() if keyed else {"key", "id"})
+        expected = records(predictor, drawn, *((ids, salt) if keyed else ()))
+        for told, true in zip(found, expected, strict=True):
+            done += 1
+            for name in _FIELDS:
                 if name not in skipped and not _same(told[name], true[name]):
                     raise DataError(
-                        f"{self.log}, decision {self.done + i + 1:,}: {name} is {told[name]!r}, "
-                        f"this model gives {true[name]!r}."
+                        f"{log}, decision {done:,}: {name} is {told[name]!r}, this model gives "
+                        f"{true[name]!r}."
                     )
-        self.done += n
+    if next(logged, None) is not None:
+        raise DataError(f"{log} has more decisions than there are rows, {done:,}.")
+    if blocks is None and not done:
+        raise DataError(f"{log} holds no decision.")
+    return done
 
 
 def _same(told: Any, true: Any) -> bool:
@@ -202,14 +158,12 @@ def _read(path: Path) -> Iterator[Record]:
             lines: Iterable[Any] = csv.DictReader(file) if path.suffix == ".csv" else file
             for at, line in enumerate(lines, 1):  # noqa: B007
                 one = line if isinstance(line, Mapping) else json.loads(line)
-                if not isinstance(one, Mapping) or set(one) != set(FIELDS):
+                if not isinstance(one, Mapping) or set(one) != set(_FIELDS):
                     raise ValueError("its fields are not those of a decision")
-                record = {name: one[name] for name in FIELDS}
-                for name in (*_COINS, "branch"):
-                    record[name] = (int if name == "branch" else float)(record[name])
-                if not all(0.0 <= record[name] < 1.0 for name in _COINS):
+                numbers = {name: float(one[name]) for name in _COINS}
+                if not all(0.0 <= coin < 1.0 for coin in numbers.values()):
                     raise ValueError("a coin is not in [0, 1)")
-                yield record
+                yield {**one, **numbers, "branch": int(one["branch"])}
     except OSError as error:
         raise InputError(f"The log {str(path)!r} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError, KeyError, RecursionError, csv.Error) as error:

@@ -9,7 +9,7 @@ mixture are the weighted means over its branches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
 from separatrix.columns.groups import Grouping, group_codes
-from separatrix.columns.values import Levels, as_levels, check_lengths, listed
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed, objects
 from separatrix.core.counts import CountTable
 from separatrix.crossfit.rows import without_columns
 from separatrix.datasets import Preprocessing
@@ -165,11 +165,8 @@ class Predictor:
         """The score of each row (n,), P(Y = second label | S), where the predictor is a score."""
         if not self.is_score:
             raise InputError("This predictor decides; it has no score. Use `predict_proba`.")
-        drawn = self.drawn(
-            X,
-            sensitive_features,
-            lambda n: self.coins(n, random_state=random_state, ids=ids, salt=salt),
-        )
+        draws = {"random_state": random_state, "ids": ids, "salt": salt}
+        drawn = self.drawn(X, sensitive_features, **draws)
         return drawn.proba[:, 1]
 
     def predict(
@@ -199,23 +196,20 @@ class Predictor:
         Returns:
             Labels (n,), and with `return_branch` the index (n,) of the model that decided.
         """
-        drawn = self.drawn(
-            X,
-            sensitive_features,
-            lambda n: self.coins(n, random_state=random_state, ids=ids, salt=salt),
-        )
+        draws = {"random_state": random_state, "ids": ids, "salt": salt}
+        drawn = self.drawn(X, sensitive_features, **draws)
         if log is not None:
-            decision_log.append(Path(log), decision_log.records(self, drawn, ids, salt))
+            decision_log.append(as_path(log, "log"), decision_log.records(self, drawn, ids, salt))
         return (drawn.labels, drawn.branch) if return_branch else drawn.labels
 
-    def drawn(self, X: Any, sensitive_features: Any, coins: Callable[[int], Array]) -> Drawn:
-        """Decisions, or scores, for given coins: a function of the number of rows, (n, 2)."""
-        return self.decided(*self.seen(X, sensitive_features), coins)
+    def drawn(self, X: Any, sensitive_features: Any, **draws: Any) -> Drawn:
+        """Decisions, or scores, with what was drawn; `draws` are those of `coins`."""
+        rows, z = self.seen(X, sensitive_features)
+        return self.decided(rows, z, self.coins(_num_samples(rows), **draws))
 
-    def decided(self, rows: Any, z: Codes | None, coins: Callable[[int], Array]) -> Drawn:
-        """The same for what `seen` returns."""
+    def decided(self, rows: Any, z: Codes | None, thrown: Array) -> Drawn:
+        """The same for what `seen` returns and given coins (n, 2)."""
         scores, names = self._scores(rows, z), _array(self.labels)
-        thrown = coins(len(scores[0]))
         branch = self.branch_of(thrown)
         if self.is_score:
             score = self.branches[0].drawn(scores[0], z, thrown[:, 1])
@@ -261,20 +255,19 @@ class Predictor:
         random_state: int | Unset | None = UNSET,
         ids: ArrayLike | None = None,
         salt: str | bytes | None = None,
+        first: int = 0,
     ) -> Array:
-        """Two coins per row (n, 2), as in `predict`; zeros where this model throws none."""
+        """Two coins per row (n, 2), of the branch and of the label or the level, as in `predict`.
+
+        Zeros where this model throws none. With a seed `first` is the place of the first row.
+        """
         if not self.randomized:
             return np.zeros((n, 2))
         self.check_key(salt)
         model = b"" if ids is None else bytes.fromhex(self.model_hash)
-        thrown = uniforms(
-            n, self.purposes, random_state=random_state, ids=ids, salt=salt, model=model
-        )
-        return self.paired(thrown)
-
-    def paired(self, thrown: Array) -> Array:
-        """The coins of `purposes` as (n, 2): of the branch, then of the label or the level."""
-        return np.column_stack([np.zeros(len(thrown)), thrown])[:, -2:]
+        how: dict[str, Any] = {"random_state": random_state, "ids": ids, "salt": salt}
+        thrown = uniforms(n, self.purposes, **how, model=model, first=first)
+        return np.column_stack([np.zeros(n), thrown])[:, -2:]
 
     @cached_property
     def model_hash(self) -> str:
@@ -312,7 +305,8 @@ class Predictor:
         Returns:
             The number of decisions.
         """
-        return decision_log.replay(self, log, X, sensitive_features, ids=ids, salt=salt)
+        blocks = None if X is None and ids is None else [(X, sensitive_features, ids)]
+        return decision_log.replay(self, as_path(log, "log"), blocks, salt)
 
     def counts(self, X: Any, y: ArrayLike, sensitive_features: Any = None) -> CountTable:
         """Expected counts N[y, z, (branch, label)] of the revealed decision on labelled rows.
@@ -395,6 +389,4 @@ def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:
     kinds = {type(level) for level in levels}
     if len(kinds) == 1 and kinds <= {str, int, float, bool}:
         return np.array(levels)
-    out = np.empty(len(levels), dtype=object)
-    out[:] = levels
-    return out
+    return objects(levels)

@@ -19,17 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.groups import from_plain, to_plain
-from separatrix.core.counts import CountTable
+from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.information import (
     check_confidence,
     conditional_mutual_information,
     eo_gap,
     mutual_information,
 )
-from separatrix.core.numbers import one_number
+from separatrix.core.numbers import not_negative
 from separatrix.errors import InputError
 from separatrix.io import as_path, write_whole
-from separatrix.production.alarms import Alarm, Cell, Report
+from separatrix.production.monitor_report import Alarm, Cell, Report, metrics, page
 from separatrix.production.stream import SPACING, Starts, coded_rows, counts_of, placed_counts
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
@@ -44,11 +44,11 @@ from separatrix.statistics.gap_evidence import GAPS, GapEvidence
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["MEASURES", "Monitor", "one_budget"]
+__all__ = ["Monitor"]
 
 Array = NDArray[np.float64]
 _FORMAT = 3
-MEASURES = (*GAPS, "violation")
+_MEASURES = (*GAPS, "violation")
 _AXES = ("labels", "groups", "predictions")
 _LOOK = 500  # rows between two looks inside one long batch
 _SHORTEST = 1_000  # rows of the test that `Report.recent` is about
@@ -111,7 +111,7 @@ class Monitor:
     ) -> None:
         table = _reference(reference)
         check_confidence(confidence)
-        measure, budget = one_budget(
+        measure, budget = _one_budget(
             {
                 "eo_gap": max_eo_gap, "tpr_gap": max_tpr_gap, "fpr_gap": max_fpr_gap,
                 "parity_gap": max_parity_gap, "violation": max_violation,
@@ -221,24 +221,30 @@ class Monitor:
         with self._lock:
             known = self.reference.rows > 0
             before = self._evidence.value(self.reference.counts) if known else float("nan")
-            common = (before, self.budget, self.confidence)
+            settings = (self.rows, self.measure, self.budget, self.confidence, before)
             if not self.rows:
-                nan, none = float("nan"), (0.0, float("inf"))
-                empty = (0, self.measure, nan, nan, nan, nan, nan, none, (nan, 0))
-                return Report(*empty, *common, nan, nan, None, self.alarm)
+                return Report(*settings, alarm=self.alarm)
             table = self.table
             counts, half = table.counts, 0.5 * (1.0 + self.confidence)  # each end has half
             upper = worst_violation(counts, *rate_sequences(counts, half))
             v = float(conditional_mutual_information(counts))
-            interval = (lower_bound(counts, half, self._bets), max(upper, v))
             tests = self._tests(quick=False)
-            at = int(tests.order[0])
-            evidence = self._evidence.log_e(tests.counts[at], float(tests.needed[at]))
-            corrected, u = inference.corrected(table)[0], float(mutual_information(counts))
-            value = self.rows, self.measure, self._evidence.value(counts)
-            measured = (*value, v, corrected, u, float(eo_gap(counts)), interval, self._recent())
-            cell = Cell.of(replace(table, counts=tests.counts[at]))
-            return Report(*measured, *common, evidence, float(tests.needed[at]), cell, self.alarm)
+            closest = int(tests.order[0])
+            needed = float(tests.needed[closest])
+            return Report(
+                *settings,
+                value=self._evidence.value(counts),
+                violation=v,
+                violation_corrected=inference.corrected(table)[0],
+                utility=float(mutual_information(counts)),
+                eo_gap=float(eo_gap(counts)),
+                interval=(lower_bound(counts, half, self._bets), max(upper, v)),
+                recent=self._recent(),
+                evidence=self._evidence.log_e(tests.counts[closest], needed),
+                needed=needed,
+                cell=Cell.of(replace(table, counts=tests.counts[closest])),
+                alarm=self.alarm,
+            )
 
     def metrics(self) -> str:
         """The state as text lines for Prometheus; label values are escaped.
@@ -246,8 +252,6 @@ class Monitor:
         `separatrix_rows_total`, `separatrix_<measure>` and its budget, the evidence and what an
         alarm needs, `separatrix_alarm` (0 or 1), and the rate of each label, group and prediction.
         """
-        from separatrix.production.monitor_page import metrics
-
         return metrics(self)
 
     @staticmethod
@@ -262,17 +266,15 @@ class Monitor:
         if not monitors or not all(isinstance(one, Monitor) for one in monitors):
             raise InputError("`monitors` is empty or holds something else: pass Monitors to merge.")
         first = monitors[0]
-        for other in monitors:
-            same = (
-                np.array_equal(other.reference.counts, first.reference.counts)
-                and other._settings == first._settings
+        if any(other._settings != first._settings for other in monitors):
+            raise InputError(
+                "Monitors can be merged only if reference, budget, confidence and horizon are the "
+                "same."
             )
-            if not same:
-                raise InputError(
-                    "Monitors can be merged only if reference, budget, confidence and horizon are "
-                    "the same."
-                )
-        merged = first._empty()
+        merged = Monitor(
+            first.reference, confidence=first.confidence, horizon=first.horizon,
+            **{_argument(first.measure): first.budget},
+        )  # fmt: skip
         parts = []
         for other in monitors:
             with other._lock:
@@ -311,12 +313,12 @@ class Monitor:
             shape = len(labels), len(groups), len(names)
             old, tests = state["reference"], state["tests"]
             counts = counts_of(old["counts"], shape)
-            reference = CountTable(counts, labels, groups, names, int(old["rows"]))
+            moments = diagonal(counts) if state["posteriors"] else None
+            reference = CountTable(counts, labels, groups, names, int(old["rows"]), moments)
             monitor = Monitor(
                 reference, confidence=float(state["confidence"]), horizon=tests["horizon"],
                 **{_argument(state["measure"]): float(state["budget"])},
             )  # fmt: skip
-            monitor.posteriors = bool(state["posteriors"])
             monitor._starts = Starts.from_dict(tests, shape)
             monitor.history = [(int(a), float(b), float(c)) for a, b, c in state["history"]]
             alarm = state["alarm"]
@@ -347,23 +349,13 @@ class Monitor:
 
     def to_html(self) -> str:
         """A whole page that opens offline."""
-        from separatrix.production.monitor_page import page
-
         return page(self)
 
     @property
     def _settings(self) -> tuple[Any, ...]:
         axes = tuple(getattr(self.reference, name) for name in _AXES)
-        return axes, self.measure, self.budget, self.confidence, self.horizon
-
-    def _empty(self) -> Monitor:
-        """A monitor with the same settings, without rows."""
-        new = Monitor(
-            self.reference, confidence=self.confidence, horizon=self.horizon,
-            **{_argument(self.measure): self.budget},
-        )  # fmt: skip
-        new.posteriors = self.posteriors
-        return new
+        counts = self.reference.counts.tolist()
+        return counts, axes, self.measure, self.budget, self.confidence, self.horizon
 
     def _tests(self, quick: bool = True) -> _Tests:
         """The tests, and which of them may be beyond their level, the most likely first."""
@@ -418,15 +410,15 @@ def _reference(reference: Any) -> CountTable:
     return CountTable(np.ones((len(labels), len(groups), len(labels))), labels, groups, labels, 0)
 
 
-def one_budget(asked: Mapping[str, float | None], reference: Any = None) -> tuple[str, float]:
+def _one_budget(asked: Mapping[str, float | None], reference: Any) -> tuple[str, float]:
     """The measure and the level of the one budget that was passed, or that a model has."""
     given = {name: level for name, level in asked.items() if level is not None}
     if not given:
         choice = dict(getattr(reference, "about", {}).get("choice", {}))
         held = dict(choice.get("budgets", {})) | {
-            name: choice[_argument(name)] for name in MEASURES if _argument(name) in choice
+            name: choice[_argument(name)] for name in _MEASURES if _argument(name) in choice
         }
-        given = {name: level for name, level in held.items() if name in MEASURES}
+        given = {name: level for name, level in held.items() if name in _MEASURES}
     if len(given) != 1:
         names = ", ".join(_argument(name) for name in given) or "none"
         raise InputError(
@@ -434,9 +426,7 @@ def one_budget(asked: Mapping[str, float | None], reference: Any = None) -> tupl
             "`max_fpr_gap`, `max_parity_gap` or `max_violation` (in nats)."
         )
     ((measure, level),) = given.items()
-    if not 0 <= one_number(level, _argument(measure)) < np.inf:
-        raise InputError(f"`{_argument(measure)}` is not negative, got {level}.")
-    return measure, float(level)
+    return measure, not_negative(level, _argument(measure))
 
 
 def _argument(measure: Any) -> str:

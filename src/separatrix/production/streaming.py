@@ -1,39 +1,36 @@
-"""Predictions for a file of any size in constant memory, by blocks of rows."""
+"""Files of any size in constant memory, by blocks of rows: predicted, replayed, watched."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.draws import (
-    UNSET,
-    Unset,
-    check_sources,
-    id_texts,
-    plain_values,
-    seeded,
-)
-from separatrix.columns.readers import read_blocks
+from separatrix.columns.draws import UNSET, Unset, check_sources, id_texts, plain_values
+from separatrix.columns.features import as_numbers
+from separatrix.columns.groups import from_plain
+from separatrix.columns.readers import find_files, read_blocks
 from separatrix.columns.text import harmless
 from separatrix.columns.values import objects
+from separatrix.core.counts import CountTable, Levels, diagonal, listed
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.io import interactive, whole_file
 from separatrix.predictor import decision_log
 from separatrix.predictor.decision_log import Drawn
+from separatrix.predictor.loading import load
 from separatrix.predictor.predictor import Predictor
+from separatrix.production.monitor import Monitor
 
-__all__ = ["predict_file", "replay_file"]
+__all__ = ["open_monitor", "predict_file", "read_reference", "replay_file", "update_from_files"]
 
 _ROWS = 50_000  # at a time
 Block = Mapping[str, Any]
-Draw = Callable[..., NDArray[np.float64]]  # of the number of rows and their `ids`
 
 
 def predict_file(
@@ -78,6 +75,7 @@ def predict_file(
         The number of rows.
     """
     place, target = Path(source), Path(out)
+    log_path = None if log is None else Path(log)
     kept = [name for name in dict.fromkeys(keep) if name != id_column]
     columns = list(dict.fromkeys([*_needed(predictor, id_column), *kept]))
     if rows < 1:
@@ -94,41 +92,26 @@ def predict_file(
     if target.suffix not in (".csv", ".parquet"):
         raise InputError(f"`out` must end in .csv or .parquet, got {target.name!r}.")
     show = interactive() if progress is None else progress
-    draw = _coins(predictor, salt, random_state)
     done = 0
-    with (
-        whole_file(target) as temporary,
-        _log_writer(None if log is None else Path(log)) as note,
-        _writer(temporary, target.suffix) as write,
-    ):
+    with ExitStack() as stack:
+        temporary = stack.enter_context(whole_file(target))
+        if log_path is not None:
+            half = stack.enter_context(whole_file(log_path))
+            noted = stack.enter_context(half.open("w", encoding="utf-8", newline=""))
+        write = stack.enter_context(_writer(temporary, target.suffix))
         for block in _blocks(place, columns, rows, show):
             ids = None if id_column is None else id_texts(block[id_column], id_column)
-            drawn = predictor.drawn(block, None, partial(draw, ids=ids))
+            draws = {"random_state": random_state} if salt is None else {"ids": ids, "salt": salt}
+            drawn = predictor.drawn(block, None, **draws, first=done)
+            if log_path is not None:
+                found = decision_log.records(predictor, drawn, ids, salt)
+                decision_log.write(noted, log_path, found, first=not done)
             copied = {} if id_column is None else {id_column: objects(ids or [])}
             copied |= {name: objects(plain_values(block[name])) for name in kept}
             done += write(copied | _columns(predictor, drawn))
-            note(decision_log.records(predictor, drawn, ids, salt) if log is not None else [])
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
     return done
-
-
-def _coins(
-    predictor: Predictor, salt: str | bytes | None, random_state: int | Unset | None
-) -> Draw:
-    """Coins of a block of rows by their identities, or by their places in the file."""
-    if salt is not None:
-        return lambda n, ids: predictor.coins(n, ids=ids, salt=salt)
-    if not predictor.randomized:
-        return lambda n, ids: predictor.coins(n)
-    sizes: list[int] = []
-    coins = seeded(random_state, predictor.purposes, iter(sizes.pop, None))
-
-    def draw(n: int, ids: Any) -> NDArray[np.float64]:
-        sizes.append(n)
-        return predictor.paired(next(coins))
-
-    return draw
 
 
 def _check_names(predictor: Predictor, copied: Sequence[str | None]) -> None:
@@ -177,20 +160,6 @@ def _score_names(predictor: Predictor) -> list[str]:
     return ["score"] if len(labels) == 2 else [f"score_{label}" for label in labels]
 
 
-@contextmanager
-def _log_writer(path: Path | None) -> Iterator[Callable[..., None]]:
-    """note(records) adds decisions to the log, if there is one."""
-    if path is None:
-        yield lambda *_: None
-        return
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-
-        def note(found: Sequence[decision_log.Record]) -> None:
-            decision_log.write(file, path, found, first=file.tell() == 0)
-
-        yield note
-
-
 def replay_file(
     predictor: Predictor,
     log: str | Path,
@@ -212,17 +181,15 @@ def replay_file(
     Returns:
         The number of decisions; the first difference is a `DataError`.
     """
-    comparison = decision_log.Comparison(predictor, Path(log), salt)
     if source is None:
-        comparison.rest()
-        return comparison.done
+        return decision_log.replay(predictor, Path(log), None, salt)
     if not Path(source).is_file():
         raise DataError(f"There is no file {str(source)!r}.")
-    for block, _ in read_blocks(Path(source), _needed(predictor, id_column), rows):
-        ids = None if id_column is None else id_texts(block[id_column], id_column)
-        comparison.block(block, None, ids)
-    comparison.end()
-    return comparison.done
+    blocks = (
+        (block, None, None if id_column is None else id_texts(block[id_column], id_column))
+        for block, _ in read_blocks(Path(source), _needed(predictor, id_column), rows)
+    )
+    return decision_log.replay(predictor, Path(log), blocks, salt)
 
 
 def _blocks(path: Path, columns: Sequence[str], rows: int, show: bool) -> Iterator[Block]:
@@ -278,3 +245,118 @@ def _writer(path: Path, suffix: str) -> Iterator[Any]:
     finally:
         for one in opened:
             one.close()
+
+
+def read_reference(path: str | Path) -> CountTable:
+    """The table behind the JSON of an audit: `separatrix audit … --json > reference.json`."""
+    try:
+        audit = json.loads(Path(path).read_text(encoding="utf-8"))
+        cells = {name: audit["cells"][name] for name in ("label", "group", "prediction")}
+        labels, groups = (tuple(map(from_plain, audit[name])) for name in ("labels", "groups"))
+        predictions = tuple(dict.fromkeys(map(from_plain, cells["prediction"])))
+        counts = np.zeros((len(labels), len(groups), len(predictions)))
+        axes = (labels, groups, predictions)
+        places = [
+            [axis.index(from_plain(level)) for level in column]
+            for axis, column in zip(axes, cells.values(), strict=True)
+        ]
+        rates = np.asarray(audit["cells"]["rate"]) * np.asarray(audit["cells"]["rows"])
+        counts[tuple(places)] = rates
+        hard = audit["predictions"] == "hard"
+        counts = np.round(counts) if hard else counts
+        rows = int(audit["rows"])
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{str(path)!r} is not an audit ({type(error).__name__}: {error}). Write one with "
+            "`separatrix audit FILE … --json > reference.json`."
+        ) from error
+    return CountTable(counts, *axes, rows, moments=None if hard else diagonal(counts))
+
+
+def open_monitor(
+    state: Path,
+    *,
+    audit: Path | None = None,
+    model: Path | None = None,
+    budgets: Mapping[str, float | None] | None = None,
+    confidence: float = 0.95,
+    horizon: int | None = None,
+) -> Monitor:
+    """The saved monitor; or a new one, which needs a reference and a budget.
+
+    Args:
+        state: file of the monitor.
+        audit: JSON of the audit at selection.
+        model: folder of the shipped model, whose budget is the default; instead of an audit.
+        budgets: levels by measure, of which one is not None.
+        confidence, horizon: as in `Monitor`.
+
+    Raises:
+        InputError: the saved one has another reference, budget, confidence or horizon.
+    """
+    asked = {name: level for name, level in (budgets or {}).items() if level is not None}
+    reference: Any = None
+    if audit is not None and model is not None:
+        raise InputError("Pass --audit or --model: a monitor has one reference.")
+    if model is not None:
+        reference = load(model)
+    elif audit is not None:
+        reference = read_reference(audit)
+    new = None
+    if reference is not None and (asked or model is not None):
+        level_of: dict[str, Any] = {f"max_{name}": level for name, level in asked.items()}
+        new = Monitor(reference, confidence=confidence, horizon=horizon, **level_of)
+    if not state.exists():
+        if new is None:
+            raise InputError(
+                f"There is no monitor {str(state)!r} yet: pass --model, or --audit and a budget "
+                "such as --max-eo-gap, to start one."
+            )
+        return new
+    old = Monitor.load(state)
+    if new is not None:
+        Monitor.merge([old, new])  # refuses another reference, budget, confidence or horizon
+    elif asked and asked != {old.measure: old.budget}:
+        measure, level = next(iter(asked.items()))
+        raise InputError(
+            f"The monitor {str(state)!r} has the budget {old.measure} {old.budget:g}, not "
+            f"{measure} {level:g}. Another budget needs another monitor."
+        )
+    return old
+
+
+def update_from_files(
+    monitor: Monitor, paths: Sequence[str], *, y: str, z: Sequence[str], pred: Sequence[str]
+) -> None:
+    """Add the rows of files in their order; an error leaves the monitor somewhere in between."""
+    table = monitor.reference
+    soft = len(pred) > 1 or monitor.posteriors
+    if soft and len(pred) == 1 and len(table.predictions) != 2:
+        raise InputError(
+            f"The reference has posteriors of {len(table.predictions)} predictions "
+            f"({listed(table.predictions)}): repeat --pred, one column for each."
+        )
+    for path in paths:
+        for file in find_files(path):
+            for block, _ in read_blocks(file, [y, *z, *pred], _ROWS):
+                truth = _like(block[y], table.labels, y)
+                if soft:
+                    columns = [as_numbers(block[name], name) for name in pred]
+                    columns = [1.0 - columns[0], *columns] if len(columns) == 1 else columns
+                    predicted: Any = np.column_stack(columns)
+                else:
+                    predicted = _like(block[pred[0]], table.predictions, pred[0])
+                groups = {name: block[name] for name in z}
+                if len(z) == 1:
+                    groups = {z[0]: _like(block[z[0]], table.groups, z[0])}
+                monitor.update(truth, predicted, sensitive_features=groups)
+
+
+def _like(column: Any, levels: Levels, name: str) -> Any:
+    """Text as numbers where the reference has numbers: a block does not show a column's type."""
+    numbers = all(
+        isinstance(level, int | float) and not isinstance(level, bool) for level in levels
+    )
+    return as_numbers(column, name) if numbers else column

@@ -1,27 +1,29 @@
-"""A monitor as a page that opens offline, and as text lines for Prometheus."""
+"""What a monitor says: its report and first alarm, a page that opens offline, Prometheus lines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from dataclasses import asdict, dataclass
 from importlib.resources import files
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from separatrix.columns.groups import group_name
+from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
-from separatrix.core.information import conditional_rates
+from separatrix.core.information import conditional_rates, violation_by_cell
 from separatrix.report.audit_page import named_rows, nats
+from separatrix.report.terminal import preformatted
 from separatrix.statistics.e_process import rate_sequences
 from separatrix.statistics.gap_evidence import GAPS
 
 if TYPE_CHECKING:
-    from separatrix.production.alarms import Report
     from separatrix.production.monitor import Monitor
 
-__all__ = ["SCOPE", "metrics", "page"]
+__all__ = ["Alarm", "Cell", "Report", "metrics", "page", "shown"]
 
-SCOPE = (
+_SCOPE = (
     "The promise: while the rates of each group given the label are constant and keep the "
     "budget, an alarm is ever raised with probability at most {error:g}, however often one looks. "
     "Where rates and the shares of the groups drift together, pooled rows can show a v that no "
@@ -29,6 +31,158 @@ SCOPE = (
 )
 _MOST_BARS = 200
 _WIDTH, _HEIGHT, _LEFT, _TOP = 640, 200, 56, 10
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The label and group that cause most of v, and the prediction whose rate differs most there.
+
+    Args:
+        rate: P(prediction | label, group).
+        overall: P(prediction | label), of all groups.
+    """
+
+    label: Hashable
+    group: Hashable
+    prediction: Hashable
+    rate: float
+    overall: float
+
+    @classmethod
+    def of(cls, table: CountTable) -> Cell:
+        """That cell of a table of counts."""
+        part = violation_by_cell(table.counts)
+        y, z = np.unravel_index(int(part.argmax()), part.shape)
+        rates = table.counts[y, z] / table.counts[y, z].sum()
+        overall = table.counts[y].sum(0) / table.counts[y].sum()
+        away = np.abs(rates - overall)
+        u = int(np.flatnonzero(away >= away.max() - 1e-12)[-1])  # of two, the last label's
+        names = table.labels[y], table.groups[z], table.predictions[u]
+        return cls(*names, float(rates[u]), float(overall[u]))
+
+    def __str__(self) -> str:
+        return (
+            f"with label {self.label}, group {group_name(self.group)} gets "
+            f"{group_name(self.prediction)} in {self.rate:.1%}, all groups in {self.overall:.1%}"
+        ).replace("%", " %")
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The first time that the evidence was enough.
+
+    Args:
+        rows: rows seen when it was raised.
+        window: rows of the test that raised it; all rows, or the last ones.
+        measure: what the budget is of, such as "eo_gap".
+        value: plug-in value of the measure in those rows.
+        log_e_process: log E against the budget, and what was needed.
+        log_needed: log of the inverse of that test's share of the error.
+        cell: the label and group that cause most of this v.
+    """
+
+    rows: int
+    window: int
+    measure: str
+    value: float
+    log_e_process: float
+    log_needed: float
+    cell: Cell
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return dict(_plain(asdict(self)))
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Alarm:
+        """The inverse of `to_dict`."""
+        cell = Cell(**{name: from_plain(value) for name, value in data["cell"].items()})
+        return cls(**(data | {"cell": cell}))
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the stream says now.
+
+    Args:
+        rows: rows seen.
+        measure, budget: what must not be exceeded.
+        confidence: one minus the error of the alarm.
+        reference: the measure's value in the reference; NaN where that is a model.
+        value: plug-in value of the measure in all rows.
+        violation, utility, eo_gap: plug-in, of all rows; NaN before the first one.
+        violation_corrected: v less its bias.
+        interval: for v given the rows' labels and groups; holds at all times at once.
+        recent: plug-in value of the measure in the shortest test with at least 1,000 rows, and
+            the rows of that test.
+        evidence, needed: log E of the test that is closest to an alarm, and what it needs.
+        cell: the label and group that cause most of v in the rows of that test; None before.
+        alarm: None, or the first alarm.
+    """
+
+    rows: int
+    measure: str
+    budget: float
+    confidence: float
+    reference: float
+    value: float = nan
+    violation: float = nan
+    violation_corrected: float = nan
+    utility: float = nan
+    eo_gap: float = nan
+    interval: tuple[float, float] = (0.0, float("inf"))
+    recent: tuple[float, int] = (nan, 0)
+    evidence: float = nan
+    needed: float = nan
+    cell: Cell | None = None
+    alarm: Alarm | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON or a metrics endpoint; None instead of NaN and infinity."""
+        return dict(_plain(asdict(self)))
+
+    def _repr_html_(self) -> str:
+        return preformatted(self)
+
+    def __str__(self) -> str:
+        """One plain sentence."""
+        if not self.rows or self.cell is None:
+            return "No rows so far: nothing is known."
+        seen = f"{self.rows:,} row{'s' * (self.rows != 1)} seen"
+        if self.alarm is not None:
+            a = self.alarm
+            return (
+                f"ALARM: {seen}; after {a.rows:,} of them the last {a.window:,} showed "
+                f"{shown(self.measure, a.value)}, above the budget of {self.budget:g} with "
+                f"evidence {a.log_e_process:.1f} of {a.log_needed:.1f} needed; mostly {a.cell}."
+            )
+        return (
+            f"Quiet: {seen}, {shown(self.measure, self.value)} at a budget of {self.budget:g}, "
+            f"evidence {max(self.evidence, 0.0):.1f} of {self.needed:.1f} that an alarm needs; "
+            f"the largest difference: {self.cell}."
+        )
+
+
+def shown(measure: str, value: float) -> str:
+    """A measure and its value in words.
+
+    >>> shown("eo_gap", 0.2)
+    'an equalized-odds gap of 0.2000'
+    """
+    if measure == "violation":
+        return f"v = {nats(value)} nats"
+    return f"a{'n' * (measure == 'eo_gap')} {GAPS[measure]} of {value:.4f}"
+
+
+def _plain(value: Any) -> Any:
+    """Plain data for JSON; None instead of NaN and infinity."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if value is None or (isinstance(value, float) and not isfinite(value)):
+        return None
+    return to_plain(value)
 
 
 def page(monitor: Monitor) -> str:
@@ -49,7 +203,7 @@ def page(monitor: Monitor) -> str:
         measures=_measures(report, monitor.horizon) if report.rows else [],
         chart=_chart(monitor.history, report) if len(monitor.history) > 1 else None,
         bars=_bars(monitor) if report.rows else [],
-        scope=SCOPE.format(error=round(1.0 - report.confidence, 6)),
+        scope=_SCOPE.format(error=round(1.0 - report.confidence, 6)),
     )
 
 
