@@ -191,11 +191,6 @@ def _check(scores: ScoreTable, bins: int) -> None:
             f"({listed(scores.labels)}); audit one label against the rest: pass `y_true == "
             f"{scores.labels[-1]!r}` with that label's score."
         )
-    if len(scores.labels) < 2:
-        raise InputError(
-            f"There is only one label ({scores.labels[0]!r}): nothing can be predicted. Pass rows "
-            "with two labels."
-        )
 
 
 def _count_table(scores: ScoreTable, coarse: Binned) -> CountTable:

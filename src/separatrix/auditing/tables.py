@@ -257,17 +257,12 @@ def _in_engine(source: Source, y: str, z: list[str], score: str, weight: str | N
     low, high = score_ends(source, score)
     span = (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
     histogram = score_histogram(source, y=y, z=z, score=score, bins=_BINS, weight=weight, span=span)
-    most, rows = histogram.largest, None
+    rows = None
     if weight is not None:
         with source.reading():
             positive = (source.numbers(weight) > 0).cast(nw.Int64).sum()
             rows = int(source.lazy.select(n=positive).collect()["n"].to_list()[0])
+    counts, labels, groups, edges, squares, largest = histogram
     return ScoreTable.from_histogram(
-        histogram.counts / most,
-        histogram.edges,
-        histogram.labels,
-        histogram.groups,
-        squares=None if histogram.squares is None else histogram.squares / most**2,
-        rows=rows,
-        scale=most,
+        counts, edges, labels, groups, squares=squares, rows=rows, scale=largest
     )

@@ -220,9 +220,7 @@ def _column(values: Any, name: str) -> NDArray[Any] | Coded:
 
 def _group_column(values: Any, name: str) -> NDArray[Any] | Coded:
     """One column of groups as it is; several as their intersection."""
-    if isinstance(values, Coded):
-        return encode(values, name)
-    columns = group_columns(values, name)
+    columns = {name: values} if isinstance(values, Coded) else group_columns(values, name)
     if len(columns) == 1:
         return _column(next(iter(columns.values())), name)
     return as_groups(columns, name)

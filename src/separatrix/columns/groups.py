@@ -288,8 +288,6 @@ class Grouping:
 
     def codes_of(self, values: Any, n: int, name: str = "sensitive_features") -> NDArray[np.intp]:
         """The same from the sensitive columns alone, by name or in the order of `columns`."""
-        if not self.edges and not self.missing:
-            return group_codes(values, self.groups, n, name, self._otherwise)
         given = group_columns(values, name)
         if len(given) == 1 < len(self.columns):  # tuples: groups already
             return group_codes(values, self.groups, n, name, self._otherwise)
@@ -306,8 +304,6 @@ class Grouping:
 
     def _codes(self, columns: Mapping[str, Any]) -> NDArray[np.intp]:
         name = " & ".join(self.columns)
-        if not self.edges and not self.missing:
-            return as_groups(columns, name).places(self.groups, name, self._otherwise)
         parts = {own: self.part(values, own) for own, values in columns.items()}
         return intersect(parts).places(self.groups, name, self._otherwise)
 

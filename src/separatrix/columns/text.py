@@ -23,10 +23,10 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ __all__ = ["harmless", "read_csv", "read_files", "read_header", "text_blocks", "
 _EMPTY = frozenset({""})
 _CHUNK = 2_000  # rows of text in memory at a time; more are not faster
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_SLOW = 16 << 20  # bytes that take about two seconds
 
 
 def read_csv(
@@ -98,7 +97,7 @@ def text_blocks(
     A type follows from the whole column, which a block does not show: use `as_numbers` for numbers.
     """
     size = max(path.stat().st_size, 1)
-    with _opened(path, quiet=True) as (stream, raw):
+    with _opened(path) as (stream, raw):
         delimiter, lines = _delimiter(stream)
         names, chunks = _rows(lines, str(path), delimiter, None, rows)
         check_present(only, names, str(path))
@@ -110,7 +109,7 @@ def text_blocks(
 
 def read_header(path: Path) -> tuple[list[str], str]:
     """The names of the columns of a CSV file, and its delimiter."""
-    with _opened(path, quiet=True) as (stream, _):
+    with _opened(path) as (stream, _):
         delimiter, lines = _delimiter(stream)
         return _rows(lines, str(path), delimiter, None)[0], delimiter
 
@@ -219,15 +218,11 @@ def _row(row: list[str], width: int) -> list[str]:
 
 
 @contextmanager
-def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes]]]:
-    """The text of a file, and its bytes underneath; a bar on stderr where it takes seconds."""
-    size = path.stat().st_size
+def _opened(path: Path) -> Iterator[tuple[IO[str], IO[bytes]]]:
+    """The text of a file, and its bytes underneath."""
     try:
-        with (
-            path.open("rb") as raw,
-            nullcontext(raw) if quiet or size < _SLOW else _with_bar(raw, size, path) as counted,
-        ):
-            plain = gzip.GzipFile(fileobj=counted) if path.suffix == ".gz" else counted
+        with path.open("rb") as raw:
+            plain = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
             yield io.TextIOWrapper(plain, encoding="utf-8-sig", newline=""), raw
     except UnicodeDecodeError as error:
         raise DataError(
@@ -237,14 +232,6 @@ def _opened(path: Path, quiet: bool = False) -> Iterator[tuple[IO[str], IO[bytes
         raise DataError(f"{path} cannot be read to its end ({error}).") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-
-
-def _with_bar(raw: BinaryIO, size: int, path: Path) -> AbstractContextManager[BinaryIO]:
-    from rich.console import Console
-    from rich.progress import wrap_file
-
-    look: dict[str, Any] = {"console": Console(stderr=True), "transient": True}
-    return wrap_file(raw, size, description=path.name, **look)
 
 
 def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:

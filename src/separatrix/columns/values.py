@@ -171,26 +171,20 @@ def code_levels(column: NDArray[Any], count: int) -> Levels:
 
 def as_array(values: Any, name: str) -> NDArray[Any]:
     """A numpy array of a list, an array, a series or a frame of any library."""
-    x = _as_array(values, name)
-    if x.ndim == 0:
-        raise InputError(f"`{name}` must be one column of values, got shape (): {values!r}.")
-    return x
-
-
-def _as_array(values: Any, name: str) -> NDArray[Any]:
-    if isinstance(values, np.ma.MaskedArray):
-        return _unmasked(values)
-    if isinstance(values, np.ndarray):
-        return values
     if isinstance(values, list | tuple) and {str} < set(map(type, values)):
         return objects(values)  # numpy would make texts of numbers and of NaN
     try:
-        known = nw.from_native(values, allow_series=True, pass_through=True)
-        if isinstance(known, nw.Series | nw.DataFrame):
-            return np.asarray(known.to_numpy())
-        return np.asanyarray(values)
+        if isinstance(values, np.ndarray):
+            x = _unmasked(values) if isinstance(values, np.ma.MaskedArray) else values
+        else:
+            known = nw.from_native(values, allow_series=True, pass_through=True)
+            whole = isinstance(known, nw.Series | nw.DataFrame)
+            x = np.asarray(known.to_numpy()) if whole else np.asanyarray(values)
     except (TypeError, ValueError) as error:
         raise InputError(f"`{name}` cannot be read as an array: {error}.") from error
+    if x.ndim == 0:
+        raise InputError(f"`{name}` must be one column of values, got shape (): {values!r}.")
+    return x
 
 
 def one_column(values: Any, name: str, *, missing: bool = False) -> NDArray[Any]:
@@ -223,7 +217,11 @@ def _unmasked(x: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
     gone, plain = np.ma.getmaskarray(x), np.asarray(x)
     if not gone.any():
         return plain
-    return np.where(gone, np.nan, plain) if plain.dtype.kind == "f" else with_none(plain, gone)
+    if plain.dtype.kind == "f":
+        return np.where(gone, np.nan, plain)
+    known = plain.astype(object)
+    known[gone] = None
+    return known
 
 
 def axis_of(levels: Any, name: str) -> Levels:
@@ -244,13 +242,6 @@ def objects(values: Sequence[Any]) -> NDArray[Any]:
     """A column of Python objects."""
     out = np.empty(len(values), dtype=object)
     out[:] = values
-    return out
-
-
-def with_none(x: NDArray[Any], gone: NDArray[np.bool_]) -> NDArray[Any]:
-    """Objects, None where a value is gone."""
-    out = x.astype(object)
-    out[gone] = None
     return out
 
 

@@ -88,7 +88,8 @@ class ScoreTable:
             scale: what the weights were divided by.
         """
         s = score
-        cell = y.astype(_smallest(len(labels) * len(groups)))
+        # numpy sorts 8 and 16 bits by radix, ten times as fast
+        cell: NDArray[np.integer[Any]] = y.astype(np.min_scalar_type(len(labels) * len(groups) - 1))
         cell *= len(groups)
         cell += z.astype(cell.dtype)
         if weight is not None:
@@ -98,7 +99,9 @@ class ScoreTable:
         order = np.argsort(s)
         s, cell = s[order], cell[order]
         new = np.concatenate([[True], s[1:] != s[:-1]])
-        atom: NDArray[np.integer[Any]] = np.cumsum(new, dtype=_signed(len(s))) - 1
+        # half the memory for row numbers wherever they fit
+        number: Any = np.int32 if len(s) < 2**31 else np.int64
+        atom: NDArray[np.integer[Any]] = np.cumsum(new, dtype=number) - 1
         w = None if weight is None else weight[order]
         squares = None if w is None else w * w
         values = s[new].astype(np.float64)
@@ -123,9 +126,9 @@ class ScoreTable:
             counts: weight of the rows in each label, group and bin [edges[b], edges[b + 1]).
             squares: the same of the squared weights; None where rows weigh one.
             rows: how many rows, where they do not weigh one.
-            scale: what the weights were divided by.
+            scale: the largest weight, by which all are divided.
         """
-        n, at = np.asarray(counts, dtype=np.float64), np.asarray(edges, dtype=np.float64)
+        n, at = np.asarray(counts, dtype=np.float64) / scale, np.asarray(edges, dtype=np.float64)
         cells, bins = len(labels) * len(groups), n.shape[-1]
         flat = n.reshape(cells, bins).T
         atom, cell = np.nonzero(flat > 0)
@@ -133,7 +136,8 @@ class ScoreTable:
         at = np.nextafter(at[1:], -np.inf)
         square = None
         if squares is not None:
-            square = np.asarray(squares, dtype=np.float64).reshape(cells, bins).T[used[atom], cell]
+            square = np.asarray(squares, dtype=np.float64).reshape(cells, bins) / scale**2
+            square = square.T[used[atom], cell]
         weight = flat[used[atom], cell]
         total = round(float(weight.sum())) if rows is None else rows
         return cls(at[used], atom, cell, weight, square, labels, groups, total, False, scale)
@@ -238,7 +242,7 @@ class ScoreTable:
         y = np.array([labels.index(label) for label in self.labels])
         z = np.array([groups.index(group) for group in self.groups])
         to = (y[:, None] * len(groups) + z).reshape(-1)
-        return to.astype(_smallest(len(labels) * len(groups)))[self.cell]
+        return to.astype(np.min_scalar_type(len(labels) * len(groups) - 1))[self.cell]
 
     def _merged(self) -> ScoreTable:
         """The same table with one entry per atom and cell that occur."""
@@ -255,7 +259,7 @@ class ScoreTable:
         squares = None
         if self.squares is not None:
             squares = np.bincount(inverse, self.squares).astype(np.float64)
-        atom, cell = there // size, (there % size).astype(_smallest(size))
+        atom, cell = there // size, (there % size).astype(np.min_scalar_type(size - 1))
         return replace(self, atom=atom, cell=cell, weight=weight, squares=squares)
 
 
@@ -263,31 +267,11 @@ def _area(atom: NDArray[Any], positive: NDArray[np.bool_], weight: Array | None)
     """Area under the ROC curve of entries in rising order."""
     if not len(atom):
         return float("nan")
-    new = atom[1:] != atom[:-1]
-    if weight is None and new.all():  # no ties: a positive row beats all negative rows below it
-        at = np.flatnonzero(positive)
-        many, few = float(len(atom) - len(at)), float(len(at))
-        wins = float(at.sum()) - few * (few - 1.0) / 2.0
-        return wins / (few * many) if few * many > 0 else float("nan")
-    ends = np.append(np.flatnonzero(new), len(atom) - 1)
-    if weight is None:
-        up = np.cumsum(positive, dtype=np.int64)[ends].astype(np.float64)
-        down = (ends + 1.0) - up
-    else:
-        up = np.cumsum(np.where(positive, weight, 0.0))[ends]
-        down = np.cumsum(np.where(positive, 0.0, weight))[ends]
+    ends = np.append(np.flatnonzero(atom[1:] != atom[:-1]), len(atom) - 1)
+    mass = 1.0 if weight is None else weight
+    up = np.cumsum(np.where(positive, mass, 0.0))[ends]
+    down = np.cumsum(np.where(positive, 0.0, mass))[ends]
     both = up[-1] * down[-1]
-    if both <= 0:
-        return float("nan")
     below = np.r_[0.0, down[:-1]]
-    return float((np.diff(up, prepend=0.0) * (below + down)).sum() / (2.0 * both))
-
-
-def _signed(count: int) -> type[np.signedinteger[Any]]:
-    """Half the memory for row numbers wherever they fit."""
-    return np.int32 if count < 2**31 else np.int64
-
-
-def _smallest(count: int) -> type[np.unsignedinteger[Any]]:
-    """numpy sorts 8 and 16 bits by radix, ten times as fast."""
-    return np.uint8 if count <= 256 else np.uint16 if count <= 65_536 else np.uint32
+    wins = (np.diff(up, prepend=0.0) * (below + down)).sum()
+    return float(wins / (2.0 * both)) if both > 0 else float("nan")
