@@ -32,6 +32,7 @@ from separatrix.frontier.trained import TrainedPoint, trained, trained_points
 from separatrix.optimum.limit import limit
 from separatrix.procedure.measuring import Measured
 from separatrix.procedure.procedures import Decisions, Plain, Scoring
+from separatrix.procedure.promise import Promise
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text, majority
 from separatrix.statistics.unseen import noise_floor, unseen
@@ -78,9 +79,8 @@ def compare_criteria(frontier: Traced) -> None:
     """
     known = files.read_answers(frontier.folder)
     if known and all(answer.kind != "criterion" for answer in known):
-        added = _criteria(frontier, known)
         remove_checksums(frontier.folder)
-        files.write_answers(frontier.folder, [*known, *added])
+        files.write_answers(frontier.folder, [*known, *_criteria(frontier)])
         write_checksums(frontier.folder)
 
 
@@ -95,16 +95,16 @@ def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
     known = " without the group" if blind else ""
     kind = WITHOUT if blind else LABELS
     found = frontier.measured(kind, Plain())
-    more: dict[str, Any] = {}
-    if len(frontier.labels) == 2:
-        score = frontier.measured(kind, Plain(show="score"))
-        more = {"area": score.promise["auroc"], "roc": _roc(score.tables)}
     drawn = frontier.measured(kind, Plain(show="posterior"))
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
     hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
     name = f"plain model{known}"
-    plain = _answer(frontier, "plain", name, found, point=hard, blind=blind, **more)
+    plain = _answer(frontier, "plain", name, found, point=hard, blind=blind)
+    if len(frontier.labels) == 2:
+        score = frontier.measured(kind, Plain(show="score"))
+        promise = {**plain.promise, **_pairs({"auroc": score.promise["auroc"]})}
+        plain = replace(plain, promise=promise, roc=_roc(score.tables))
     random = _answer(frontier, "drawn", f"{name}, drawn", drawn, point=soft, blind=blind)
     return [(plain, found.tables), (random, drawn.tables)]
 
@@ -123,8 +123,7 @@ def _choice(frontier: Traced) -> Answer:
         choice = choice_for(frontier, request)
     except InfeasibleError as error:
         return Answer("choice", "none", "accuracy", {name: most}, note=str(error))
-    promise = {n: (one.value, one.error) for n, one in choice.candidate.promise.items()}
-    named = choice.candidate.name
+    promise, named = _pairs(choice.candidate.promise), choice.candidate.name
     return Answer("choice", named, "accuracy", {name: most}, promise=promise, note=choice.sentence)
 
 
@@ -170,11 +169,9 @@ def _solved(frontier: Traced, asked: Asked, blind: bool) -> Iterator[tuple[Answe
     if len(frontier.labels) == 2 and not blind:  # a blind one is solved when `select` asks for it
         found = frontier.measured(LABELS, Scoring(exact=True))
         smallest = {"eo_gap": _up(_smallest(frontier))}
-        answer = _answer(
-            frontier, "score", "separated score", found, maximize="auroc", budgets=smallest,
-            area=found.promise["auroc"], roc=_roc(found.tables),
-        )  # fmt: skip
-        yield answer, found.tables
+        about: dict[str, Any] = {"maximize": "auroc", "budgets": smallest}
+        about |= {"roc": _roc(found.tables)}
+        yield _answer(frontier, "score", "separated score", found, **about), found.tables
 
 
 def _decisions(
@@ -184,59 +181,40 @@ def _decisions(
     found = frontier.measured(JOINT if blind else LABELS, rule)
     inputs, recipe = "x" if blind else "xz", f"{aim} within {budget}"
     point = {"method": POSTPROCESSING, "inputs": inputs, "recipe": recipe, "trade_off": level}
-    point |= {"policy": "randomized"}
     name = f"{budget_text({budget: level})}{' without the group' if blind else ''}"
-    level_of = {budget: level}
-    answer = _answer(
-        frontier, "decisions", name, found, maximize=aim, budgets=level_of, point=point
-    )
-    return answer, found.tables
+    about: dict[str, Any] = {"maximize": aim, "budgets": {budget: level}, "blind": blind}
+    about |= {"point": point | {"policy": "randomized"}}
+    return _answer(frontier, "decisions", name, found, **about), found.tables
 
 
-def _criteria(frontier: Traced, measured: Sequence[Answer]) -> Iterator[Answer]:
-    """For two labels the best accuracy within the same gap of each criterion in turn.
-
-    Args:
-        measured: answers so far; a question that is among them is not solved again.
-    """
-    told = {
-        tuple(one.budgets.items()): one
-        for one in measured
-        if one.kind == "decisions" and one.maximize == "accuracy" and not one.blind
-    }
+def _criteria(frontier: Traced) -> Iterator[Answer]:
+    """For two labels the best accuracy within the same gap of each criterion in turn."""
     for name, kind in CRITERIA.items() if len(frontier.labels) == 2 else ():
         gap, level = kind.gap_name, _COMPARED
-        answer = told.get(((gap, level),))
-        if answer is None:
-            try:
-                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
-            except InfeasibleError as error:
-                level = _up(error.smallest[gap])
-                answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        try:
+            answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
+        except InfeasibleError as error:
+            level = _up(error.smallest[gap])
+            answer, _ = _decisions(frontier, "accuracy", gap, level, blind=False)
         title = f"{name.replace('_', ' ')}: {budget_text({gap: level})}"
         yield replace(answer, kind="criterion", name=title, point={})
 
 
-def _answer(
-    frontier: Traced,
-    kind: str,
-    name: str,
-    found: Measured,
-    *,
-    area: Any = None,
-    budgets: Mapping[str, float] | None = None,
-    **more: Any,
-) -> Answer:
-    both = {**found.promise, **({} if area is None else {"auroc": area})}
-    promise = {name: (float(x[0]), float(x[1])) for name, x in both.items()}
-    folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
-    note = f"{folds} could not promise it" if found.eased else ""
-    more = {"blind": bool(getattr(found.procedure, "blind", False)), "note": note, **more}
+def _answer(frontier: Traced, kind: str, name: str, found: Measured, **about: Any) -> Answer:
+    """An answer with its promise, its noise and, of decisions, their rates."""
+    if found.eased:
+        folds = "1 fold" if found.eased == 1 else f"{found.eased} folds"
+        about["note"] = f"{folds} could not promise it"
     if found.is_score:
-        more["floor"] = noise_floor(found.tables, found.squares)
+        about["floor"] = noise_floor(found.tables, found.squares)
     else:
-        more |= _of_tables(frontier.labels, found.tables, found.squares)
-    return Answer(kind, name, budgets=dict(budgets or {}), promise=promise, **more)
+        about |= _of_tables(frontier.labels, found.tables, found.squares)
+    return Answer(kind, name, promise=_pairs(found.promise), **about)
+
+
+def _pairs(promise: Mapping[str, Promise]) -> dict[str, tuple[float, float]]:
+    """The value and the standard error of each metric."""
+    return {name: (float(one.value), float(one.error)) for name, one in promise.items()}
 
 
 def _roc(tables: Array) -> list[list[list[float]]]:
@@ -329,7 +307,11 @@ def _trained(frontier: Traced, asked: Asked, blind: bool) -> Iterator[Answer]:
     inputs = "x" if blind else "xz"
     points = [one for one in trained_points(frontier, blind=blind) if one.key.inputs == inputs]
     for one in points:
-        yield _point(frontier, one, blind)
+        yield Answer(
+            "trained", str(one), blind=blind, point=one.key._asdict(),
+            promise=_pairs(unseen(one.tables, one.tables, table_measures())),
+            **_of_tables(frontier.labels, one.tables),
+        )  # fmt: skip
     if points:
         yield from _chosen(frontier, points, asked, blind)
 
@@ -344,19 +326,6 @@ def _of_tables(labels: Levels, tables: Array, squares: Array | None = None) -> d
         "rates": [[None if np.isnan(r) else float(r) for r in row] for row in shown],
         "always": None if label is None else str(labels[label]),
     }
-
-
-def _point(frontier: Traced, one: TrainedPoint, blind: bool) -> Answer:
-    measures = table_measures()
-    promise = unseen(one.tables, one.tables, measures)
-    return Answer(
-        "trained",
-        str(one),
-        blind=blind,
-        promise={name: (found.value, found.error) for name, found in promise.items()},
-        point=one.key._asdict(),
-        **_of_tables(frontier.labels, one.tables),
-    )
 
 
 def _chosen(
@@ -381,7 +350,6 @@ def _chosen(
         drawn = " and ".join(f"{point}, for {w:.0%}" for w, point in branches)
         note = f"{note} draws {drawn} of the decisions"
     yield Answer(
-        "chosen", name, aim, request.budgets, blind,
-        {n: (x.value, x.error) for n, x in found.promise.items()}, point={"method": method},
-        note=note, **_of_tables(frontier.labels, mixture.tables),
+        "chosen", name, aim, request.budgets, blind, _pairs(found.promise),
+        point={"method": method}, note=note, **_of_tables(frontier.labels, mixture.tables),
     )  # fmt: skip

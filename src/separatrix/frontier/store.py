@@ -43,7 +43,6 @@ __all__ = [
 Array = NDArray[np.float64]
 RECORDS, MODELS, DATASETS, CURVES = "records", "models", "datasets", "curves"
 FINAL = ("ok", "diverged")
-_NUMBERS = ("auroc", "threshold", "seconds", "score_gap")
 _MODEL, _HELD_OUT = "model.", "held_out"  # names in a file of models
 ALL_ROWS = -1  # the fold of a model that was trained on every row
 FORMAT = 4  # of records: a change of their fields or of the evaluation raises it
@@ -164,17 +163,6 @@ class Record:
     ordered: Array | None = None
     score_gap: float = float("nan")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; NaN is None there."""
-        return _plain_fields(self)
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Record:
-        """The inverse of `to_dict`."""
-        read = _with_arrays(plain)
-        read |= {name: float("nan") for name in _NUMBERS if plain[name] is None}
-        return cls(**read | {"run": RunKey(**plain["run"])})
-
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
@@ -258,7 +246,7 @@ class Store:
         known = {record.run.key: record for record in _records(path)} if path.is_file() else {}
         final = {key: record for key, record in known.items() if record.status in FINAL}
         chosen = [final.get(key, record) for key, record in zip(keys, records, strict=True)]
-        write_whole(path, json.dumps([record.to_dict() for record in chosen], allow_nan=False))
+        write_whole(path, json.dumps([_plain_fields(record) for record in chosen], allow_nan=False))
 
     def records(self) -> list[Record]:
         """Every record, in an order that does not depend on who finished first."""
@@ -285,7 +273,7 @@ class Store:
 
     def curves(self) -> list[ReferenceCurve]:
         """The curves, by dataset and name."""
-        curves = [ReferenceCurve(**_with_arrays(plain)) for plain in self._all(CURVES)]
+        curves = [ReferenceCurve(**_from_plain(plain)) for plain in self._all(CURVES)]
         return sorted(curves, key=lambda curve: (curve.dataset, curve.name))
 
     def has_models(self, runs: Sequence[RunKey]) -> bool:
@@ -338,8 +326,10 @@ def _plain_fields(record: Any) -> dict[str, Any]:
     return plain
 
 
-def _with_arrays(plain: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: np.array(x) if isinstance(x, list) else x for name, x in plain.items()}
+def _from_plain(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """The inverse; what is None has its default."""
+    given = {name: x for name, x in plain.items() if x is not None}
+    return {name: np.array(x) if isinstance(x, list) else x for name, x in given.items()}
 
 
 def _order(run: RunKey) -> tuple[Any, ...]:
@@ -352,7 +342,9 @@ def _records(path: Path) -> list[Record]:
     try:
         formats = {record["run"]["format"] for record in plain}
         if formats <= {FORMAT}:
-            return [Record.from_dict(record) for record in plain]
+            return [
+                Record(**_from_plain(record) | {"run": RunKey(**record["run"])}) for record in plain
+            ]
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is damaged: {error!r}. Remove it and run again.") from error
     raise DataError(

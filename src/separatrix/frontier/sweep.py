@@ -25,7 +25,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -106,11 +106,6 @@ class Job:
     keep: bool = False
 
     def __post_init__(self) -> None:
-        if self.inputs not in ("xz", "x"):
-            raise InputError(
-                "`inputs` must be 'xz' (group and features) or 'x' (features alone), got "
-                f"{self.inputs!r}."
-            )
         bad = [t for t in self.trade_offs or () if not 0 <= t < float("inf")]
         if bad or self.trade_offs == ():
             raise InputError(
@@ -236,8 +231,7 @@ def source_hash() -> str:
     return hash_of(texts)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a run ended: how many records it found finished, how many of each status it added."""
 
     skipped: int
@@ -308,10 +302,10 @@ def run(
     for _ in range(len(stacks) - len(todo)):
         done()
     added: Counter[str] = Counter()
-    for stack, answer in _answers(todo, execution):
+    for answer in _answers(todo, execution):
         if answer.arrays is not None and answer.held_out is not None:
             # models first, then the records that say they are there
-            store.add_models(stack.runs, answer.arrays, answer.held_out)
+            store.add_models([r.run for r in answer.records], answer.arrays, answer.held_out)
         store.add(answer.records)
         added.update(record.status for record in answer.records)
         done()
@@ -367,28 +361,28 @@ def _unfinished(stacks: Sequence[Stack], done: set[str], store: Store) -> list[S
     return sorted(todo, key=lambda stack: (stack.source.name, stack.runs[0].fold == ALL_ROWS))
 
 
-def _answers(stacks: list[Stack], how: Execution) -> Iterator[tuple[Stack, Answer]]:
-    """The stacks with their answers, as they come."""
+def _answers(stacks: Sequence[Stack], how: Execution) -> Iterator[Answer]:
+    """The answers of the stacks, as they come."""
     from joblib import Parallel, delayed
 
     # a user's own rows travel once: the stack goes without them, and they are an argument
-    light = [replace(s, source=replace(s.source, data=None)) for s in stacks]
+    light = [replace(stack, source=replace(stack.source, data=None)) for stack in stacks]
+    sources = [stack.source for stack in stacks]
     calls = (
-        delayed(_numbered)(i, stack, stacks[i].source, how.timeout) for i, stack in enumerate(light)
+        delayed(_work_on)(source, stack, how.timeout)
+        for source, stack in zip(sources, light, strict=True)
     )
     if how.scheduler is None:
-        many = len(stacks) > 1
-        with in_processes(calls, how.n_jobs if many else 1, in_order=False) as answers:
-            for i, answer in answers:
-                yield stacks[i], answer
+        n_jobs = how.n_jobs if len(stacks) > 1 else 1
+        with in_processes(calls, n_jobs, in_order=False) as answers:
+            yield from answers
         return
-    with _dask(how.scheduler, list({id(s.source): s.source for s in stacks}.values())):
-        for i, answer in Parallel(return_as="generator_unordered", batch_size=1)(calls):
-            yield stacks[i], answer
+    with _dask(how.scheduler, list({id(source): source for source in sources}.values())):
+        yield from Parallel(return_as="generator_unordered", batch_size=1)(calls)
 
 
-def _numbered(i: int, stack: Stack, source: Source, timeout: float | None) -> tuple[int, Answer]:
-    return i, work(replace(stack, source=source), timeout)
+def _work_on(source: Source, stack: Stack, timeout: float | None) -> Answer:
+    return work(replace(stack, source=source), timeout)
 
 
 @contextmanager
@@ -407,8 +401,7 @@ def _dask(scheduler: str, sources: list[Source], patience: float = 20) -> Iterat
         yield
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
+class Answer(NamedTuple):
     """What a stack found out.
 
     Args:
