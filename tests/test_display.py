@@ -9,7 +9,8 @@ import pytest
 
 import separatrix as sx
 from separatrix.errors import MissingExtraError
-from separatrix.report.terminal import new_axes, preformatted, root_scale
+from separatrix.report.figures import new_axes, root_scale
+from separatrix.report.words import preformatted
 
 
 @pytest.fixture

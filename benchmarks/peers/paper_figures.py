@@ -19,8 +19,7 @@ from separatrix.frontier.results import (
     series,
 )
 from separatrix.frontier.tables import BOUNDED
-from separatrix.report.figures import blank_figure, finish, shared_legend, write_figure
-from separatrix.report.terminal import root_scale
+from separatrix.report.figures import blank_figure, finish, root_scale, shared_legend, write_figure
 
 METHOD = paths(
     "cmi:paper", "cmi", "fr_train", "infofair", "adversarial", "fair_dro", "erm", "erm@x"

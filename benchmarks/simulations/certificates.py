@@ -30,8 +30,8 @@ from separatrix.columns.counting import soft_sums
 from separatrix.core.counts import CountTable
 from separatrix.core.information import accuracy, conditional_mutual_information, eo_gap
 from separatrix.crossfit.nested import assemble, fit_piece, plan_fits
-from separatrix.frontier.certified import passed, rules_of
 from separatrix.frontier.operating_point import CERTIFIED
+from separatrix.frontier.selection import passed, rules_of
 from separatrix.procedure.procedures import Rows
 from separatrix.procedure.request import Request
 from separatrix.statistics.certificates import (

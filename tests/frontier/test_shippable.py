@@ -25,7 +25,7 @@ from separatrix.frontier.answers import (
     write_answers,
     write_tables,
 )
-from separatrix.report.terminal import WIDTH
+from separatrix.report.words import WIDTH
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,8 @@ import separatrix as sx
 from people import applicants
 from separatrix.cli import main
 from separatrix.errors import InputError
-from separatrix.frontier.operating_point import is_constant, with_warnings
+from separatrix.frontier.operating_point import with_warnings
+from separatrix.report.words import is_constant
 from separatrix.statistics.unseen import Promise
 
 pytestmark = pytest.mark.slow

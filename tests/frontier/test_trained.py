@@ -14,7 +14,7 @@ import separatrix as sx
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information, eo_gap
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.frontier.certified import CertifiedRule, bounds_of, passed
+from separatrix.frontier.selection import CertifiedRule, bounds_of, passed
 from separatrix.frontier.store import PointKey
 from separatrix.frontier.trained import TrainedPoint, best_mixture, best_pair, trained
 from separatrix.procedure.request import Request

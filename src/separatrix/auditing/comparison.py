@@ -14,7 +14,7 @@ from separatrix.columns.values import as_levels, check_lengths
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import check_confidence
 from separatrix.errors import InputError
-from separatrix.report.terminal import preformatted
+from separatrix.report.words import preformatted
 from separatrix.statistics import certificates, inference
 from separatrix.statistics.inference import paired_change
 

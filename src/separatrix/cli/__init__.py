@@ -8,11 +8,11 @@ from typing import cast
 import typer
 from typer.core import TyperGroup
 
-from separatrix.cli import audits, benchmarks, deployment, monitoring, traces
+from separatrix.cli import audits, benchmarks, deployment, traces
 from separatrix.cli.app import app
 from separatrix.errors import SeparatrixError
 
-__all__ = ["app", "audits", "benchmarks", "deployment", "main", "monitoring", "traces"]
+__all__ = ["app", "audits", "benchmarks", "deployment", "main", "traces"]
 
 
 # what Python's arguments are called here, where it is not their own name

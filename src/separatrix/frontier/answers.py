@@ -22,8 +22,7 @@ from separatrix.errors import DataError
 from separatrix.frontier.results import Results
 from separatrix.io import write_whole
 from separatrix.report.table import Table
-from separatrix.report.terminal import WIDTH, wrapped
-from separatrix.report.words import listed
+from separatrix.report.words import WIDTH, listed, wrapped
 
 if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier

@@ -24,8 +24,14 @@ from separatrix.frontier.results import (
     select,
 )  # fmt: skip
 from separatrix.methods import POLICIES
-from separatrix.report.figures import blank_figure, finish, shared_legend, write_figure
-from separatrix.report.terminal import new_axes, root_scale
+from separatrix.report.figures import (
+    blank_figure,
+    finish,
+    new_axes,
+    root_scale,
+    shared_legend,
+    write_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

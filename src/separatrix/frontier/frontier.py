@@ -31,7 +31,7 @@ from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.candidates import CandidateTable, choose
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
-from separatrix.report.terminal import WIDTH, wrapped
+from separatrix.report.words import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

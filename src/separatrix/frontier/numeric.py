@@ -57,8 +57,10 @@ from separatrix.optimum.scores.align import (
 from separatrix.optimum.scores.aligned import AlignedScore, attribute
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
-from separatrix.report import numeric_page
-from separatrix.report.words import estimate_text
+from separatrix.report.figures import blank_figure, figure_bytes, new_axes, write_figure
+from separatrix.report.page import render_template
+from separatrix.report.table import Table
+from separatrix.report.words import WIDTH, estimate_text, wrapped
 from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
@@ -70,6 +72,12 @@ __all__ = ["MANIFEST", "NumericFrontier", "NumericPoint", "trace_numeric"]
 ARRAYS, MANIFEST, FORMAT = "numeric.safetensors", "numeric.json", 3
 Array = NDArray[np.float64]
 METRICS = ("r2", "rmse", "violation")
+_SIZE = 5.6, 3.6  # of the figure, inches
+_SAID = (
+    "R² and RMSE say how good the predictions are. v says how much a prediction still tells about "
+    "the group among people with the same outcome, in nats; 0 is nothing. Means over outer folds, "
+    "± standard error. `select` chooses the penalty for a budget of v on inner folds."
+)
 _BASE = "regressor"
 
 
@@ -222,24 +230,78 @@ class NumericFrontier:
 
     def plot(self, path: str | Path | None = None, *, ax: Axes | None = None) -> Axes | Figure:
         """R² against v on `ax` or new axes, which it returns; with a path the figure, written."""
-        if path is not None:
-            return numeric_page.draw_file(self.means, path)
-        return numeric_page.draw(self.means, ax)
+        if path is None:
+            return self._draw(new_axes(*_SIZE) if ax is None else ax)
+        figure = self._figure()
+        write_figure(figure, path)
+        return figure
 
     def report(self, path: str | Path) -> Path:
         """One self-contained HTML page that opens offline."""
-        return numeric_page.write(path, self.manifest, self.means)
+        picture = figure_bytes(self._figure(), "svg").decode()
+        svg = picture[picture.index("<svg") :]
+        page = render_template(
+            "numeric.html.jinja", title=self._title, finding=self._finding, said=_SAID, svg=svg,
+            table=self._table,
+        )  # fmt: skip
+        write_whole(Path(path), page)
+        return Path(path)
 
     def save(self, folder: str | Path) -> Path:
         """Copy the frontier to a folder that does not exist yet; whole or not at all."""
         return copy_folder(self.folder, as_path(folder, "folder"))
 
     def __str__(self) -> str:
-        return "\n".join(numeric_page.lines(self.manifest, self.means))
+        table = self._table.lines(WIDTH)
+        return "\n".join([self._title, *wrapped(self._finding), "", table, "", *wrapped(_SAID)])
 
     def __repr__(self) -> str:
         size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
         return f"<NumericFrontier of {self.manifest['name']!r}: {size}>"
+
+    @property
+    def _title(self) -> str:
+        m = self.manifest
+        asked = f"{m['target']} given {' & '.join(m['columns'])}"
+        return f"{m['name']}: {asked}; {m['rows']:,} rows, {m['base']}"
+
+    @property
+    def _finding(self) -> str:
+        """The regressor as it is, in a sentence."""
+        plain = next(found for penalty, found in self.means if penalty is None)
+        v, whose = estimate_text("violation", plain["violation"]), self.manifest["columns"]
+        return (
+            f"As it is, the model explains {plain['r2'].value:.0%} of the variance of "
+            f"{self.manifest['target']}; among people with the same outcome its predictions tell "
+            f"v = {v} nats about {' & '.join(whose)}."
+        )
+
+    @property
+    def _table(self) -> Table:
+        rows = [
+            ("as it is" if penalty is None else f"{penalty:g}",
+             *(estimate_text(name, found[name]) for name in METRICS))
+            for penalty, found in self.means
+        ]  # fmt: skip
+        return Table("", ("penalty", "R²", "RMSE", "v"), tuple(rows))
+
+    def _figure(self) -> Figure:
+        figure = blank_figure(*_SIZE)
+        self._draw(figure.subplots())
+        return figure
+
+    def _draw(self, ax: Axes) -> Axes:
+        """R² against v, with errors; the regressor as it is as a diamond."""
+        for penalty, found in self.means:
+            plain = penalty is None
+            ax.errorbar(
+                found["violation"].value, found["r2"].value, found["r2"].error,
+                found["violation"].error, fmt="D" if plain else "o", ms=6 if plain else 4,
+                color="#d55e00" if plain else "#0072b2", label="as it is" if plain else None,
+            )  # fmt: skip
+        ax.set(xlabel="violation v, nats (less is better)", ylabel="R² (more is better)")
+        ax.legend()
+        return ax
 
     def _all(self) -> Numeric:
         return replace(self.data, s=self.nested.honest[:, 0])

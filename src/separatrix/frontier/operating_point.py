@@ -33,15 +33,20 @@ from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.measuring import Measured
 from separatrix.procedure.promise import Promise, PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.report.terminal import wrapped
-from separatrix.report.words import constant_text, estimate_text, majority, recognised
+from separatrix.report.words import (
+    constant_text,
+    estimate_text,
+    is_constant,
+    majority,
+    recognised,
+    wrapped,
+)
 
 __all__ = [
     "CERTIFIED",
     "OperatingPoint",
     "held_out_audit",
     "held_out_table",
-    "is_constant",
     "model_of",
     "procedure_predictor",
     "trained_predictor",
@@ -49,7 +54,7 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-_ALL, _NEARLY = 0.999, 0.99  # of the decisions: the same for everybody, or almost
+_NEARLY = 0.99  # of the decisions: almost the same for everybody
 _ORDER = ("accuracy", "balanced_accuracy", "cost", "auroc", "eo_gap", "violation", "utility")
 
 
@@ -69,7 +74,6 @@ class OperatingPoint:
         mixture: of trained points, where one or two of them were chosen.
         audit: of the shipped decisions on rows that they were not fitted to; None for a score.
         shipped: counts (1, y, z, u) of what ships itself, on honest scores of all rows.
-        squares: of solved rules, sums of squared probabilities as `tables`, for the errors.
         sentence: why this one, in the user's terms.
         coin: share of people whose decision a coin makes.
         columns: the sensitive columns, where they have names.
@@ -86,7 +90,6 @@ class OperatingPoint:
     mixture: Mixture | None = field(default=None, repr=False)
     audit: Audit | None = field(default=None, repr=False)
     shipped: Array | None = field(default=None, repr=False)
-    squares: Array | None = field(default=None, repr=False)
     sentence: str = ""
     coin: float = 0.0
     columns: tuple[str, ...] = ()
@@ -109,11 +112,6 @@ class OperatingPoint:
     def save(self, folder: str | Path) -> Path:
         """Write what ships as a folder without pickle; `separatrix.load(folder)` reads it."""
         return Path(self.predictor.save(folder))
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The promised values without their errors."""
-        return {name: found.value for name, found in self.promise.items()}
 
     @property
     def violation(self) -> float:
@@ -174,6 +172,10 @@ class OperatingPoint:
         beside = {"accuracy": f"always {always!r}: {share:.4f}"}
         if self.is_score:
             beside["eo_gap"] = "the largest over all thresholds"
+        for name, most in self.question.budgets.items():
+            low, high = self.promise[name][2:]
+            asked = f"asked {most:g}, 95 % range {low:.2g} – {high:.2g}"
+            beside[name] = "; ".join([asked, beside[name]] if name in beside else [asked])
         kind = CRITERIA[self.question.criterion]
         own = () if kind.name == "separation" else (kind.gap_name, kind.name)
         first, *rest = [name for name in _ORDER if name in self.promise]
@@ -190,16 +192,6 @@ class OperatingPoint:
             for row in self._told()
         )
         return "".join(f"<p>{escape(text)}</p>" for text in said) + f"<table>{rows}</table>"
-
-
-def is_constant(tables: Array) -> int | None:
-    """The code of the label that everybody gets, from tables (folds, y, z, u); None if decided.
-
-    >>> is_constant(np.array([[[[5.0, 0.0]], [[3.0, 0.0]]]]))
-    0
-    """
-    share = tables.sum((0, 1, 2)) / tables.sum()
-    return int(share.argmax()) if share.max() > _ALL else None
 
 
 def with_warnings(point: OperatingPoint) -> OperatingPoint:

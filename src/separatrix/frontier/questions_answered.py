@@ -24,7 +24,7 @@ from separatrix.errors import InfeasibleError
 from separatrix.frontier import answers as files
 from separatrix.frontier.answers import BASE, Answer
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
-from separatrix.frontier.operating_point import held_out_audit, is_constant
+from separatrix.frontier.operating_point import held_out_audit
 from separatrix.frontier.selection import POSTPROCESSING, choice_for
 from separatrix.frontier.store import Record, ReferenceCurve, RunKey, Store, hash_of
 from separatrix.frontier.traced import Traced, remove_checksums, write_checksums
@@ -34,7 +34,7 @@ from separatrix.procedure.measuring import Measured
 from separatrix.procedure.procedures import Decisions, Plain, Scoring
 from separatrix.procedure.promise import Promise
 from separatrix.procedure.request import Request
-from separatrix.report.words import budget_text, majority
+from separatrix.report.words import budget_text, is_constant, majority
 from separatrix.statistics.unseen import noise_floor, unseen
 
 __all__ = ["compare_criteria", "first_request", "plain_audit", "write_answers"]
@@ -66,7 +66,7 @@ def write_answers(frontier: Traced) -> None:
     _write_limits(frontier, store)
     answers.append(_choice(frontier))
     frontier = type(frontier)(frontier.folder)  # with the records that are new
-    if frontier.criterion == "separation":
+    if frontier.criterion == "separation" and frontier.results.saved:
         for blind in (False, True) if frontier.blind else (False,):
             answers += _trained(frontier, asked or (), blind)
     files.write_answers(frontier.folder, [*answers, _constant(frontier)])

@@ -4,31 +4,50 @@ Candidates go from doing nothing upward: the base model as it is, the same model
 columns, a rule around its scores, trained points where some were traced (the choice is in
 `procedure.candidates`). Each is run on every outer fold, which gives its promise, and on all rows,
 which is what ships.
+
+With a confidence, rows certify rules that did not see them. Rules for shares of the budget are
+tried from the strictest on, until one fails: a fixed sequence of tests needs no share of the error
+for each. The best of those that passed ships. "large-sample": every fold's rows certify the fold's
+rule (`statistics.certificates`), and the same procedure on all rows ships. "finite-sample": the
+rule of fold 0 ships, and the rows of fold 0, which it did not see, certify it. The proof needs rows
+that no part of the rule saw; sharing the error over the five folds' rules would cost more than
+their rows bring.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
+from separatrix.core.counts import CountTable
+from separatrix.core.measures import label_of
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT
-from separatrix.frontier.certified import certified
 from separatrix.frontier.operating_point import (
+    CERTIFIED,
     OperatingPoint,
     held_out_audit,
-    is_constant,
+    held_out_table,
     procedure_predictor,
     trained_predictor,
     with_warnings,
 )
 from separatrix.frontier.traced import Traced
-from separatrix.frontier.trained import Trained, TrainedPoint, held_out_law, trained, trained_points
+from separatrix.frontier.trained import (
+    Trained,
+    TrainedPoint,
+    held_out_law,
+    objective_of_tables,
+    trained,
+    trained_points,
+)
+from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
 from separatrix.procedure.candidates import (
     Candidate,
@@ -38,18 +57,28 @@ from separatrix.procedure.candidates import (
     coin_share,
     contributions,
 )
-from separatrix.procedure.measuring import Measured
+from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Decisions, Procedure, Scoring
 from separatrix.procedure.promise import PromiseTable
 from separatrix.procedure.request import Request
-from separatrix.report.words import budget_text, constant_text, majority
+from separatrix.report.words import budget_text, constant_text, is_constant, majority
+from separatrix.statistics.certificates import (
+    default_composition,
+    folds_eo_gap_bound,
+    folds_violation_bound,
+    violation_bound,
+)
+from separatrix.statistics.certificates import promise as promise_text
+from separatrix.statistics.gaps import eo_gap_bound
 
-__all__ = ["POSTPROCESSING", "ask", "candidates_for", "choice_for"]
+__all__ = ["POSTPROCESSING", "CertifiedRule", "ask", "bounds_of", "candidates_for", "choice_for"]
+__all__ += ["passed", "rules_of"]
 
 POSTPROCESSING = "postprocessing"
 _KINDS = {  # the scores that a candidate reads
     "plain": LABELS, "without the group": WITHOUT, "blind rule": JOINT, "group rule": LABELS
 }  # fmt: skip
+_SHARES = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0)  # of the budget, on the rows that the rule is fitted to
 Array = NDArray[np.float64]
 
 
@@ -80,7 +109,9 @@ def ask(
                 "A score and a `confidence` are for the rule around the base model, not for "
                 "trained points: leave `method` out, or pass 'postprocessing'."
             )
-        point = certified(frontier, question) if question.confidence else _score(frontier, question)
+        point = (
+            _certified(frontier, question) if question.confidence else _score(frontier, question)
+        )
     elif rules:
         choice = choice_for(frontier, question, wanted, allow_constant)
         point = _point(frontier, question, choice.candidate, choice.sentence)
@@ -123,7 +154,7 @@ def candidates_for(
         request,
     )
     others = None if method is None else [one for one in method if one != POSTPROCESSING]
-    if request.criterion == "separation" and others != []:
+    if request.criterion == "separation" and others != [] and (others or frontier.results.saved):
         points = trained_points(frontier, others, blind=request.blind)
         if points:
             found.append(_trained_candidate(frontier, request, points))
@@ -190,7 +221,118 @@ def _score(frontier: Traced, question: Request) -> OperatingPoint:
     """The score that was asked for."""
     kind = JOINT if question.blind else LABELS
     found = frontier.measured(kind, _procedure(question))
-    return _solved_point(frontier, question, found, kind, "a separated score of the base model")
+    name = f"a separated score of the base model ({frontier.manifest['base']['bases'][-1]})"
+    return _solved_point(frontier, question, found, kind, name)
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedRule:
+    """A rule, and the rows that certify it.
+
+    Args:
+        share: of the budget on the rows that it was fitted to.
+        found: the rule, measured.
+        held_out: counts of rows that it did not see: one table, or one of each fold's rule.
+    """
+
+    share: float
+    found: Measured
+    held_out: tuple[CountTable, ...] = field(repr=False)
+
+
+def _certified(frontier: Traced, request: Request) -> OperatingPoint:
+    """The best rule around the base model that keeps its budgets with the asked confidence.
+
+    Raises:
+        InfeasibleError: even the strictest rule is not proved to keep them; it says what is.
+    """
+    rules = rules_of(frontier, request)
+    good = passed(rules, request)
+    if not good:
+        raise _refused(rules[0], request)
+    value = objective_of_tables(request, frontier.groups)
+    rule = max(good, key=lambda rule: np.mean(value(rule.found.tables)))
+    bounds = bounds_of(rule, request)
+    # of the procedure on all rows only the budgets are certified: its own bounds fail more often
+    told = bounds if request.one_fold else request.budgets
+    proved = ", ".join(f"{label_of(name)} at most {told[name]:.4g}" for name in bounds)
+    what = promise_text(request.guarantee, "population")
+    note = f"With confidence {request.confidence:g}: {proved} ({what})."
+    by, k = "the rows of fold 0", CERTIFIED if request.one_fold else None
+    if not request.one_fold:
+        by = "every fold's rows, unseen by its rule"
+        note += " It takes the procedure on all rows to be as separated as on its folds."
+    kind = JOINT if request.blind else LABELS
+    name = f"decisions of the base model, certified by {by}"
+    return _solved_point(frontier, request, rule.found, kind, name, certificate=note, k=k)
+
+
+def rules_of(frontier: Traced, request: Request) -> list[CertifiedRule]:
+    """Rules at shares of the budget, strictest first, with the rows that certify them."""
+    nested = frontier.scores(JOINT if request.blind else LABELS)
+    aim: Any = request.maximize
+    rules = []
+    for share in _SHARES:
+        budgets = {name: share * most for name, most in request.budgets.items()}
+        procedure = Decisions(aim, budgets, blind=request.blind, margin=0.0)
+        run = Run(procedure, nested, frontier.table)
+        found = run.measured_fold(CERTIFIED) if request.one_fold else run.measured()
+        folds = zip(found.tables, found.squares, strict=True)
+        held_out = tuple(held_out_table(frontier, *fold) for fold in folds)
+        rules.append(CertifiedRule(share, found, held_out))
+    return rules
+
+
+def passed(rules: Sequence[CertifiedRule], request: Request) -> list[CertifiedRule]:
+    """The rules that keep every budget with the confidence, up to the first that does not."""
+    good = []
+    for rule in rules:
+        bounds = bounds_of(rule, request)
+        if any(bounds[name] > most for name, most in request.budgets.items()):
+            break
+        good.append(rule)
+    return good
+
+
+def bounds_of(rule: CertifiedRule, request: Request) -> dict[str, float]:
+    """Upper bounds of what is budgeted in the population, each with the whole confidence.
+
+    All budgets are kept or the rule fails, so the bounds need not hold together.
+    """
+    tables, sure = rule.held_out, request.confidence
+    assert sure is not None
+    if request.one_fold:
+        (table,) = tables
+        how = {"composition": default_composition(table, request.guarantee)}
+        bounds: dict[str, Any] = {
+            "eo_gap": partial(eo_gap_bound, table, sure, request.guarantee),
+            "violation": partial(violation_bound, table, sure, guarantee=request.guarantee, **how),
+        }
+    else:
+        bounds = {
+            "eo_gap": partial(folds_eo_gap_bound, tables, sure),
+            "violation": partial(folds_violation_bound, tables, sure),
+        }
+    for name in request.budgets:
+        if name not in bounds:
+            raise InputError(
+                f"A confidence is for `max_eo_gap` and `max_violation`, not for {label_of(name)}. "
+                "Leave it out."
+            )
+    return {name: float(bounds[name]()) for name in request.budgets}
+
+
+def _refused(strictest: CertifiedRule, request: Request) -> InfeasibleError:
+    smallest = bounds_of(strictest, request)
+    needed = budget_text({name: float(up(most)) for name, most in smallest.items()})
+    other = "set `guarantee` to large-sample, " if request.guarantee == "finite-sample" else ""
+    return InfeasibleError(
+        f"These rows cannot certify {budget_text(request.budgets)} with confidence "
+        f"{request.confidence:g}: the strictest rule is proved to keep {needed}. Ask for that or "
+        f"more, bring more rows, {other}or leave `confidence` out.",
+        smallest,
+        float("nan"),
+    )
 
 
 def _point(
@@ -200,26 +342,37 @@ def _point(
     if isinstance(candidate.payload, Trained):
         return _trained_point(frontier, question, candidate.payload, sentence)
     found, kind = candidate.payload, _KINDS[candidate.name]
-    return _solved_point(frontier, question, found, kind, candidate.name, sentence)
+    name = f"{candidate.name} ({frontier.manifest['base']['bases'][-1]})"
+    return _solved_point(frontier, question, found, kind, name, sentence)
 
 
 def _solved_point(
-    frontier: Traced, question: Request, found: Measured, kind: str, name: str, sentence: str = ""
+    frontier: Traced,
+    question: Request,
+    found: Measured,
+    kind: str,
+    name: str,
+    sentence: str = "",
+    *,
+    certificate: str = "",
+    k: int | None = None,
 ) -> OperatingPoint:
-    notes = []
+    """A rule around the base model: of all rows, or of the outer fold k that certifies it."""
+    notes = [certificate] if certificate else []
     if found.eased:
         notes.append(
             f"In {found.eased} of the {len(found.tables)} outer folds, which have fewer rows, "
             f"{budget_text(question.budgets)} could not be promised and the smallest budget that "
             "could was taken: the promise describes slightly looser rules."
         )
-    audit = None if found.is_score else held_out_audit(frontier, found.tables, found.squares)
+    audit = shipped = None
+    if not found.is_score and not certificate:
+        audit = held_out_audit(frontier, found.tables, found.squares)
+        shipped = _shipped(frontier, found.procedure, found.rule, kind)
     point = OperatingPoint(
-        question, f"{name} ({frontier.manifest['base']['bases'][-1]})", found.promise,
-        found.tables, frontier.labels, frontier.groups,
-        lambda: procedure_predictor(frontier, point, found, kind), tuple(notes), audit=audit,
-        shipped=None if found.is_score else _shipped(frontier, found.procedure, found.rule, kind),
-        squares=found.squares, sentence=sentence,
+        question, name, found.promise, found.tables, frontier.labels, frontier.groups,
+        lambda: procedure_predictor(frontier, point, found, kind, k), tuple(notes), audit=audit,
+        shipped=shipped, sentence=sentence,
         coin=0.0 if found.laws is None else coin_share(found.laws),
     )  # fmt: skip
     return point

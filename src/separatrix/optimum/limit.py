@@ -42,7 +42,8 @@ from separatrix.optimum.objectives import Cost, Value, objective_of
 from separatrix.optimum.roc.decisions import group_curves, histogram_curves
 from separatrix.optimum.rules import Rule
 from separatrix.optimum.solvers import ColumnSolver, DualSolver, RocSolver, Solution, Solver
-from separatrix.report.terminal import new_axes, root_scale, wrapped
+from separatrix.report.figures import new_axes, root_scale
+from separatrix.report.words import wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,7 +14,7 @@ from separatrix.columns.groups import from_plain, group_name, to_plain
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_rates, violation_by_cell
 from separatrix.report.audit_page import named_rows, nats
-from separatrix.report.terminal import preformatted
+from separatrix.report.words import preformatted
 from separatrix.statistics.e_process import rate_sequences
 from separatrix.statistics.gap_evidence import GAPS
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from separatrix.report.figures import new_axes
 from separatrix.report.page import render_template
-from separatrix.report.terminal import WIDTH, new_axes, wrapped
+from separatrix.report.words import WIDTH, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Figures with matplotlib: a blank one, its axes and legend, its file."""
+"""Figures with matplotlib: new axes, one scale for small values, legends, files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from separatrix.core.measures import METRICS
 from separatrix.errors import InputError, require
@@ -15,7 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["blank_figure", "figure_bytes", "finish", "shared_legend", "write_figure"]
+__all__ = [
+    "blank_figure", "figure_bytes", "finish", "new_axes", "root_scale", "shared_legend",
+    "write_figure",
+]  # fmt: skip
 
 
 def blank_figure(width: float, height: float) -> Figure:
@@ -23,6 +28,31 @@ def blank_figure(width: float, height: float) -> Figure:
     made = require("matplotlib.figure", "figures", "A figure").Figure
     # a figure of its own, not pyplot's: nothing to close, no window
     return cast("Figure", made(figsize=(width, height), layout="constrained", dpi=150))
+
+
+def new_axes(width: float, height: float) -> Axes:
+    """Axes of a figure of pyplot, so that a notebook shows it."""
+    pyplot = require("matplotlib.pyplot", "figures", "A figure")
+    return cast("Axes", pyplot.subplots(figsize=(width, height), layout="constrained")[1])
+
+
+def root_scale(ax: Axes, limits: tuple[float, float] | None = None) -> None:
+    """Show x on a scale of square roots, where v = 0.005 can be told from 0.
+
+    Marks are at round values that do not touch.
+
+    Args:
+        ax: the axes; with its points drawn already, or with `limits`.
+        limits: the smallest and the largest x; by default those of the points, from 0 on.
+    """
+    ax.set_xscale("function", functions=(_root, _square))
+    right = ax.get_xlim()[1] if limits is None else limits[1]
+    ax.set_xlim(-0.0005 * right if limits is None else limits[0], right)
+    marks = [0.0]
+    for level in (d * 10.0**k for k in range(-6, 1) for d in (1, 2, 5)):
+        if level <= right and np.sqrt(level) - np.sqrt(marks[-1]) > 0.09 * np.sqrt(right):
+            marks.append(level)
+    ax.set_xticks(marks, [f"{level:g}" for level in marks])
 
 
 def finish(ax: Axes, title: str, x: str, y: str) -> None:
@@ -71,3 +101,11 @@ def figure_bytes(figure: Figure, ending: str) -> bytes:
     with rc_context({"svg.hashsalt": "separatrix", "svg.fonttype": "none"}):
         figure.savefig(out, format=ending, metadata=metadata)
     return out.getvalue()
+
+
+def _root(x: Any) -> Any:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _square(x: Any) -> Any:
+    return np.sign(x) * np.square(x)

@@ -1,8 +1,10 @@
-"""The answer in the user's words: who is recognised, what it costs, what always the same gets."""
+"""The answer in the user's words and in lines of one width: who is recognised, what it costs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
+from textwrap import wrap
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,10 +16,13 @@ from separatrix.core.information import conditional_rates
 from separatrix.core.measures import METRICS, label_of
 
 __all__ = [
-    "budget_text", "constant_text", "estimate_text", "listed", "majority", "number", "recognised",
+    "WIDTH", "budget_text", "constant_text", "estimate_text", "is_constant", "listed", "majority",
+    "number", "preformatted", "recognised", "wrapped",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
+WIDTH = 100  # columns of a terminal
+_ALL = 0.999  # of the decisions: the same for everybody
 
 
 def budget_text(budgets: Mapping[str, float]) -> str:
@@ -65,6 +70,16 @@ def majority(tables: Array, labels: Levels) -> tuple[str, float]:
     return str(labels[int(rows.argmax())]), float(rows.max() / rows.sum())
 
 
+def is_constant(tables: Array) -> int | None:
+    """The code of the label that everybody gets, from tables (folds, y, z, u); None if decided.
+
+    >>> is_constant(np.array([[[[5.0, 0.0]], [[3.0, 0.0]]]]))
+    0
+    """
+    share = tables.sum((0, 1, 2)) / tables.sum()
+    return int(share.argmax()) if share.max() > _ALL else None
+
+
 def constant_text(label: object, share: float) -> str:
     """What a constant is called everywhere."""
     return f"the same for everybody: always {str(label)!r} (right for {share:.1%} of the rows)"
@@ -99,3 +114,24 @@ def listed(parts: Sequence[Any]) -> str:
     'a, b and c'
     """
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def preformatted(thing: object) -> str:
+    """What it prints, as HTML for a notebook.
+
+    >>> preformatted("v < 0.01")
+    '<pre>v &lt; 0.01</pre>'
+    """
+    return f"<pre>{escape(str(thing))}</pre>"
+
+
+def wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines that fit a terminal, broken between words and never within one.
+
+    >>> wrapped("word " * 21, indent="  ") == ["  " + "word " * 18 + "word", "  word word"]
+    True
+    """
+    return wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip

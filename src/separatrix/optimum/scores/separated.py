@@ -34,7 +34,7 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.core.numerics import best_partition
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, zeros_and_ones
-from separatrix.report.terminal import preformatted
+from separatrix.report.words import preformatted
 
 __all__ = ["SeparatedDecision", "SeparatedScore", "best_cuts"]
 
