@@ -196,6 +196,21 @@ def test_the_rates_are_those_of_the_budget_of_the_trace():
     assert "--max-eo-gap 0.1" in shown.command("f")
 
 
+@pytest.mark.parametrize("name", ["plain", "without the group"])
+def test_the_page_starts_with_what_the_first_sentence_ships(name):
+    """Under "Leave out `sex`" the page offered thresholds by group, less accurate."""
+    without = decided(
+        "plain model without the group", 0.04, 0.79, kind="plain", blind=True, budgets={}
+    )
+    choice = Answer("choice", name, "accuracy", {"eo_gap": 0.05}, note="Leave out `sex`.")
+    shown = made_up(without, decided("EO gap ≤ 0.05", 0.05, 0.77), choice)
+    assert shown.shipped() is shown.first("plain", blind=name != "plain")
+    assert ("Without it: " in shown.sentence()) == (name != "plain")
+    assert shown.command("f", shown.ships) == (
+        "separatrix select f --max-eo-gap 0.05 --maximize accuracy --out model"
+    )
+
+
 def test_many_groups_and_budgets_still_make_ten_rows():
     many = [decided(f"EO gap ≤ {0.01 * k:g}", 0.01 * k, 0.8) for k in range(1, 15)]
     blind = [replace(a, blind=True, name=f"{a.name} without the group") for a in many]

@@ -46,6 +46,8 @@ KINDS = {
     "criterion": "the best decisions within one criterion's gap, to compare the criteria",
 }
 _SHIPPED = ("choice", "decisions", "chosen", "score")  # by `select`
+# candidates that decide as the base model does, and whether it sees the group
+UNCHANGED = {"plain": False, "without the group": True}
 _ROWS = 10
 _USUAL = 0.05  # of the EO gap
 _OTHERS = {kind.gap_name: name for name, kind in CRITERIA.items() if name != "separation"}
@@ -150,6 +152,11 @@ class Shippable:
         """The first answer of a kind."""
         return next(iter(self._all(kind, blind, maximize)))
 
+    @property
+    def ships(self) -> Answer | None:
+        """The choice for the budget of the trace, where something can be shipped for it."""
+        return None if self.choice is None or self.choice.name == "none" else self.choice
+
     def _all(self, kind: str, blind: bool = False, maximize: str | None = None) -> list[Answer]:
         wanted = [a for a in self.answers if a.kind == kind and a.blind == blind]
         return [a for a in wanted if maximize in (None, a.maximize)]
@@ -212,6 +219,12 @@ class Shippable:
         decides = self.first("plain").always is None  # a constant keeps every budget
         return next((a for a in self.answers if a.kind == "choice" and decides), None)
 
+    def shipped(self) -> Answer:
+        """The answer that the first sentence is about: the plain model where it ships as it is."""
+        if self.choice is not None and self.choice.name in UNCHANGED:
+            return self.first("plain", blind=UNCHANGED[self.choice.name])
+        return self.usual() or self.first("plain")
+
     def _rates_sentence(self) -> str:
         """What the plain model does in rates of each group, and what the usual budget costs."""
         plain, constant, best = self.first("plain"), self.first("constant"), self.usual()
@@ -224,12 +237,15 @@ class Shippable:
             text = f"{whom} are recognised by the plain model."
         else:
             text = f"The plain model has an EO gap of {_three(plain, 'eo_gap')}."
-        if self.choice is not None and self.choice.name in ("plain", "without the group"):
+        if self.choice is not None and self.choice.name == "plain":
             return f"{text} Its accuracy is {accuracy} {always}."
-        if best is None:
+        if self.choice is not None and self.choice.name == "without the group":
+            best, kept = self.shipped(), "Without it"
+        elif best is None:
             return f"{text} Its accuracy is {accuracy} {always}; no budget below it decides."
-        article = {"eo_gap": "an ", "violation": ""}.get(next(iter(best.budgets)), "a ")
-        kept = f"With {article}{best.name}"
+        else:
+            article = {"eo_gap": "an ", "violation": ""}.get(next(iter(best.budgets)), "a ")
+            kept = f"With {article}{best.name}"
         shown = self._shares(best) if len(self.labels) == 2 else f"{_three(best, 'eo_gap')}"
         return f"{text} {kept}: {shown}, accuracy {accuracy} → {_three(best, 'accuracy')} {always}."
 
@@ -320,8 +336,8 @@ class Shippable:
         more: dict[str, Any] = {}
         if answer is None:
             answer = self.usual()
-            if self.choice is not None and self.choice.name != "none":
-                answer = self.choice
+            if self.ships is not None:
+                answer = self.ships
             elif answer is None:  # nothing decides
                 answer = next(iter(self._all("decisions")), None)
                 more = {"allow_constant": True, "method": None}
@@ -465,10 +481,11 @@ def _percent(rate: float | None) -> str:
 
 def describe(data: Data, name: str) -> Iterator[str]:
     """Rows, labels, groups and what was left out, line by line."""
-    cells = data.cells
+    cells, columns = data.cells, () if data.grouping is None else data.grouping.columns
     yield from wrapped(
         f"{name}: {len(data):,} rows, {len(data.features)} features; labels "
-        f"{_shares(data.labels, cells.sum(1))}; groups {_shares(data.groups, cells.sum(0))}"
+        f"{_shares(data.labels, cells.sum(1))}; groups "
+        f"{_shares(data.groups, cells.sum(0), columns)}"
     )
     for note in (*data.card.dropped, *data.card.notes):
         yield from wrapped(f"note: {note}", "  ")
@@ -505,7 +522,7 @@ def write_tables(frontier: Frontier) -> Iterator[str]:
         yield f"Next: {command}"
 
 
-def _shares(names: Sequence[Hashable], sizes: Any) -> str:
+def _shares(names: Sequence[Hashable], sizes: Any, columns: Sequence[str] = ()) -> str:
     shares = zip(names, sizes / sizes.sum(), strict=True)
-    shown = [f"{group_name(name)} {share:.1%}" for name, share in shares]
+    shown = [f"{group_name(name, columns)} {share:.1%}" for name, share in shares]
     return ", ".join(shown[:6]) + (f" and {len(shown) - 6} more" if len(shown) > 6 else "")

@@ -29,7 +29,7 @@ from separatrix.core.measures import (
     leading_objectives,
 )  # fmt: skip
 from separatrix.errors import InputError
-from separatrix.frontier.answers import BASE, KINDS, Answer, Shippable
+from separatrix.frontier.answers import BASE, KINDS, UNCHANGED, Answer, Shippable
 from separatrix.frontier.figures import BLIND, LIMITS
 from separatrix.frontier.results import Results, Series, main_series, named_series, select
 from separatrix.frontier.store import ReferenceCurve
@@ -305,7 +305,7 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
     folder = str(results.folder)
     axes = (shippable.gap, "accuracy") if shippable.aim == "accuracy" else ("violation", "utility")
     compared = shippable.criteria()
-    best = shippable.usual() or shippable.first("plain")
+    best = shippable.shipped()
     curve = next((c for c in results.curves if c.name == LIMITS.get(axes)), None)
     # the criteria have a table of their own
     offered = [a for a in shippable.answers if a.kind not in ("criterion", "choice")]
@@ -314,7 +314,7 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
         "price": shippable.price_of_blindness(),
         "explained": shippable.explained(),
         "axes": axes,
-        "answers": [_answer(shippable, a, folder) for a in offered],
+        "answers": [_answer(shippable, a, folder, best) for a in offered],
         "criteria": None if compared is None else asdict(compared),
         "identity": None if audit is None else identity(audit.table.counts),
         "start": offered.index(best),
@@ -325,7 +325,11 @@ def _offered(shippable: Shippable, results: Results, audit: Audit | None) -> dic
     }
 
 
-def _answer(shippable: Shippable, answer: Answer, folder: str) -> dict[str, Any]:
+def _answer(shippable: Shippable, answer: Answer, folder: str, best: Answer) -> dict[str, Any]:
+    """An answer for the page; a plain model that the first sentence ships is one for `select`."""
+    asked, ships = answer, shippable.ships
+    if answer is best and ships is not None and ships.name in UNCHANGED:
+        asked = ships
     colour = methods.style(str(answer.point.get("method", "postprocessing"))).colour
     if answer.kind not in ("trained", "chosen"):
         colour = methods.style("postprocessing").colour
@@ -334,8 +338,8 @@ def _answer(shippable: Shippable, answer: Answer, folder: str) -> dict[str, Any]
         "about": KINDS[answer.kind],
         "colour": BLIND if answer.blind else "#000000" if answer.kind == "constant" else colour,
         "recognised": shippable.recognised(answer),
-        "command": shippable.command(folder, answer),
-        "python": shippable.python(folder, answer),
+        "command": shippable.command(folder, asked),
+        "python": shippable.python(folder, asked),
     }
 
 

@@ -222,8 +222,9 @@ def trace_data(
             _check_outcome(folder, wanted)
         Store(folder).describe(name, describe(data))
         about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
-        write_manifest(folder, name, data, cv, random_state, base=about, blind=blind,
-                       criterion=criterion, max_eo_gap=max_eo_gap, notes=notes)  # fmt: skip
+        settings = {"name": name, "seed": random_state, "base": about, "blind": blind}
+        settings |= {"criterion": criterion, "max_eo_gap": max_eo_gap, "notes": notes}
+        write_manifest(folder, data, fold, settings)
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)

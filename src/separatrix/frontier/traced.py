@@ -12,7 +12,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix import datasets
 from separatrix.columns.groups import from_plain, to_plain
 from separatrix.crossfit.nested import NestedScores
 from separatrix.datasets import Data, Grouping, Preprocessing
@@ -62,6 +61,7 @@ class Traced:
     def __init__(self, folder: str | Path) -> None:
         self.folder = as_path(folder, "folder")
         self.manifest = read_manifest(self.folder)
+        self._scores: dict[str, NestedScores] = {}
         self._measured: dict[str, Measured] = {}  # solving twice takes twice the time
 
     @cached_property
@@ -118,26 +118,27 @@ class Traced:
         known = self.manifest["preprocessing"].get(str(fold))
         return None if known is None else Preprocessing.from_dict(known)
 
-    @cached_property
+    @property
     def nested(self) -> NestedScores:
         """The base models' honest scores P(y | x, z), for every outer fold and for all rows."""
-        return self._scores(LABELS)
-
-    @cached_property
-    def without(self) -> NestedScores:
-        """The same of P(y | x), from models that never saw the group's columns.
-
-        A base model of the caller's sees the caller's rows as they are: then the same models.
-        """
-        if not self.sees_groups:
-            return self.nested
-        return self._scores(WITHOUT)
+        return self.scores(LABELS)
 
     def scores(self, kind: str) -> NestedScores:
-        """The honest scores of a kind."""
-        name = {LABELS: "nested", WITHOUT: "without", JOINT: "joint"}[kind]
-        found: NestedScores = getattr(self, name)
-        return found
+        """The honest scores of a kind; see `base_models`.
+
+        A base model of the caller's sees the caller's rows as they are: with and without the
+        group's columns it is the same model.
+        """
+        if kind == JOINT and not self.blind:
+            raise InputError(
+                "This frontier was traced with the group only. Trace it again with blind=True "
+                "(--blind) for decisions without the group."
+            )
+        kind = LABELS if kind == WITHOUT and not self.sees_groups else kind
+        if kind not in self._scores:
+            bases = self.manifest["base"]["bases"]
+            self._scores[kind] = read_bases(self.folder, self._base_rows(kind), bases)
+        return self._scores[kind]
 
     def measured(self, kind: str, procedure: Procedure) -> Measured:
         """A procedure around the base model, run on every outer fold and on all rows; once."""
@@ -150,16 +151,6 @@ class Traced:
     def sees_groups(self) -> bool:
         """Whether the base model was given the group beside the features."""
         return bool(self.manifest["base"]["reads"] == "xz")
-
-    @cached_property
-    def joint(self) -> NestedScores:
-        """The same of P(y, z | x), from models that see no group when they predict."""
-        if not self.blind:
-            raise InputError(
-                "This frontier was traced with the group only. Trace it again with blind=True "
-                "(--blind) for decisions without the group."
-            )
-        return self._scores(JOINT)
 
     @property
     def criterion(self) -> str:
@@ -175,9 +166,6 @@ class Traced:
         """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
         rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
         return read_model(self.folder, rows, bases, k)
-
-    def _scores(self, kind: str) -> NestedScores:
-        return read_bases(self.folder, self._base_rows(kind), self.manifest["base"]["bases"])
 
     def _base_rows(self, kind: str) -> BaseRows:
         shape, known = (len(self.labels), len(self.groups)), self.rows
@@ -248,46 +236,32 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_manifest(
-    folder: Path,
-    name: str,
-    data: Data,
-    folds: int,
-    seed: int,
-    *,
-    base: Mapping[str, Any],
-    blind: bool,
-    criterion: str = "separation",
-    max_eo_gap: float = 0.05,
-    notes: Sequence[str] = (),
+    folder: Path, data: Data, fold: NDArray[np.intp], settings: Mapping[str, Any]
 ) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
 
     Args:
         folder: of the trace.
-        name, data, folds, seed: of the trace.
-        base: `bases` (the base model of each outer fold, and of all rows), `key` (hash of what
-            they are fitted to), `reads` (what they see), `note` (how they were chosen).
-        blind: whether decisions without the group were traced.
-        criterion: whose gap the usual questions are about.
-        max_eo_gap: the gap that the first sentence is about.
-        notes: what the user was told.
+        data: the rows.
+        fold: of each row.
+        settings: `name`, `seed`, `blind`, `criterion`, `max_eo_gap` (that the first sentence is
+            about), `notes` (what the user was told) and `base`: `bases` (the base model of each
+            outer fold, and of all rows), `key` (hash of what they are fitted to), `reads` (what
+            they see), `note` (how they were chosen).
     """
     from safetensors.numpy import save
 
-    fold = datasets.folds(data.y, data.z, folds, seed, data.units)
-    whole = data.preprocessing
+    whole, folds = data.preprocessing, int(fold.max()) + 1
     fitted = {
         str(k): None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
         for k in (ALL_ROWS, *range(folds))
     }
     manifest = {
         "format": FORMAT,
-        "name": name,
         "fingerprint": fingerprint(data),
         "rows": len(data),
         "people": len(data) if data.units is None else len(np.unique(data.units)),
         "folds": folds,
-        "seed": seed,
         "labels": [to_plain(label) for label in data.labels],
         "groups": [to_plain(group) for group in data.groups],
         "features": list(data.features),
@@ -295,11 +269,7 @@ def write_manifest(
         "grouping": None if data.grouping is None else data.grouping.to_dict(),
         "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
         "card": data.card.to_dict(),
-        "base": dict(base),
-        "blind": blind,
-        "criterion": criterion,
-        "max_eo_gap": max_eo_gap,
-        "notes": list(notes),
+        **settings,
     }
     codes = {"y": data.y, "z": data.z, "fold": fold}
     write_whole(folder / ROWS, save({name: v.astype(np.int64) for name, v in codes.items()}))
