@@ -138,5 +138,3 @@ def test_seeds_and_identifiers_of_other_kinds():
     assert check_seed(np.int64(3)) == 3
     assert check_seed(None) is None
     assert id_texts([UUID(int=1)]) == ["00000000-0000-0000-0000-000000000001"]
-    with pytest.raises(InputError, match="A draw is for one of"):
-        uniforms(1, ("coffee",), random_state=0)

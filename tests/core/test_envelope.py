@@ -147,7 +147,7 @@ def test_share_of_the_limit_is_one_for_the_limit_and_counts_the_constant_predict
     assert utility_fraction([0.0, 0.1, 0.4], [0.1, 0.3, 0.4], limit) == pytest.approx(1.0)
     assert utility_fraction([0.4], [0.4], limit) == pytest.approx(0.08 / 0.125)
     with pytest.raises(InputError, match="no area"):
-        utility_fraction([0.1], [0.1], concave_envelope([0.0], [0.0]), v_max=0.1)
+        utility_fraction([0.1], [0.1], concave_envelope([0.0], [0.0]))
 
 
 @given(st.floats(0.05, 5.0), st.floats(0.01, 0.4), st.floats(0.05, 0.5), st.floats(0.0, 1.0))

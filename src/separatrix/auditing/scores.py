@@ -14,7 +14,7 @@ from separatrix.auditing.base import CertifiedAudit, certified, or_none
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
-from separatrix.core.counts import CountTable
+from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
 from separatrix.core.score_tables import Binned, ScoreTable
 from separatrix.errors import InputError
@@ -194,9 +194,7 @@ def _check(scores: ScoreTable, bins: int) -> None:
 
 
 def _count_table(scores: ScoreTable, coarse: Binned) -> CountTable:
-    moments = None
-    if scores.squares is not None:
-        moments = coarse.squares[..., None] * np.eye(coarse.counts.shape[2])
+    moments = None if scores.squares is None else diagonal(coarse.squares)
     names = tuple(range(coarse.counts.shape[2]))
     return CountTable(coarse.counts, scores.labels, scores.groups, names, scores.rows, moments)
 

@@ -87,7 +87,7 @@ def uniforms(
         raise InputError(f"`ids` must have one value per row, {n:,}, got {len(texts):,}.")
     out = np.empty((n, len(purposes)))
     for column, purpose in enumerate(purposes):
-        words = np.frombuffer(_hashed(texts, key, model, _known(purpose).encode(), 8), dtype="<u8")
+        words = np.frombuffer(_hashed(texts, key, model, purpose.encode(), 8), dtype="<u8")
         out[:, column] = (words >> np.uint64(11)) * 2.0**-53
     return out
 
@@ -122,7 +122,7 @@ def _seeded(seed: int | None, purposes: Sequence[str], n: int, first: int) -> ND
     """Coins of the rows from place `first` on; fresh ones without a seed."""
     out = np.empty((n, len(purposes)))
     for column, purpose in enumerate(purposes):
-        place = PURPOSES.index(_known(purpose))
+        place = PURPOSES.index(purpose)
         bits = np.random.PCG64(None if seed is None else [seed, place])
         out[:, column] = np.random.Generator(bits.advance(first)).random(n)  # one step a coin
     return out
@@ -215,12 +215,6 @@ def _id_text(value: Any, row: int, name: str) -> str:
         f"`{name}` must be text or whole numbers, got {value!r} in row {row:,}: a "
         f"{type(value).__name__} may have lost digits. Read the column as text."
     )
-
-
-def _known(purpose: str) -> str:
-    if purpose not in PURPOSES:
-        raise InputError(f"A draw is for one of {', '.join(PURPOSES)}, got {purpose!r}.")
-    return purpose
 
 
 def _key(salt: str | bytes | None) -> bytes:

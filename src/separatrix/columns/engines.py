@@ -11,7 +11,7 @@ the same numbers as one table; their ROC curve is that of the score rounded down
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -161,14 +161,9 @@ class Source:
                 parsed[name] = f"TRY_CAST({c} AS {'BIGINT' if whole else 'DOUBLE'}) AS {c}"
         return parsed
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """DuckDB's complaints about files as one sentence."""
-        if self.connection is None:
-            yield
-            return
-        with _reading(self.place):
-            yield
+        return nullcontext() if self.connection is None else _reading(self.place)
 
 
 @contextmanager

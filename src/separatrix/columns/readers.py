@@ -13,11 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from separatrix.columns.engines import Source, duckdb_is_here, is_parquet, scan
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import Roles, check_present, named_columns
+from separatrix.columns.frames import Roles, as_frame, check_present, named_columns
 from separatrix.columns.text import read_files, text_blocks
 from separatrix.errors import DataError, InputError, MissingExtraError
 
@@ -66,14 +67,19 @@ def read_table(path: str | Path, only: Sequence[str] | None = None) -> dict[str,
     return scan(files).columns(only) if is_large(files) else read_files(files, only)
 
 
-def in_engine(data: Any) -> Source | None:
-    """A table that an engine counts: a frame, Parquet, large CSV files; None for what is small."""
-    if isinstance(data, Mapping):
-        return None
-    if not isinstance(data, str | Path):
-        return Source.from_frame(data)
-    files = find_files(data)
-    return scan(files) if is_parquet(files[0]) or is_large(files) else None
+def in_engine(data: Any, eager: bool = True) -> Source | None:
+    """A table that an engine counts; None for what is small, and without DuckDB for any file.
+
+    Args:
+        data: a mapping, a frame, or files: Parquet and large CSV files are counted by DuckDB.
+        eager: whether frames in memory are counted by their engine too.
+    """
+    if isinstance(data, str | Path):
+        files = find_files(data)
+        large = duckdb_is_here() and (is_parquet(files[0]) or is_large(files))
+        return scan(files) if large else None
+    small = not eager and not isinstance(as_frame(data, "data"), nw.LazyFrame)
+    return None if isinstance(data, Mapping) or small else Source.from_frame(data)
 
 
 def whole_columns(data: Any, roles: Roles) -> tuple[Any, Any, dict[str, Any], Any]:

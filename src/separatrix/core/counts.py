@@ -79,12 +79,9 @@ class CountTable:
         """The same table; without moments if its posteriors are one-hot and weigh one, since then
         it counts hard labels.
         """
-        hard = self.moments is not None and np.array_equal(self.moments, diagonal(self.counts))
-        return (
-            replace(self, moments=None)
-            if hard and (self.counts == np.round(self.counts)).all()
-            else self
-        )
+        counts = self.counts
+        hard = self.moments is not None and np.array_equal(self.moments, diagonal(counts))
+        return replace(self, moments=None) if hard and (counts == np.round(counts)).all() else self
 
     @property
     def second_moments(self) -> Array:
@@ -133,23 +130,14 @@ def place(table: Array, old: Sequence[Levels], new: Sequence[Levels]) -> Array:
     if tuple(old) == tuple(new):
         return table
     out = np.zeros([len(axis) for axis in new])
-    out[
-        np.ix_(
-            *(
-                [axis.index(level) for level in levels]
-                for levels, axis in zip(old, new, strict=True)
-            )
-        )
-    ] = table
+    places = [[axis.index(one) for one in own] for own, axis in zip(old, new, strict=True)]
+    out[np.ix_(*places)] = table
     return out
 
 
 def diagonal(counts: Array) -> Array:
     """Second moments of one-hot rows: the counts on a diagonal."""
-    out = np.zeros((*counts.shape, counts.shape[-1]))
-    index = np.arange(counts.shape[-1])
-    out[..., index, index] = counts
-    return out
+    return np.asarray(counts[..., None] * np.eye(counts.shape[-1]))
 
 
 def _check_axis(levels: object, name: str) -> None:

@@ -78,19 +78,17 @@ def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | No
     total, depth = np.zeros((1,) * len(columns)), [0] * len(columns)
     spare = np.empty((2, min(stop - start, _BLOCK)), np.uint8)
     for a in range(start, stop, _SPAN):
-        planes = []
+        planes: list[NDArray[np.uint64]] = []
         for column in columns:
             own = _planes(column[a : min(a + _SPAN, stop)], spare)
-            planes.append(own)
-            if own is None or sum(len(p) for p in planes if p is not None) > _PLANES:
+            if own is None or sum(map(len, planes)) + len(own) > _PLANES:
                 return None
-        depth = [
-            max(old, len(own)) for old, own in zip(depth, planes, strict=True) if own is not None
-        ]
+            planes.append(own)
+        depth = [max(old, len(own)) for old, own in zip(depth, planes, strict=True)]
         if sum(depth) > _PLANES:
             return None
-        table = _cells(np.concatenate([p for p in planes if p is not None]), min(_SPAN, stop - a))
-        table = table.reshape([1 << len(p) for p in planes if p is not None])
+        table = _cells(np.concatenate(planes), min(_SPAN, stop - a))
+        table = table.reshape([1 << len(own) for own in planes])
         grown = np.zeros([1 << b for b in depth])
         grown[tuple(map(slice, total.shape))] = total
         grown[tuple(map(slice, table.shape))] += table

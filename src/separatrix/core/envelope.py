@@ -174,23 +174,19 @@ def hypervolume(violation: ArrayLike, utility: ArrayLike, v_max: float) -> float
     return float(np.sum(width * u))
 
 
-def utility_fraction(
-    violation: ArrayLike, utility: ArrayLike, limit: Envelope, v_max: float | None = None
-) -> float:
-    """Hypervolume of a method's envelope over that of the limit's, up to `v_max`.
+def utility_fraction(violation: ArrayLike, utility: ArrayLike, limit: Envelope) -> float:
+    """Hypervolume of a method's envelope over that of the limit's, where the latter rises.
 
     Left of the method's strictest point its envelope continues to the constant predictor (0, 0).
-    `v_max` is by default where the limit reaches its largest utility.
-
     >>> round(utility_fraction([0.1], [0.2], concave_envelope([0.0, 0.1], [0.1, 0.2])), 4)
     0.6667
     """
     v, u = _points(violation, utility)
     own = concave_envelope(np.r_[v, 0.0], np.r_[u, 0.0])
-    reference = float(limit.violation[-1]) if v_max is None else v_max
-    total = limit.hypervolume(reference)
+    reference = float(limit.violation[-1])
+    total = limit.hypervolume(reference) if reference > 0.0 else 0.0
     if total <= 0.0:
-        raise InputError(f"The limit has no area up to v_max = {reference}: pass a larger `v_max`.")
+        raise InputError("The limit has no area: its best utility needs no violation.")
     return own.hypervolume(reference) / total
 
 

@@ -285,21 +285,17 @@ def rates_utility(mean: Array, prior: Array) -> Array:
     """u of the overall rates x̄ (..., 2): convex in x̄, rising in x̄₁ and falling in x̄₀ above the
     diagonal.
     """
-    mean = np.clip(
-        mean, 0.0, 1.0
-    )  # a sum of shares may round to just above one, where the entropy is not defined
-    return np.maximum(
-        _binary_entropy(np.minimum(mean @ prior, 1.0)) - _binary_entropy(mean) @ prior, 0.0
-    )
+    # a sum of shares may round to just above one, where the entropy is not defined
+    mean = np.clip(mean, 0.0, 1.0)
+    entropy_of_all = _binary_entropy(np.minimum(mean @ prior, 1.0))
+    return np.maximum(entropy_of_all - _binary_entropy(mean) @ prior, 0.0)
 
 
 def rates_violation(x: Array, mass: Array) -> Array:
     """v of the rates x (..., groups, 2): convex in x."""
     mean = (x * mass).sum(-2, keepdims=True) / mass.sum(-2, keepdims=True)
-    return np.maximum(
-        (mass * (relative_entropy(x, mean) + relative_entropy(1.0 - x, 1.0 - mean))).sum((-2, -1)),
-        0.0,
-    )
+    apart = relative_entropy(x, mean) + relative_entropy(1.0 - x, 1.0 - mean)
+    return np.maximum((mass * apart).sum((-2, -1)), 0.0)
 
 
 def selection_rates(x: Array, mass: Array) -> Array:

@@ -128,7 +128,7 @@ def _mean_spread(upper: Array, lower: Array, width: Array, clipped: bool) -> Arr
     unknown = np.broadcast_to(np.isinf(width)[..., None], gone.shape)
     high, low = np.where(unknown, 1.0, high), np.where(unknown, 0.0, low)
     top, bottom = high.argmax(-2)[..., None, :], low.argmin(-2)[..., None, :]
-    first, least = _take(high, top), _take(low, bottom)
+    first, least = high.max(-2), low.min(-2)
     apart = first - least
     if high.shape[-2] > 1:
         second = _without(high, top, -np.inf).max(-2)
@@ -139,10 +139,6 @@ def _mean_spread(upper: Array, lower: Array, width: Array, clipped: bool) -> Arr
     else:
         apart = np.zeros_like(apart)
     return np.maximum(apart, 0.0).mean(-2)
-
-
-def _take(x: Array, index: NDArray[Any]) -> Array:
-    return np.take_along_axis(x, index, -2)[..., 0, :]
 
 
 def _without(x: Array, index: NDArray[Any], filler: float) -> Array:

@@ -14,21 +14,18 @@ held-out scores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from separatrix.columns.engines import duckdb_is_here, is_parquet, scan, score_histogram
+from separatrix.columns.engines import score_histogram
 from separatrix.columns.features import as_numbers
-from separatrix.columns.frames import as_frame, named_roles
+from separatrix.columns.frames import named_roles
 from separatrix.columns.groups import as_groups, group_name
-from separatrix.columns.readers import find_files, is_large, whole_columns
+from separatrix.columns.readers import in_engine, whole_columns
 from separatrix.columns.scores import binary_score, check_posteriors, check_weight
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.envelope import Envelope, concave_envelope, rising
@@ -327,7 +324,8 @@ def limit(
     names = target, score, sensitive_features, sample_weight
     roles = named_roles(y_true, scores, *names, array="scores", word="score")
     if roles is not None:
-        counted = _counted(y_true, roles.predictions)
+        single = len(roles.predictions) == 1
+        counted = in_engine(y_true, eager=False) if single else None
         if counted is not None:
             histogram = score_histogram(
                 counted, y=roles.target, z=roles.groups, score=roles.predictions[0], bins=bins,
@@ -345,7 +343,7 @@ def limit(
             )
             return Limit.of(binary, wanted, points, histogram.labels)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
-        if len(roles.predictions) == 1:
+        if single:
             scores = as_numbers(scores, roles.predictions[0])
     y_codes, labels = as_levels(y_true, "y_true")
     z_codes, groups = as_groups(sensitive_features)
@@ -392,18 +390,6 @@ def _of_many_labels(
         )
     law = LabelLaw(p, z, weight, len(groups), exact=True)
     return ColumnSolver(law, groups, maximize, budget.name)
-
-
-def _counted(data: Any, score: list[str]) -> Any:
-    """What an engine should count by bins of the score: a lazy frame, large files; else None."""
-    if len(score) > 1:
-        return None
-    if isinstance(data, str | Path):
-        files = find_files(data)
-        here = duckdb_is_here() and (is_parquet(files[0]) or is_large(files))
-        return scan(files) if here else None
-    lazy = not isinstance(data, Mapping) and isinstance(as_frame(data, "data"), nw.LazyFrame)
-    return data if lazy else None
 
 
 def _named(maximize: Any) -> str | Cost:
