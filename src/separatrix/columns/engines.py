@@ -28,7 +28,7 @@ from separatrix.columns.groups import as_groups
 from separatrix.columns.text import read_header, typed
 from separatrix.columns.values import Coded, Levels, as_levels, listed
 from separatrix.core.numbers import whole_number
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.errors import DataError, InputError
 
 __all__ = [
     "ScoreHistogram", "Source", "check_weights", "duckdb_is_here", "grouped_columns",
@@ -179,9 +179,7 @@ def _reading(place: str) -> Iterator[None]:
 
 
 def scan(files: Sequence[Path]) -> Source:
-    """Open one or several files of one kind, lazily."""
-    if not duckdb_is_here():
-        raise MissingExtraError(f"{files[0].name} needs DuckDB: pip install 'separatrix[engines]'.")
+    """Open one or several files of one kind, lazily; DuckDB is there (`duckdb_is_here`)."""
     import duckdb
 
     connection = duckdb.connect()

@@ -108,19 +108,10 @@ def check_posteriors(q: Any, name: str, first: int = 0) -> Array:
 
 def binary_score(scores: ArrayLike, name: str = "scores") -> Array:
     """One score per row: a column of scores, or the second of two columns of posteriors."""
-    s = _numbers(scores, name, "one score per row").astype(np.float64)
+    s = _numbers(scores, name, "one score per row")
     if s.ndim == 2 and s.shape[1] == 2:
-        s = check_posteriors(s, name)[:, 1]
-    if s.ndim != 1:
-        raise InputError(
-            f"`{name}` must be one score per row (n,) or two posteriors (n, 2), got shape "
-            f"{s.shape}."
-        )
-    if not np.isfinite(s).all():
-        raise InputError(
-            f"`{name}` has {int((~np.isfinite(s)).sum()):,} values that are not finite."
-        )
-    return np.asarray(s)
+        return check_posteriors(s, name)[:, 1]
+    return score_column(s, name).astype(np.float64)
 
 
 def _numbers(values: Any, name: str, what: str) -> NDArray[Any]:

@@ -124,10 +124,9 @@ class ConditionalCMI:
         block = outcome_blocks(y, max(n // _BLOCKS, int(2.0 * np.sqrt(n)), 2))
         k = int(block.max()) + 1
         w = np.ones(len(y)) if weight is None else weight
-        mass = np.bincount(block, w, k).astype(np.float64)
-        safe = np.where(mass > 0, mass, 1.0)
-        x = y - (np.bincount(block, w * y, k) / safe)[block]
-        length = np.sqrt(np.bincount(block, w * x * x, k))
+        mass, safe = _masses(block, w)
+        x = y - (np.bincount(block, w * y) / safe)[block]
+        length = np.sqrt(np.bincount(block, w * x * x))
         flat = length <= 1e-12 * np.abs(y).max(initial=0.0) * np.sqrt(safe)
         x = x * np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, length))[block]
         bands = min(_BANDS, k, max(n // (_ROWS * bins * n_groups), 1))
@@ -269,8 +268,7 @@ def conditional_rank(
     # of a column with many ties no multiple of y is taken: it would break the ties in y's order
     residual = u if is_tied(u) else _residual(_scores(u), _scores(y), w, block)
     order = np.lexsort((rng.random(len(u)), residual, block))
-    mass = np.bincount(block, w)
-    heavy = np.where(mass > 0, mass, 1.0)
+    mass, heavy = _masses(block, w)
     placed = w[order]
     below = np.cumsum(placed) - placed - (np.cumsum(mass) - mass)[block[order]]
     rank = np.empty(len(u))
@@ -278,11 +276,15 @@ def conditional_rank(
     return np.clip(rank, 0.0, np.nextafter(1.0, 0.0))  # sums of weights round
 
 
+def _masses(block: Blocks, weight: Array) -> tuple[Array, Array]:
+    """The weight of each block, and the same to divide by: one where there is none."""
+    mass = np.bincount(block, weight).astype(np.float64)
+    return mass, np.where(mass > 0, mass, 1.0)
+
+
 def _residual(u: Array, y: Array, w: Array, block: Blocks) -> Array:
     """u minus its least-squares line in y, inside each block."""
-    mass = np.bincount(block, w)
-    mass = np.where(mass > 0, mass, 1.0)
-    y = y - (np.bincount(block, w * y) / mass)[block]
+    y = y - (np.bincount(block, w * y) / _masses(block, w)[1])[block]
     spread = np.bincount(block, w * y * y)
     slope = np.bincount(block, w * y * u) / np.where(spread > 0, spread, np.inf)
     return np.asarray(u - slope[block] * y)

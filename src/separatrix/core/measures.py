@@ -56,9 +56,7 @@ class Criterion:
 
     Args:
         name: as users pass it.
-        says: what it asks for, in plain words.
-        statement, symbol: the same as mathematics, and the information that is 0 under it.
-        elsewhere: what others call it.
+        symbol: the information that is 0 under it.
         gap_name, gap_label: its distance between groups in users' terms; a budget of that name
             bounds it.
         view: counts (..., y, z, u) → (..., what is known, z, what varies).
@@ -68,10 +66,7 @@ class Criterion:
     """
 
     name: str
-    says: str
-    statement: str
     symbol: str
-    elsewhere: str
     gap_name: str
     gap_label: str
     view: Callable[[Array], Array]
@@ -127,23 +122,23 @@ class Criterion:
 
 # fmt: off
 CRITERIA: dict[str, Criterion] = {c.name: c for c in (
-    Criterion("separation", "the same error rates in every group", "U ⟂ Z | Y", "I(U;Z|Y)",
-              "equalized odds", "eo_gap", "EO gap", lambda counts: counts, "prediction",
+    # the same error rates in every group: equalized odds
+    Criterion("separation", "I(U;Z|Y)", "eo_gap", "EO gap", lambda counts: counts, "prediction",
               ("violation", "eo_gap", "eo_max", "fpr_gap")),
-    Criterion("independence", "the same share of each decision in every group", "U ⟂ Z", "I(U;Z)",
-              "demographic parity, statistical parity", "parity_gap", "parity gap",
+    # the same share of each decision in every group: demographic or statistical parity
+    Criterion("independence", "I(U;Z)", "parity_gap", "parity gap",
               lambda counts: counts.sum(-3, keepdims=True), "prediction",
               ("independence", "parity_gap", "impact_gap")),
-    Criterion("sufficiency", "a decision means the same in every group", "Y ⟂ Z | U", "I(Y;Z|U)",
-              "predictive parity, calibration within groups", "predictive_gap", "predictive gap",
+    # a decision means the same in every group: predictive parity, calibration within groups
+    Criterion("sufficiency", "I(Y;Z|U)", "predictive_gap", "predictive gap",
               lambda counts: np.swapaxes(counts, -1, -3), "label", ("predictive_gap",), worst=True),
-    Criterion("equal_opportunity", "the same true-positive rate in every group",
-              "U ⟂ Z | Y = last label", "I(U;Z|Y=1)", "equality of opportunity", "tpr_gap",
-              "TPR gap", lambda counts: counts[..., -1:, :, :], "prediction", ("tpr_gap",)),
+    # the same true-positive rate in every group: equality of opportunity
+    Criterion("equal_opportunity", "I(U;Z|Y=1)", "tpr_gap", "TPR gap",
+              lambda counts: counts[..., -1:, :, :], "prediction", ("tpr_gap",)),
 )}
+# the same share of each label in every group: equal base rates
 BASE_DEPENDENCE = Criterion(
-    "base_dependence", "the same share of each label in every group", "Y ⟂ Z", "I(Y;Z)",
-    "equal base rates", "base_gap", "base-rate gap",
+    "base_dependence", "I(Y;Z)", "base_gap", "base-rate gap",
     lambda counts: np.swapaxes(counts.sum(-1, keepdims=True), -1, -3), "label",
 )
 # fmt: on
@@ -322,8 +317,8 @@ BUDGETS = {name: m for name, m in METRICS.items() if m.solved and m.criterion}
 def criterion_named(name: str) -> Criterion:
     """The criterion of that name, or an error that lists them.
 
-    >>> criterion_named("independence").elsewhere
-    'demographic parity, statistical parity'
+    >>> criterion_named("independence").gap_name
+    'parity_gap'
     """
     if not isinstance(name, str) or name not in CRITERIA:
         names = ", ".join(map(repr, CRITERIA))
