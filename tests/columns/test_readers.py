@@ -219,3 +219,13 @@ def test_duckdb_and_python_read_numbers_alike(tmp_path: Path, columns: list[list
         else:
             assert ours[name].dtype == values.dtype
             np.testing.assert_array_equal(ours[name], values)
+
+
+def test_parquet_is_counted_without_duckdb(tmp_path, monkeypatch):
+    pl.DataFrame({"y": [0, 1, 1], "z": ["f", "m", "f"], "u": [0, 1, 0]}).write_parquet(
+        tmp_path / "rows.parquet"
+    )
+    with_duckdb = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")
+    monkeypatch.setattr("separatrix.columns.readers.duckdb_is_here", lambda: False)
+    without = count_rows(tmp_path / "rows.parquet", y="y", z="z", pred="u")
+    np.testing.assert_array_equal(without.counts, with_duckdb.counts)

@@ -242,18 +242,16 @@ def _delimiter(stream: IO[str]) -> tuple[str, Iterable[str]]:
 
 def _distinct(names: Iterable[str], source: str, numbered: bool) -> list[str]:
     """Column names as they are written; a repeated one is refused, or gets a number."""
-    out: list[str] = []
-    seen: dict[str, int] = {}
+    out: dict[str, None] = {}  # in their order
     for name in (name.removeprefix("\ufeff") for name in names):
-        if name in seen and name.strip() and not numbered:
+        if name in out and name.strip() and not numbered:
             raise InputError(
                 f"{source} has two columns of the name {name!r}. Rename one of them in its first "
                 "line."
             )
-        again = f"{name}.{seen[name]}" if name in seen else name
-        while again in out:  # a column that is called `a.1` already
-            seen[name] = seen.get(name, 0) + 1
-            again = f"{name}.{seen[name]}"
-        out.append(again)
-        seen[name] = seen.get(name, 0) + 1
-    return out
+        again, count = name, 0
+        while again in out:
+            count += 1
+            again = f"{name}.{count}"
+        out[again] = None
+    return list(out)
