@@ -36,5 +36,4 @@ def batch(
         bins=0,
         memory={},
         adversary=None,
-        uniform=lambda columns: torch.rand(lanes, rows, columns, generator=g),
     )

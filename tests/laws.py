@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.core import information
 from separatrix.methods import Fitted, Lane, Recipe, Sample
-from separatrix.nn.evaluation import tables
+from separatrix.nn.networks import tables
 
 # short; the learning rate falls to zero, so that the end is where the objective pulls and not where
 # a step ended

@@ -11,7 +11,7 @@ from separatrix import audit_score, methods
 from separatrix.core.information import conditional_mutual_information, eo_gap, mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.evaluation import auroc, tables
+from separatrix.nn.networks import auroc, tables
 
 pytest.importorskip("torch")
 

@@ -7,7 +7,7 @@ import pytest
 
 from separatrix import methods
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.evaluation import auroc
+from separatrix.nn.networks import auroc
 
 pytest.importorskip("torch")
 

@@ -10,7 +10,7 @@ import pytest
 from separatrix import methods
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.evaluation import auroc, tables
+from separatrix.nn.networks import auroc, tables
 
 torch = pytest.importorskip("torch")
 

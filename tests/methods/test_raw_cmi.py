@@ -11,7 +11,7 @@ from separatrix import methods
 from separatrix.core.information import conditional_mutual_information
 from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.nn.evaluation import tables
+from separatrix.nn.networks import tables
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from separatrix.columns.counting import count_labels, count_posteriors
 from separatrix.errors import InputError
-from separatrix.nn.evaluation import auroc, hard, tables
+from separatrix.nn.networks import auroc, hard, tables
 
 
 def stack(m=4, n=300, k=3, seed=0, ties=True):

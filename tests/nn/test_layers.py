@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from separatrix.nn.layers import Layers  # noqa: E402
+from separatrix.nn.stack import Layers  # noqa: E402
 
 
 def by_autograd(layers: Layers, x, parameters):

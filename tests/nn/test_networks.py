@@ -79,7 +79,7 @@ sys.meta_path.insert(0, Without())
 import separatrix as sx
 from separatrix.errors import MissingExtraError
 from separatrix.nn.networks import Networks
-from separatrix.nn.evaluation import auroc
+from separatrix.nn.networks import auroc
 assert "cmi" in sx.methods.names()
 for call in (lambda: sx.nn.soft_cmi, lambda: sx.nn.SeparationLoss, lambda: sx.methods.get("cmi")):
     try:

@@ -25,7 +25,7 @@ from separatrix.columns.frames import column_names
 from separatrix.columns.groups import as_groups
 from separatrix.columns.values import Coded, check_lengths
 from separatrix.crossfit.base_models import posteriors
-from separatrix.nn.evaluation import auroc
+from separatrix.nn.networks import auroc
 
 __all__ = ["Proxies", "leaks", "proxies"]
 

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 
 from separatrix.columns.features import as_numbers, raw_values
 from separatrix.columns.readers import read_table
+from separatrix.columns.values import Coded
 from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, find, read, where_to_put
 from separatrix.datasets._preprocessing import Band, Category, Feature, Preprocessing
 from separatrix.errors import DataError, InputError, require
 from separatrix.io import Stages
-
-__all__ = ["EMPLOYMENT", "INCOME", "Kind", "Records", "declare", "records"]
 
 Kind = Literal["income", "employment"]
 Columns = dict[str, NDArray[np.float64]]
@@ -120,17 +119,12 @@ class Records:
         table = {column: x[rows] for column, x in self.columns.items()}
         labels, y = np.unique(table.pop("OCCP").astype(np.int64), return_inverse=True)
         groups, z = np.unique(table.pop("RAC1P").astype(np.int64), return_inverse=True)
+        occupation = Coded(y, tuple(f"{code:04d}" for code in labels))  # as the Census writes it
+        race = Coded(z, tuple(_RACES[code] for code in groups.tolist()))
         others = f"{self.left_out:,} rows without an occupation among the twenty most frequent."
-        return Data(
-            y=y.astype(np.intp),
-            z=z.astype(np.intp),
-            labels=tuple(f"{code:04d}" for code in labels.tolist()),  # OCCP as the Census writes it
-            groups=tuple(_RACES[code] for code in groups.tolist()),
-            card=declared.card(name, self.read_from, (others, *dropped), (self.note, *notes)),
-            columns=table,
-            preprocessing=_plan(self.kind).fit(table),
-            target="OCCP",
-        )
+        card = declared.card(name, self.read_from, (others, *dropped), (self.note, *notes))
+        plan = _plan(self.kind)
+        return Data.from_columns(occupation, race, table, plan, card, target="OCCP")
 
 
 def records(kind: Kind, states: str | Sequence[str] | None) -> Records:

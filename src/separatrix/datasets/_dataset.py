@@ -15,12 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.draws import check_seed
 from separatrix.columns.features import Columns
 from separatrix.columns.groups import Grouping, as_groups, group_name
-from separatrix.columns.values import as_levels, check_lengths, encode
+from separatrix.columns.values import Coded, as_levels, check_lengths, encode
 from separatrix.datasets._files import File, find
 from separatrix.datasets._preprocessing import Preprocessing
 from separatrix.errors import InputError
-
-__all__ = ["Card", "Data", "Dataset", "Truth", "folds"]
 
 
 @dataclass(frozen=True)
@@ -151,6 +149,14 @@ class Data:
         counts = {"rows": len(self), "features": len(self.features), "labels": of_label}
         counts["groups"] = of_group
         object.__setattr__(self, "card", replace(self.card, counts=counts))
+
+    @staticmethod
+    def from_columns(
+        y: Coded, z: Coded, columns: Columns, plan: Preprocessing, card: Card, **more: Any
+    ) -> Data:
+        """Labels, groups and raw columns, with `plan` fitted to all rows; `more` as in `Data`."""
+        codes = y.codes.astype(np.intp), z.codes.astype(np.intp)
+        return Data(*codes, y.levels, z.levels, card, columns, plan.fit(columns), **more)
 
     def __len__(self) -> int:
         return len(self.y)

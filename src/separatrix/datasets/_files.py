@@ -20,8 +20,6 @@ from pathlib import Path
 from separatrix.errors import DataError, MissingExtraError
 from separatrix.io import whole_file, working
 
-__all__ = ["Blob", "File", "cache_folder", "data_folders", "find", "read", "where_to_put"]
-
 _UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "": bytes,
     ".gz": gzip.decompress,
@@ -56,6 +54,11 @@ class Blob:
     content: bytes
     origin: str
     sha256: str
+
+    @property
+    def read_from(self) -> dict[str, str]:
+        """Its place and hash, for a card."""
+        return {self.origin: self.sha256}
 
 
 def cache_folder() -> Path:

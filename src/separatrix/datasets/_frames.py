@@ -53,8 +53,6 @@ from separatrix.datasets._dataset import Card, Data
 from separatrix.datasets._preprocessing import Category, Date, Feature, Number, Preprocessing
 from separatrix.errors import InputError
 
-__all__ = ["from_frame", "plan"]
-
 MAX_LABELS = 100
 MissingGroups = Literal["drop", "own"] | None
 

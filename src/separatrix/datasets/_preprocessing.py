@@ -29,8 +29,6 @@ from separatrix.columns.features import (
 from separatrix.columns.values import Coded, check_lengths
 from separatrix.errors import InputError
 
-__all__ = ["Band", "Category", "Date", "Feature", "Number", "Preprocessing"]
-
 Matrix = NDArray[np.float32]
 _NO_DATE = NOT_AVAILABLE | {""}
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
+from separatrix.columns.features import as_category
 from separatrix.columns.groups import Grouping
 from separatrix.columns.text import read_csv
-from separatrix.columns.values import Coded
 from separatrix.core.numbers import one_of
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, read
@@ -50,22 +48,12 @@ def load(*, features: Literal["paper", "full"] = "paper") -> Data:
     columns = read_csv(
         lines, source="adult.data", header=_COLUMNS, only=wanted, missing=frozenset({"?"})
     )
-    income, sex = columns.pop("income"), columns.pop("sex")
-    assert isinstance(income, Coded)
-    assert isinstance(sex, Coded)
+    income, sex = (as_category(columns.pop(name), name) for name in ("income", "sex"))
     note = "`relationship` (Husband, Wife) all but names the sex that is left out of X."
-    notes = (note,) if features == "full" else ()
-    return Data(
-        y=income.codes.astype(np.intp),
-        z=sex.codes.astype(np.intp),
-        labels=income.levels,
-        groups=sex.levels,
-        card=DATASET.card("adult", {blob.origin: blob.sha256}, notes=notes),
-        columns=columns,
-        preprocessing=Preprocessing(plan).fit(columns),
-        target="income",
-        grouping=Grouping(("sex",), sex.levels),
-    )
+    card = DATASET.card("adult", blob.read_from, notes=(note,) if features == "full" else ())
+    grouping = Grouping(("sex",), sex.levels)
+    own = {"target": "income", "grouping": grouping}
+    return Data.from_columns(income, sex, columns, Preprocessing(plan), card, **own)
 
 
 DATASET = Dataset(

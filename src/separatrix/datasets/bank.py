@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from separatrix.columns.features import as_category
 from separatrix.columns.text import read_csv
 from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset
@@ -31,9 +32,8 @@ def load(*, marital: bool = True) -> Data:
     lines = blob.content.decode().splitlines()
     only = (*_NUMBERS, *_CATEGORIES, "y")
     columns = read_csv(lines, source="bank-full.csv", delimiter=";", only=only, missing=frozenset())
-    subscribed, status = columns.pop("y"), columns["marital"]
-    assert isinstance(subscribed, Coded)
-    assert isinstance(status, Coded)
+    subscribed = as_category(columns.pop("y"), "y")
+    married = as_category(columns["marital"], "marital").is_level("married")
     if not marital:
         del columns["marital"]
     plan = Preprocessing(
@@ -44,16 +44,9 @@ def load(*, marital: bool = True) -> Data:
     )
     if marital:
         notes += ("X holds the dummies of `marital`, from which the group follows.",)
-    return Data(
-        y=subscribed.codes.astype(np.intp),
-        z=status.is_level("married").astype(np.intp),
-        labels=subscribed.levels,
-        groups=("not married", "married"),
-        card=DATASET.card("bank", {blob.origin: blob.sha256}, notes=notes),
-        columns=columns,
-        preprocessing=plan.fit(columns),
-        target="y",
-    )
+    z = Coded(married.astype(np.intp), ("not married", "married"))
+    card = DATASET.card("bank", blob.read_from, notes=notes)
+    return Data.from_columns(subscribed, z, columns, plan, card, target="y")
 
 
 DATASET = Dataset(

@@ -78,30 +78,19 @@ def load(
     usable &= ~as_category(table["score_text"], "score_text").is_level("N/A")
     race = as_category(table["race"], "race")
     both = usable & race.is_level(*_RACES)
-    chosen = take(table, both)
-    chosen_race, outcome = chosen["race"], as_numbers(chosen[target], target)
-    assert isinstance(chosen_race, Coded)
-    columns = {name: chosen[name] for name in plan.columns}
-    return Data(
-        y=outcome.astype(np.intp),
-        z=chosen_race.is_level(_RACES[1]).astype(np.intp),
-        labels=(0, 1),
-        groups=_RACES,
-        card=DATASET.card(
-            "compas",
-            {blob.origin: blob.sha256},
-            dropped=(
-                f"{int((~usable).sum()):,} rows by ProPublica's filter (no charge within 30 days "
-                "of the screening, unknown outcome, ordinary traffic offence, no score).",
-                f"{int(usable.sum() - both.sum()):,} rows of other groups.",
-                "Columns that name a person, a date or a case; COMPAS's scores; later outcomes.",
-            ),
-        ),
-        columns=columns,
-        preprocessing=plan.fit(columns),
-        target=target,
-        grouping=Grouping(("race",), _RACES),
+    outcome = as_numbers(table[target], target)[both]
+    y = Coded(outcome.astype(np.intp), (0, 1))
+    z = Coded(race[both].is_level(_RACES[1]).astype(np.intp), _RACES)
+    dropped = (
+        f"{int((~usable).sum()):,} rows by ProPublica's filter (no charge within 30 days "
+        "of the screening, unknown outcome, ordinary traffic offence, no score).",
+        f"{int(usable.sum() - both.sum()):,} rows of other groups.",
+        "Columns that name a person, a date or a case; COMPAS's scores; later outcomes.",
     )
+    card = DATASET.card("compas", blob.read_from, dropped)
+    columns = take({name: table[name] for name in plan.columns}, both)
+    own = {"target": target, "grouping": Grouping(("race",), _RACES)}
+    return Data.from_columns(y, z, columns, plan, card, **own)
 
 
 DATASET = Dataset(

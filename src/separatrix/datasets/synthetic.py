@@ -5,15 +5,14 @@ The law and each row's posteriors come with the sample, so a method can be compa
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
+from separatrix.columns.features import Columns
 from separatrix.columns.values import Coded
 from separatrix.datasets._dataset import Data, Dataset, Truth
-from separatrix.datasets._preprocessing import Category, Number, Preprocessing
+from separatrix.datasets._preprocessing import Category, Feature, Number, Preprocessing
 from separatrix.errors import InputError
 
 Array = NDArray[np.float64]
@@ -46,40 +45,33 @@ def load(
     if n < 1:
         raise InputError(f"`n` must be at least 1, got {n}.")
     rng = np.random.default_rng(random_state)
+    columns: Columns
+    features: tuple[Feature, ...]
     if isinstance(law, str) and law == "gaussian":
-        sizes = _at_least(labels, "labels"), _at_least(groups, "groups")
-        return _gaussian(_label_group_law(*sizes), n, rng)
-    p = _named(law, labels, groups, values) if isinstance(law, str) else _checked(law)
+        p = _label_group_law(_at_least(labels, "labels"), _at_least(groups, "groups"))
+        y, z = _draw(p, n, rng)
+        X, truth = _gaussian(p, y, z, rng)
+        columns = {f"x{index}": X[:, index] for index in range(5)}
+        features = tuple(map(Number, columns))
+    else:
+        p = _named(law, labels, groups, values) if isinstance(law, str) else _checked(law)
+        x, y, z = _draw(p, n, rng)
+        posteriors = _conditional(p, 1)[x, :, z], _conditional(p.sum(2), 1)[x]
+        truth = Truth(*posteriors, law=p, x=x)
+        levels = tuple(map(str, range(p.shape[0])))
+        columns = {"x": Coded(x.astype(np.int32), levels)}
+        features = (Category("x", levels),)
+    name = law if isinstance(law, str) else "a given p[x, y, z]"
+    card = DATASET.card("synthetic", {}, notes=(f"Law: {name}.",))
+    own = Coded(y, tuple(range(p.shape[-2]))), Coded(z, tuple(range(p.shape[-1])))
+    return Data.from_columns(*own, columns, Preprocessing(features), card, truth=truth)
+
+
+def _draw(p: Array, n: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], ...]:
+    """`n` places in a table of probabilities."""
     cumulative = np.cumsum(p.ravel())
     drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
-    x, y, z = np.unravel_index(drawn, p.shape)
-    levels = tuple(map(str, range(p.shape[0])))
-    columns = {"x": Coded(x.astype(np.int32), levels)}
-    posteriors = _conditional(p, 1)[x, :, z], _conditional(p.sum(2), 1)[x]
-    truth = Truth(*posteriors, law=p, x=x.astype(np.intp))
-    return _data(y, z, p.shape[1:], columns, Preprocessing((Category("x", levels),)), truth, law)
-
-
-def _data(
-    y: NDArray[Any],
-    z: NDArray[Any],
-    shape: tuple[int, ...],
-    columns: dict[str, Any],
-    plan: Preprocessing,
-    truth: Truth,
-    law: Any,
-) -> Data:
-    name = law if isinstance(law, str) else "a given p[x, y, z]"
-    return Data(
-        y=y.astype(np.intp),
-        z=z.astype(np.intp),
-        labels=tuple(range(shape[0])),
-        groups=tuple(range(shape[1])),
-        card=DATASET.card("synthetic", {}, notes=(f"Law: {name}.",)),
-        columns=columns,
-        preprocessing=plan.fit(columns),
-        truth=truth,
-    )
+    return np.unravel_index(drawn, p.shape)
 
 
 def _named(name: str, labels: int, groups: int, values: int) -> Array:
@@ -112,8 +104,11 @@ def _label_group_law(labels: int, groups: int) -> Array:
     return p / p.sum(1, keepdims=True) / labels
 
 
-def _gaussian(p: Array, n: int, rng: np.random.Generator) -> Data:
-    """Two Gaussians per cell (y, z), centred at (label on a circle, group on a circle, ± 1)."""
+def _gaussian(
+    p: Array, y: NDArray[np.intp], z: NDArray[np.intp], rng: np.random.Generator
+) -> tuple[Array, Truth]:
+    """X of two Gaussians per cell (y, z), centred at (label, group: each on a circle, ± 1)."""
+    n = len(y)
     centres = np.zeros((*p.shape, 2, 5))
     for axis, radius in ((0, 1.5), (1, 0.5)):
         angle = 2 * np.pi * np.arange(p.shape[axis]) / p.shape[axis]
@@ -121,18 +116,12 @@ def _gaussian(p: Array, n: int, rng: np.random.Generator) -> Data:
         others = (1, 2) if axis == 0 else (0, 2)
         centres[..., 2 * axis : 2 * axis + 2] = np.expand_dims(place, others)
     centres[:, :, 0, 4], centres[:, :, 1, 4] = -1, 1
-    cumulative = np.cumsum(p.ravel())
-    drawn = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
-    y, z = np.unravel_index(drawn, p.shape)
     X = centres[y, z, rng.integers(2, size=n)] + rng.standard_normal((n, 5))
     # log N(x; centre) up to a constant of the row
     flat = centres.reshape(-1, 5)
     density = (X @ flat.T - (flat**2).sum(1) / 2).reshape(n, *centres.shape[:3])
     density = np.exp(density - density.max((1, 2, 3), keepdims=True)).mean(3) * p
-    columns = {f"x{index}": X[:, index] for index in range(5)}
-    truth = Truth(_conditional(density, 1)[np.arange(n), :, z], _conditional(density.sum(2), 1))
-    plan = Preprocessing(tuple(map(Number, columns)))
-    return _data(y, z, p.shape, columns, plan, truth, "gaussian")
+    return X, Truth(_conditional(density, 1)[np.arange(n), :, z], _conditional(density.sum(2), 1))
 
 
 def _conditional(p: Array, axis: int) -> Array:

@@ -40,8 +40,8 @@ from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError, require
 from separatrix.frontier.store import ALL_ROWS, FINAL, Record, RunKey, Store, hash_of
 from separatrix.io import in_processes
-from separatrix.nn.evaluation import auroc, hard, tables
 from separatrix.nn.lanes import Lane, Recipe, Sample
+from separatrix.nn.networks import auroc, hard, tables
 
 __all__ = [
     "HERE", "Execution", "Job", "Source", "Stack", "best_threshold", "describe", "evaluate",

@@ -29,8 +29,6 @@ from separatrix.nn.information import (
 )
 from separatrix.nn.lanes import Batch
 
-__all__ = ["EPSILON", "Lanes", "head_norm"]
-
 EPSILON = 1e-8
 
 

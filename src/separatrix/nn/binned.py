@@ -31,15 +31,6 @@ from separatrix.core.binned_cmi import EMPTY, bins_for
 from separatrix.errors import InputError
 from separatrix.nn.information import Ranks, Term, _lanes, _out, _size, rows_last, running_counts
 
-__all__ = [
-    "SoftBins",
-    "binned_cmi",
-    "binned_table",
-    "binned_term",
-    "quantiles",
-    "running_term",
-]
-
 _NARROW = 1e-12  # the least distance of two centres that a slope is taken over
 
 

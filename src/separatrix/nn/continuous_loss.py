@@ -24,8 +24,6 @@ from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 from separatrix.nn.information import attach
 
-__all__ = ["ContinuousSeparationLoss", "continuous_cmi"]
-
 _SENSITIVE = ("groups", "continuous")
 
 

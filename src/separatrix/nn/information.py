@@ -26,23 +26,6 @@ from torch import Tensor
 from separatrix.errors import InputError
 from separatrix.nn.many_labels import MANY, Cells, violation
 
-__all__ = [
-    "Number",
-    "Ranks",
-    "Step",
-    "Term",
-    "attach",
-    "cmi_term",
-    "cross_entropy_term",
-    "log_ratio",
-    "mi_term",
-    "rows_last",
-    "running_counts",
-    "soft_cmi",
-    "soft_mi",
-    "soft_table",
-]
-
 # the least positive normal number: takes the place of 0 inside a log only
 _TINY = torch.finfo(torch.float64).tiny
 
@@ -66,14 +49,14 @@ class Step(NamedTuple):
 
     Args:
         task, cmi: their values.
-        norms: E_i ‖∂_{h_i}‖ of each at the features h, or None if nobody asked.
+        norms: E_i ‖∂_{h_i}‖ of each at the features h; 1 if nobody asked.
         gradient: gradient(a, b) is the derivative of a · task + b · cmi at the logits, (B, K).
             It may overwrite what it is made of, so it is called once.
     """
 
     task: Number
     cmi: Number
-    norms: tuple[Number, Number] | None
+    norms: tuple[Number, Number]
     gradient: Callable[[Any, Any], Tensor]
 
 

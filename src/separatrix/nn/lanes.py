@@ -15,23 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import check_lengths
-from separatrix.core.numbers import one_of
+from separatrix.core.numbers import one_of, whole_number
 from separatrix.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-__all__ = [
-    "Adversary",
-    "Batch",
-    "Lane",
-    "Loss",
-    "Options",
-    "Recipe",
-    "Sample",
-    "alike",
-    "known_groups",
-]
 
 Codes = NDArray[np.int64]
 
@@ -63,7 +51,6 @@ def alike(lanes: Sequence[Lane], by_seed: bool = True) -> list[list[int]]:
     return list(groups.values())
 
 
-@dataclass(frozen=True, eq=False)
 class Sample:
     """Rows to learn from, as arrays: features, label codes, group codes.
 
@@ -78,13 +65,6 @@ class Sample:
     (2, 1, dtype('float32'))
     """
 
-    X: NDArray[Any]
-    y: Codes
-    z: Codes
-    n_labels: int = 0
-    n_groups: int = 0
-    weight: NDArray[np.float64] | None = None
-
     def __init__(
         self,
         X: ArrayLike,
@@ -94,27 +74,23 @@ class Sample:
         n_groups: int | None = None,
         weight: ArrayLike | None = None,
     ) -> None:
-        features = (
-            X if isinstance(X, np.memmap) else np.ascontiguousarray(np.asarray(X), dtype=np.float32)
-        )
-        if features.ndim != 2:
+        stored = isinstance(X, np.memmap)
+        self.X = np.asanyarray(X) if stored else np.ascontiguousarray(X, dtype=np.float32)
+        if self.X.ndim != 2:
             raise InputError(
                 "`X` must have one row per person and one column per feature, got shape "
-                f"{features.shape}."
+                f"{self.X.shape}."
             )
-        if not isinstance(X, np.memmap) and not np.isfinite(features).all():
-            row = int(np.flatnonzero(~np.isfinite(features).all(1))[0])
+        if not stored and not (finite := np.isfinite(self.X).all(1)).all():
             raise InputError(
-                f"`X` holds a value in row {row:,} that is not finite. Impute or drop it first."
+                f"`X` holds a value in row {finite.argmin():,} that is not finite. Impute or drop "
+                "it first."
             )
-        labels, k = _codes(y, "y", n_labels)
-        groups, g = _codes(z, "z", n_groups)
-        n = check_lengths({"X": features, "y": labels, "z": groups})
-        fields: dict[str, Any] = {"X": features, "y": labels, "z": groups}
-        fields |= {"n_labels": max(k, 2), "n_groups": g}
-        fields["weight"] = None if weight is None else check_weight(weight, n)
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        self.y, k = _codes(y, "y", n_labels)
+        self.z, self.n_groups = _codes(z, "z", n_groups)
+        self.n_labels = max(k, 2)
+        n = check_lengths({"X": self.X, "y": self.y, "z": self.z})
+        self.weight = None if weight is None else check_weight(weight, n)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -167,23 +143,16 @@ class Recipe:
     def __post_init__(self) -> None:
         if not self.hidden or min(self.hidden) < 1:
             raise InputError(f"`hidden` needs at least one positive width, got {self.hidden}.")
-        if self.epochs < 1 or self.min_steps < 0 or (self.batch is not None and self.batch < 2):
-            raise InputError(
-                "`epochs` must be ≥ 1, `min_steps` ≥ 0 and `batch` ≥ 2 (or None), got "
-                f"{self.epochs}, {self.min_steps}, {self.batch}."
-            )
+        whole_number(self.epochs, "epochs", least=1)
+        whole_number(self.min_steps, "min_steps")
+        for name, least in (("batch", 2), ("patience", 1), ("bins", 2)):
+            if getattr(self, name) is not None:
+                whole_number(getattr(self, name), name, least)
+        if self.piecewise_linear:
+            whole_number(self.piecewise_linear, "piecewise_linear", least=2)
         if not 0.0 <= self.running < 1.0:
             raise InputError(f"`running` is a decay in [0, 1), got {self.running}.")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"`patience` is a number of epochs ≥ 1, or None, got {self.patience}.")
-        if self.piecewise_linear < 0 or self.piecewise_linear == 1:
-            raise InputError(
-                "`piecewise_linear` is a number of pieces ≥ 2, or 0 for none, got "
-                f"{self.piecewise_linear}."
-            )
         one_of(self.level, "level", "draw", "score")
-        if self.bins is not None and self.bins < 2:
-            raise InputError(f"`bins` must be at least 2, or None, got {self.bins}.")
         for name in ("learning_rate", "penalty_scale"):
             if not getattr(self, name) > 0:
                 raise InputError(f"`{name}` must be positive, got {getattr(self, name)}.")
@@ -224,7 +193,6 @@ class Batch:
         bins: soft bins of the score whose violation is penalised; 0 for that of the draw.
         memory: tensors that a loss keeps from step to step, lane axis first.
         adversary: the discriminator of each lane, (M, B, in) → (M, B, out), if the method has one.
-        uniform: uniform(columns) draws (M, B, columns) numbers in [0, 1), one generator per lane.
     """
 
     logits: Tensor
@@ -239,7 +207,6 @@ class Batch:
     bins: int
     memory: dict[str, Tensor]
     adversary: Callable[[Tensor], Tensor] | None
-    uniform: Callable[[int], Tensor]
 
     @cached_property
     def features(self) -> Tensor:

@@ -25,8 +25,6 @@ from torch import Tensor
 
 from separatrix.errors import InputError
 
-__all__ = ["MANY", "Cells", "Counts", "Posterior", "Violation", "posterior", "violation"]
-
 MANY = 100  # labels from which on rows of K are faster than rows last
 
 _BLOCK = 1 << 18  # numbers of a block of rows: a megabyte in float32

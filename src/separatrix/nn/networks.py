@@ -1,4 +1,5 @@
-r"""Networks: M trained networks of one shape, as plain arrays. Prediction needs numpy only.
+r"""Networks: M trained networks of one shape, as plain arrays. Predicting and judging M policies at
+once from posteriors (M, n, K) needs numpy only.
 
 Inputs are [Z|X] with Z one-hot, or X alone; X may come with ramps. Hidden layers are ReLU, the
 output is a softmax.
@@ -22,8 +23,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.errors import InputError
 from separatrix.nn.lanes import known_groups
-
-__all__ = ["NO_PIECES", "Networks", "PiecewiseLinear"]
 
 _CELLS = 1 << 22  # hidden activations at a time: 16 MB of float32
 _ROWS = 100_000  # rows that the quantiles are taken from, at most
@@ -140,13 +139,12 @@ class Networks:
     def __getitem__(self, lanes: slice | list[int] | NDArray[np.integer[Any]]) -> Networks:
         """The networks of some lanes."""
         index = np.arange(len(self))[lanes]
-        return Networks(
-            tuple(w[index] for w in self.weights),
-            tuple(b[index] for b in self.biases),
-            self.n_groups,
-            tuple(self.status[i] for i in index),
-            self.losses[index],
-            self.piecewise_linear,
+        return replace(
+            self,
+            weights=tuple(w[index] for w in self.weights),
+            biases=tuple(b[index] for b in self.biases),
+            status=tuple(self.status[i] for i in index),
+            losses=self.losses[index],
         )
 
     @staticmethod
@@ -171,8 +169,7 @@ class Networks:
             losses[start : start + len(part), : part.losses.shape[1]] = part.losses
             start += len(part)
         status = tuple(status for part in parts for status in part.status)
-        first = parts[0]
-        return Networks(weights, biases, first.n_groups, status, losses, first.piecewise_linear)
+        return replace(parts[0], weights=weights, biases=biases, status=status, losses=losses)
 
     def posteriors(self, X: ArrayLike, z: ArrayLike | None = None) -> NDArray[np.float32]:
         """P(U = u | x, z) of every network, array (M, n, K). NaN for a lane that diverged."""
@@ -224,9 +221,7 @@ class Networks:
             int(arrays["n_groups"]),
             tuple(_STATUS[int(code)] for code in arrays["status"]),
             arrays["losses"],
-            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _PIECES))
-            if "piece_column" in arrays
-            else NO_PIECES,
+            PiecewiseLinear(*(arrays[f"piece_{name}"] for name in _PIECES)),
         )
 
     def _forward(self, x: NDArray[np.float32], groups: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -245,3 +240,58 @@ class Networks:
 
 _STATUS = ("ok", "diverged")
 _PIECES = ("column", "low", "width")
+
+
+def tables(
+    q: ArrayLike, y: ArrayLike, z: ArrayLike, n_labels: int, n_groups: int
+) -> NDArray[np.float64]:
+    """Soft counts N[y, z, u] of every lane, (M, n_labels, n_groups, K).
+
+    Args:
+        q: posteriors (M, n, K).
+        y, z: codes (n,).
+
+    >>> tables([[[0.9, 0.1], [0.4, 0.6]]], [0, 1], [0, 0], 2, 1)[0, :, 0]
+    array([[0.9, 0.1],
+           [0.4, 0.6]])
+    """
+    posterior = np.asarray(q)
+    m, _, k = posterior.shape
+    cell = np.asarray(y, dtype=np.int64) * n_groups + np.asarray(z, dtype=np.int64)
+    counts = [[np.bincount(cell, own, n_labels * n_groups) for own in lane.T] for lane in posterior]
+    table = np.array(counts).reshape(m, k, n_labels, n_groups)
+    return np.moveaxis(table, 1, 3)
+
+
+def hard(q: ArrayLike) -> NDArray[np.float32]:
+    """The deterministic policy argmax q as one-hot posteriors, for `tables`."""
+    return np.eye(np.shape(q)[-1], dtype=np.float32)[np.argmax(q, axis=-1)]
+
+
+def auroc(q: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    r"""Exact area under the ROC curve of every lane, (M,): ties count one half.
+
+    For two labels the score is the second label's posterior. For more it is the mean over labels of
+    one against the rest ("macro"); a label in no row or in all rows takes no part. NaN for a lane
+    with NaN.
+
+    >>> auroc([[[0.9, 0.1], [0.4, 0.6], [0.4, 0.6]]], [0, 1, 0])
+    array([0.75])
+    """
+    from scipy.stats import rankdata  # importing it takes longer than a report
+
+    posterior = np.asarray(q)
+    labels = np.asarray(y)
+    k = posterior.shape[2]
+    areas = []
+    for label in range(1 if k == 2 else 0, k):
+        mine = labels == label
+        a, b = int(mine.sum()), int((~mine).sum())
+        if a and b:
+            ranks = rankdata(posterior[:, :, label], axis=1)
+            areas.append((ranks[:, mine].sum(1) - a * (a + 1) / 2) / (a * b))
+    if not areas:
+        raise InputError("The area under the ROC curve needs rows of at least two labels.")
+    area = np.mean(areas, axis=0)
+    area[np.isnan(posterior).any((1, 2))] = np.nan
+    return np.asarray(area)

@@ -21,8 +21,6 @@ from torch import Tensor
 
 from separatrix.errors import DataError
 
-__all__ = ["ResNet18", "cached_weights", "embedder", "load_weights"]
-
 _EPS = 1e-5  # torchvision's batch normalisation
 
 

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from separatrix.core.binned_cmi import bins_for
-from separatrix.nn.lanes import Lane, Options, Recipe, Sample
+from separatrix.nn.lanes import Lane, Options, Recipe, Sample, alike
 from separatrix.nn.networks import NO_PIECES, PiecewiseLinear
-
-__all__ = ["Feed", "Rows", "distinct_rows"]
 
 # bytes of X that are copied to the device; more stay where they are and are read batch by batch
 _IN_MEMORY = 1 << 28
@@ -59,27 +57,26 @@ class Feed:
         piecewise_linear: PiecewiseLinear = NO_PIECES,
         merge: bool = True,
     ) -> None:
-        self.device, self.batch = options.device, options.recipe.batch
-        groups = [(lane.indices(len(sample)), lane.seed) for lane in lanes]
-        first = groups[0]
-        if all(seed == first[1] and np.array_equal(rows, first[0]) for rows, seed in groups[1:]):
-            groups = groups[:1]
-        self.rows = [rows for rows, _ in groups]
-        self.random = [np.random.default_rng([seed, 1]) for _, seed in groups]
+        self.device = options.device
+        if len(alike(lanes)) == 1:
+            lanes = lanes[:1]
+        self.rows = [lane.indices(len(sample)) for lane in lanes]
+        self.random = [np.random.default_rng([lane.seed, 1]) for lane in lanes]
         self.sizes = np.array([len(rows) for rows in self.rows])
         self.weight: NDArray[np.float32] | None = None
         if sample.weight is not None:
             self.weight = (sample.weight / sample.weight.mean()).astype(np.float32)
         self.sample, self.piecewise_linear = sample, piecewise_linear
         self.blind = sample.n_groups if options.use_sensitive else 0
-        width = int(self.sizes.max()) if self.batch is None else self.batch
-        self.steps = int(-(-self.sizes.max() // width))
-        self.width = width
-        self.merged = (
-            distinct_rows(sample, self.blind > 0, limit=self._limit(options)) if merge else None
-        )
-        self.exact = options.recipe.exact and self.merged is not None
-        self.bins = self._bins(options.recipe)
+        recipe, longest = options.recipe, int(self.sizes.max())
+        self.width = recipe.batch or longest
+        self.steps = -(-longest // self.width)
+        self.merged = None
+        if merge:  # a batch of distinct rows is worth it, or n/16 for full batches
+            limit = max(self.width, len(sample) // 16) if recipe.exact else self.width
+            self.merged = distinct_rows(sample, self.blind > 0, limit)
+        self.exact = recipe.exact and self.merged is not None
+        self.bins = self._bins(recipe)
         if self.merged is not None:
             inputs, self.spread, y, z, self.code = self.merged
             self.x = self._inputs(sample.X[inputs], sample.z[inputs])[None]
@@ -103,29 +100,21 @@ class Feed:
             np.add.at(table, (self.sample.y[rows], self.sample.z[rows]), weight)
         return self._tensor(tables.astype(np.float32))
 
-    def uniform(self, rows: int, columns: int) -> Tensor:
-        """Numbers in [0, 1), (G, rows, columns): each lane's from its own generator."""
-        draws = [random.random((rows, columns), dtype=np.float32) for random in self.random]
-        return self._tensor(np.stack(draws))
-
     def epoch(self) -> Iterator[Rows]:
         """One pass over each lane's rows, shuffled."""
-        if self.exact:
-            once = [self._count(self.code[rows], rows, 1)[0] for rows in self.rows]
-            weight = self._tensor(np.stack(once))
-            for _ in range(self.steps):
-                yield Rows(self.x, self.index, self.y, self.z, weight)
-            return
-        order = [
-            random.permutation(rows) for random, rows in zip(self.random, self.rows, strict=True)
-        ]
-        if self.merged is not None:
-            counts = np.stack([self._count(self.code[rows], rows, self.steps) for rows in order], 1)
+        order = self.rows
+        if not self.exact:
+            order = [
+                random.permutation(own) for random, own in zip(self.random, order, strict=True)
+            ]
+        if self.merged is None:
             for step in range(self.steps):
-                yield Rows(self.x, self.index, self.y, self.z, self._tensor(counts[step]))
+                yield self._gather(order, step)
             return
+        parts = 1 if self.exact else self.steps  # exact: each step has all rows
+        counts = np.stack([self._count(rows, parts) for rows in order], 1)
         for step in range(self.steps):
-            yield self._gather(order, step)
+            yield Rows(self.x, self.index, self.y, self.z, self._tensor(counts[step % parts]))
 
     def _gather(self, order: list[Index], step: int) -> Rows:
         start = step * self.width
@@ -148,17 +137,13 @@ class Feed:
             y, z = self._tensor(self.sample.y[picked]), self._tensor(self.sample.z[picked])
         return Rows(x.view(*picked.shape, -1), None, y, z, w)
 
-    def _count(self, code: Index, rows: Index, steps: int) -> NDArray[np.float32]:
+    def _count(self, rows: Index, steps: int) -> NDArray[np.float32]:
         """How often each distinct row occurs in each step, (steps, distinct)."""
         size = len(self.spread)
-        step = np.arange(len(code)) // self.width if steps > 1 else 0
+        step = np.arange(len(rows)) // self.width if steps > 1 else 0
         weight = None if self.weight is None else self.weight[rows]
-        counts = np.bincount(step * size + code, weight, steps * size)
+        counts = np.bincount(step * size + self.code[rows], weight, steps * size)
         return counts.reshape(steps, size).astype(np.float32)
-
-    def _limit(self, options: Options) -> int:
-        """The most distinct rows that are worth merging: a batch, or n/16 for full batches."""
-        return max(self.width, len(self.sample) // 16) if options.recipe.exact else self.width
 
     def _bins(self, recipe: Recipe) -> int:
         """Soft bins of the score, from the rows that a table of counts holds; 0 for draws."""

@@ -2,6 +2,11 @@
 
 Lanes never mix, so each network ends where it would have ended alone. They train in chunks that fit
 the cache (more at once is slower), one thread each; the chunks run in parallel processes.
+
+All parameters of a chunk (`Layers`) are one flat tensor, layer by layer, lanes first within a
+layer, so that an optimiser step is a handful of operations whatever M is. The backward pass is
+written out: autograd would keep the same tensors and add its own passes. The last layer works with
+rows last, (M, K, B): products with a thin matrix on the right are many times slower.
 """
 
 from __future__ import annotations
@@ -11,7 +16,9 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from math import ceil, cos, pi
+from itertools import pairwise
+from math import ceil, cos, pi, prod, sqrt
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,11 +30,8 @@ from separatrix.errors import InputError
 from separatrix.io import Stages, in_processes
 from separatrix.nn.balance import Lanes
 from separatrix.nn.lanes import Adversary, Batch, Lane, Loss, Options, Recipe, Sample, alike
-from separatrix.nn.layers import Adam, Layers
 from separatrix.nn.networks import Networks, PiecewiseLinear
 from separatrix.nn.rows import Feed, Rows
-
-__all__ = ["chunks", "train"]
 
 _LANES = 25  # lanes at a time, at most: measured on Bank with 6, 12, 24
 _FEW = 5  # lanes with the same rows and seed that are not worth a chunk of their own
@@ -57,15 +61,13 @@ def train(
         if lane.rows is not None and not len(lane.rows):
             raise InputError(f"The lane with trade-off {lane.trade_off} has no training rows.")
     parts = chunks(lanes, len(sample), options.recipe.batch)
+    # ramps of the rows that train any lane, so that all lanes have the same inputs
+    used = [lanes[own[0]].indices(len(sample)) for own in alike(lanes, by_seed=False)]
     piecewise_linear = PiecewiseLinear.of(
-        sample.X, _rows(lanes, len(sample)), options.recipe.piecewise_linear
+        sample.X, np.unique(np.concatenate(used)), options.recipe.piecewise_linear
     )
-    calls = [
-        delayed(_train_chunk)(
-            sample, [lanes[i] for i in part], options, loss, adversary, piecewise_linear
-        )
-        for part in parts
-    ]
+    shared = (options, loss, adversary, piecewise_linear)
+    calls = [delayed(_train_chunk)(sample, [lanes[i] for i in part], *shared) for part in parts]
     trained = []
     # large arrays reach the processes as memory-maps
     processes = in_processes(calls, min(options.n_jobs, len(parts)))
@@ -76,16 +78,6 @@ def train(
             advance()
     order = np.argsort(np.concatenate(parts))
     return replace(Networks.joined(trained)[order], piecewise_linear=piecewise_linear)
-
-
-def _rows(lanes: Sequence[Lane], n: int) -> NDArray[np.intp]:
-    """The rows that train any of the lanes."""
-    if any(lane.rows is None for lane in lanes):
-        return np.arange(n)
-    used = np.zeros(n, dtype=bool)
-    for lane in lanes:
-        used[lane.rows] = True
-    return np.flatnonzero(used)
 
 
 def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
@@ -101,19 +93,17 @@ def chunks(lanes: Sequence[Lane], n: int, batch: int | None) -> list[list[int]]:
     >>> [len(c) for c in chunks([Lane(t, seed=s) for s in (0, 1) for t in range(30)], 1000, 512)]
     [15, 15, 15, 15]
     """
-    parts: list[list[int]] = []
+    groups: list[list[int]] = []
     few: dict[int, list[int]] = {}  # by updates per epoch: all lanes of a chunk step together
     for group in alike(lanes):
         size = len(lanes[group[0]].indices(n))
         if len(group) < _FEW:
             few.setdefault(1 if batch is None else ceil(size / batch), []).extend(group)
         else:
-            parts += _evenly(group)
-    return parts + [part for group in few.values() for part in _evenly(group)]
-
-
-def _evenly(group: list[int]) -> list[list[int]]:
-    return [part.tolist() for part in np.array_split(group, ceil(len(group) / _LANES))]
+            groups.append(group)
+    groups += few.values()
+    evenly = (np.array_split(group, ceil(len(group) / _LANES)) for group in groups)
+    return [part.tolist() for parts in evenly for part in parts]
 
 
 @contextmanager
@@ -149,8 +139,8 @@ def _train_chunk(
     against = None
     if adversary is not None:
         against = _Against(adversary, recipe.hidden[-1], sample, seeds, options.device)
-    trade_off = torch.tensor([lane.trade_off for lane in lanes], dtype=torch.float64)
-    trade_off = trade_off.to(options.device)
+    shares = [lane.trade_off for lane in lanes]
+    trade_off = torch.tensor(shares, dtype=torch.float64, device=options.device)
     cells = feed.cells().expand(m, -1, -1)
     memory: dict[str, Tensor] = {}
     epochs = max(recipe.epochs, ceil(recipe.min_steps / feed.steps))
@@ -190,7 +180,7 @@ def _forward(
     logits, hidden, spread = layers.forward(rows.x), layers.features, rows.spread
     if spread is not None:
         logits = logits.index_select(2, spread)
-    m, _, b = logits.shape
+    m = len(logits)
     return Batch(
         logits=logits.transpose(1, 2).requires_grad_(),
         make_features=lambda: hidden.detach() if spread is None else hidden.index_select(1, spread),
@@ -204,18 +194,13 @@ def _forward(
         bins=feed.bins,
         memory=memory,
         adversary=None,
-        uniform=lambda columns: feed.uniform(b, columns).expand(m, -1, -1),
     )
 
 
 def _backward(layers: Layers, batch: Batch, rows: Rows, value: Tensor) -> None:
     used = "features" in vars(batch)
     leaves = [batch.logits, batch.features] if used else [batch.logits]
-    parts = torch.autograd.grad(value.sum(), leaves, allow_unused=True)
-    down = [
-        torch.zeros_like(leaf) if part is None else part
-        for leaf, part in zip(leaves, parts, strict=True)
-    ]
+    down = list(torch.autograd.grad(value.sum(), leaves, materialize_grads=True))
     down[0] = down[0].transpose(1, 2)
     if rows.spread is not None:  # rows of the loss that share an input add up there
         inputs = rows.x.shape[1]
@@ -298,12 +283,154 @@ def _hold_out(lanes: list[Lane], n: int) -> tuple[list[Lane], list[Lane]]:
 
 
 def _networks(layers: Layers, blind: int, losses: NDArray[np.float64]) -> Networks:
-    whole = torch.stack([p.isfinite().flatten(1).all(1) for p in layers.parameters()])
-    finite = whole.all(0).cpu().numpy() & ~np.isinf(losses).any(1)
     head = layers.weights[-1].transpose(1, 2).contiguous()
-    weights = [w.cpu().numpy() for w in (*layers.weights[:-1], head)]
-    biases = [b.flatten(1).cpu().numpy() for b in layers.biases]
+    weights = tuple(w.cpu().numpy() for w in (*layers.weights[:-1], head))
+    biases = tuple(b.flatten(1).cpu().numpy() for b in layers.biases)
+    every = np.concatenate([array.reshape(len(losses), -1) for array in (*weights, *biases)], 1)
+    finite = np.isfinite(every).all(1) & ~np.isinf(losses).any(1)
     for array in (*weights, *biases):
         array[~finite] = np.nan
     status = tuple("ok" if f else "diverged" for f in finite)
-    return Networks(tuple(weights), tuple(biases), blind, status, losses)
+    return Networks(weights, biases, blind, status, losses)
+
+
+class Layers:
+    """Parameters of M networks with ReLU hidden layers.
+
+    Args:
+        widths: from input to output.
+        seeds: one per lane; equal seeds give equal initial weights.
+        blind: leading inputs whose weights start at zero. For one-hot groups: the networks then
+            start blind to the group, and renaming the groups changes nothing.
+        zero_output: start the last layer at zero.
+        device: of the parameters. They are drawn on the CPU: a seed means the same everywhere.
+    """
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        seeds: Sequence[int],
+        device: str,
+        blind: int = 0,
+        zero_output: bool = False,
+    ) -> None:
+        m = len(seeds)
+        shapes = [shape for a, b in pairwise(widths[:-1]) for shape in ((m, a, b), (m, 1, b))]
+        # the head, as in torch.nn.Linear
+        shapes += [(m, widths[-1], widths[-2]), (m, widths[-1], 1)]
+        sizes = [prod(shape) for shape in shapes]
+        self.flat = torch.empty(sum(sizes), device=device)
+        self.gradient = torch.zeros_like(self.flat)
+        parameters, gradients = (
+            [part.view(shape) for part, shape in zip(flat.split(sizes), shapes, strict=True)]
+            for flat in (self.flat, self.gradient)
+        )
+        self.weights, self.biases = parameters[::2], parameters[1::2]
+        self._weight_gradients, self._bias_gradients = gradients[::2], gradients[1::2]
+        self._activations: list[Tensor] = []
+        for lane, seed in enumerate(seeds):
+            generator = torch.Generator().manual_seed(seed)
+            for weight, bias in zip(self.weights, self.biases, strict=True):
+                inputs = weight.shape[2] if weight is self.weights[-1] else weight.shape[1]
+                bound = 1.0 / sqrt(inputs)  # torch.nn.Linear's own
+                for tensor in (weight, bias):
+                    uniform = torch.rand(tensor.shape[1:], generator=generator)
+                    tensor[lane] = uniform * 2 * bound - bound
+        self.weights[0][:, :blind] = 0.0
+        if zero_output:
+            self.weights[-1].zero_()
+            self.biases[-1].zero_()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (M, K, B) of inputs (M, B, in) or (1, B, in); keeps activations for `backward`."""
+        h = x.expand(len(self.weights[0]), -1, -1)
+        self._activations = [h]
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
+            h = torch.baddbmm(bias, h, weight).relu_()
+            self._activations.append(h)
+        return torch.baddbmm(self.biases[-1], self.weights[-1], h.transpose(1, 2))
+
+    @property
+    def features(self) -> Tensor:
+        """The last hidden layer of the last `forward`, (M, B, H)."""
+        return self._activations[-1]
+
+    def backward(self, logits: Tensor, features: Tensor | None = None) -> None:
+        """Fill `gradient` from ∂L/∂logits (M, K, B) and ∂L/∂features (M, B, H) if used."""
+        torch.bmm(logits, self.features, out=self._weight_gradients[-1])
+        torch.sum(logits, 2, keepdim=True, out=self._bias_gradients[-1])
+        for i, down in self._hidden(logits, features, self._activations):
+            torch.bmm(self._activations[i].transpose(1, 2), down, out=self._weight_gradients[i])
+            torch.sum(down, 1, keepdim=True, out=self._bias_gradients[i])
+
+    def call(self, x: Tensor, flat: Tensor | None = None) -> Tensor:
+        """The same networks as a function that autograd can see, (M, B, in) → (M, B, out).
+
+        Args:
+            x: inputs.
+            flat: a leaf to differentiate at in place of the parameters; None: they are constants.
+        """
+        logits: Tensor = _Call.apply(x, flat, self)
+        return logits.transpose(1, 2)
+
+    def _hidden(
+        self, logits: Tensor, features: Tensor | None, activations: list[Tensor]
+    ) -> Iterator[tuple[int, Tensor]]:
+        """∂L/∂(what enters the ReLU) of each hidden layer, (M, B, H), the last one first."""
+        down = torch.bmm(logits.transpose(1, 2), self.weights[-1])
+        if features is not None:
+            down += features
+        for i in range(len(self.weights) - 2, -1, -1):
+            torch.ops.aten.threshold_backward.grad_input(
+                down, activations[i + 1], 0, grad_input=down
+            )
+            yield i, down
+            if i:
+                down = torch.bmm(down, self.weights[i].transpose(1, 2))
+
+    def parameters(self) -> list[Tensor]:
+        """Weights and biases in turn, as views of `flat`."""
+        return [tensor for pair in zip(self.weights, self.biases, strict=True) for tensor in pair]
+
+
+class _Call(torch.autograd.Function):
+    """`Layers.forward` and what it needs of a backward pass, for autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, flat: Tensor | None, layers: Layers) -> Tensor:
+        logits = layers.forward(x)
+        ctx.layers, ctx.activations = layers, layers._activations
+        return logits
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        layers, (of_x, of_flat, _) = ctx.layers, ctx.needs_input_grad
+        if of_flat:
+            layers._activations = ctx.activations
+            layers.backward(upstream)
+        found = None
+        if of_x:
+            *_, (_, down) = layers._hidden(upstream, None, ctx.activations)
+            found = torch.bmm(down, layers.weights[0].transpose(1, 2))
+        return found, layers.gradient if of_flat else None, None
+
+
+class Adam:
+    """Adam on one flat tensor, with bias correction."""
+
+    def __init__(self, flat: Tensor) -> None:
+        self.flat = flat
+        self.first, self.second = torch.zeros_like(flat), torch.zeros_like(flat)
+        self.count = 0
+
+    def step(self, gradient: Tensor, learning_rate: float) -> None:
+        """One update of every lane."""
+        self.count += 1
+        self.first.lerp_(gradient, 0.1)
+        self.second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
+        # m̂ / (sqrt(v̂) + ε), with the corrections moved out of the tensors
+        root = sqrt(1.0 - 0.999**self.count)
+        denominator = self.second.sqrt().add_(1e-8 * root)
+        rate = learning_rate * root / (1.0 - 0.9**self.count)
+        self.flat.addcdiv_(self.first, denominator, value=-rate)
