@@ -16,7 +16,7 @@ import pytest
 
 from separatrix import datasets
 from separatrix.datasets import celeba as celeba_file
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InputError, MissingExtraError
 
 N = 10
 SMILING = [1, -1, 1, 1, -1, -1, 1, -1, 1, -1]  # as `make_celeba` writes them
@@ -180,13 +180,19 @@ def test_pixels_are_as_torchvision_prepares_them(tmp_path: Path) -> None:
     assert abs(np.flatnonzero(pixels[0, 100] < 0)[0] - 112) <= 2  # the edge stays in the middle
 
 
+def test_without_pillow_the_extra_is_named(celeba: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    with pytest.raises(MissingExtraError, match=r"separatrix\[data\]"):
+        celeba_file.imagenet_pixels(celeba / "img_align_celeba" / "000004.jpg")
+
+
 def test_there_is_never_a_random_network(
     celeba: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("torch")
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
     with pytest.raises(
-        DataError, match=r"put torchvision's resnet18-f37072fd\.pth at .*torch/hub/checkpoints"
+        DataError, match=r"no weight file .*torch/hub/checkpoints/resnet18-f37072fd\.pth"
     ):
         datasets.load("celeba")
     with pytest.raises(DataError, match="There is no weight file nowhere"):

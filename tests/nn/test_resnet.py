@@ -72,7 +72,6 @@ def test_the_features_are_those_of_the_module(width: int) -> None:
     network = reference(width)
     images = torch.randn(2, 3, 96, 64)
     ours = ResNet18(network.state_dict())
-    assert ours.width == 8 * width
     with torch.no_grad():
         expected = network(images)
     assert torch.allclose(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from separatrix.datasets._dataset import Data, Dataset
 from separatrix.datasets._files import File, cache_folder, data_folders
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.errors import DataError, InputError, require
 from separatrix.io import Stages, whole_file, write_whole
 
 _ATTRIBUTES = File(("celeba/list_attr_celeba.txt", "celeba/Anno/list_attr_celeba.txt"))
@@ -141,7 +141,15 @@ def _partition(path: Path, names: list[str]) -> NDArray[np.float64]:
 def _embedding(
     root: Path, names: list[str], weights: str | Path | None, batch: int
 ) -> tuple[NDArray[np.float32], str]:
-    path = _weight_file(weights)
+    require("torch", "torch", "Embedding CelebA")
+    from separatrix.nn import resnet
+
+    path = resnet.cached_weights(_WEIGHTS) if weights is None else Path(weights)
+    if not path.is_file():
+        raise DataError(
+            f"There is no weight file {path}. Put torchvision's {_WEIGHTS} there, or pass "
+            "weights=PATH, or pass a ready embedding as embeddings=PATH."
+        )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if path.name == _WEIGHTS and not digest.startswith("f37072fd"):
         raise DataError(
@@ -159,47 +167,21 @@ def _embedding(
     content = hashlib.sha256(listing.encode()).hexdigest()
     target = cache_folder() / "celeba" / f"resnet18-{digest[:12]}-{content[:12]}.npy"
     if not target.is_file():
-        network, _ = _resnet().embedder(path)
-        embed(images, target, network, batch)
+        embed(images, target, resnet.embedder(path), batch)
     note = f"Features: ResNet18 ({path.name}, sha256 {digest[:12]}…), kept at {target}."
     return open_embedding(target, len(names)), note
 
 
-def _weight_file(weights: str | Path | None) -> Path:
-    if weights is not None:
-        path = Path(weights)
-        if not path.is_file():
-            raise DataError(f"There is no weight file {path}.")
-        return path
-    path = _resnet().cached_weights(_WEIGHTS)
-    if not path.is_file():
-        raise DataError(
-            f"The ResNet18 weights are not here: put torchvision's {_WEIGHTS} at {path}, or pass "
-            "weights=PATH, or pass a ready embedding as embeddings=PATH."
-        )
-    return path
-
-
-def _resnet() -> Any:
-    try:
-        from separatrix.nn import resnet
-    except ModuleNotFoundError as error:
-        text = "Embedding CelebA needs torch: pip install 'separatrix[torch]'."
-        raise MissingExtraError(text) from error
-    return resnet
-
-
 def imagenet_pixels(path: Path) -> NDArray[np.float32]:
     """One image as ImageNet networks expect it: the centre, normalised, (3, 224, 224)."""
-    from PIL import Image, UnidentifiedImageError
-
+    Image = require("PIL.Image", "data", "Reading images")
     try:
         with Image.open(path) as image:
             width, height = image.size
             scale = 256 / min(width, height)
             size = (max(256, int(width * scale)), max(256, int(height * scale)))
             large = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
-    except (UnidentifiedImageError, OSError) as error:
+    except OSError as error:  # Pillow's own are OSErrors
         text = f"{path} is not a whole image ({error}). Unpack the images again."
         raise DataError(text) from error
     left, top = round((size[0] - 224) / 2), round((size[1] - 224) / 2)

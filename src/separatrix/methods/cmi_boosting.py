@@ -151,7 +151,7 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> Boosted:
     found: dict[int, tuple[str, Array]] = {}
     # the seed decides what is held out, nothing else
     for members in alike(lanes, by_seed=options.recipe.patience is not None):
-        data = _Data(sample, lanes[members[0]], options.recipe, place, options.use_sensitive)
+        data = _Data(sample, lanes[members[0]], options.recipe, place, order)
         for i in members:
             found[i] = data.train(lanes[i].trade_off)
     models, starts = zip(*(found[i] for i in range(len(lanes))), strict=True)
@@ -162,9 +162,8 @@ class _Data:
     """The binned rows of some lanes, with those held out for early stopping."""
 
     def __init__(
-        self, sample: Sample, lane: Lane, recipe: Recipe, place: Codes, use_sensitive: bool
+        self, sample: Sample, lane: Lane, recipe: Recipe, place: Codes, order: Codes
     ) -> None:
-        order = place if use_sensitive else place[:0]
         rows = lane.indices(len(sample))
         held = np.zeros(0, dtype=np.int64)
         if recipe.patience is not None:

@@ -98,20 +98,18 @@ def _play(sample: Sample, lane: Lane, options: Options) -> list[tuple[Networks, 
     game = ExponentiatedGradient(learner, odds, eps=lane.trade_off, max_iter=ROUNDS)
     game.fit(rows[:, None], sample.y[rows], sensitive_features=sample.z[rows])
     chosen = game.weights_[game.weights_ > 0]
+    groups = sample.n_groups if options.use_sensitive else 0
+    widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
     found = []
     for index, weight in chosen.items():
         player = game.predictors_[index]
-        constant = not isinstance(player, _Learner)  # where all costs ask for one label
-        network = _constant(int(player.constant), sample, options) if constant else player.network
+        if isinstance(player, _Learner):
+            network = player.network
+        else:  # where all costs ask for one label: a network of zeros with an output bias
+            label = int(player.constant)
+            network = Networks.constant(np.eye(sample.n_labels)[[label]], widths, groups)
         found.append((network, float(weight) / chosen.sum()))
     return found
-
-
-def _constant(label: int, sample: Sample, options: Options) -> Networks:
-    """A constant decision as a network of zeros with an output bias."""
-    groups = sample.n_groups if options.use_sensitive else 0
-    widths = (groups + sample.X.shape[1], *options.recipe.hidden, sample.n_labels)
-    return Networks.constant(np.eye(sample.n_labels)[[label]], widths, groups)
 
 
 METHOD = Method(

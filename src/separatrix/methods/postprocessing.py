@@ -77,48 +77,37 @@ def fit(sample: Sample, lanes: Sequence[Lane], options: Options) -> RuledNetwork
     for own, members, (rows, fold) in zip(of_base, bases, parts, strict=True):
         scores = np.zeros((len(rows), sample.n_labels))
         for member, k in np.ndindex(_ENSEMBLE, _FOLDS):
-            here = rows[fold[member] == k]
-            q = networks[own[member, k : k + 1]].posteriors(
-                np.asarray(sample.X[here]), sample.z[here]
-            )
-            scores[fold[member] == k] += normalised(q)[0] / _ENSEMBLE
-        weight = None if sample.weight is None else sample.weight[rows]
-        trade_offs = [lanes[i].trade_off for i in members]
-        found = _channels(
-            scores, sample.y[rows], sample.z[rows], weight, trade_offs, sample.n_groups
-        )
+            unseen = fold[member] == k
+            network = networks[own[member, k : k + 1]]
+            q = network.posteriors(np.asarray(sample.X[rows[unseen]]), sample.z[rows[unseen]])
+            scores[unseen] += normalised(q)[0] / _ENSEMBLE
+        found = _channels(scores, sample, rows, [lanes[i].trade_off for i in members])
         for i, channel in zip(members, found, strict=True):
             ensembles[i], channels[i] = own.T, channel
     rules = tuple(channels[i] for i in range(len(lanes)))
-    owner, share = (
-        np.repeat(np.arange(len(lanes)), _FOLDS),
-        np.full(len(lanes) * _FOLDS, 1 / _FOLDS),
-    )
+    owner = np.repeat(np.arange(len(lanes)), _FOLDS)
+    share = np.full(len(owner), 1 / _FOLDS)
     return RuledNetworks(networks, ensembles.reshape(-1, _ENSEMBLE), owner, share, rules)
 
 
 def _channels(
-    scores: Array,
-    y: NDArray[Any],
-    z: NDArray[Any],
-    weight: Array | None,
-    trade_offs: list[float],
-    n_groups: int,
+    scores: Array, sample: Sample, rows: NDArray[np.intp], trade_offs: list[float]
 ) -> list[Channel]:
     """The channel of each λ, fitted on scores of unseen rows; a group without rows gets the most
     common group's.
     """
-    if not np.isfinite(
-        scores
-    ).all():  # a diverged base: its lanes are marked, the channel is never used
+    if not np.isfinite(scores).all():
+        # a diverged base: its lanes are marked, the channel is never used
         scores = np.full_like(scores, 1.0 / scores.shape[1])
+    y, z = sample.y[rows], sample.z[rows]
+    weight = None if sample.weight is None else sample.weight[rows]
     codes, seen = as_levels(z, "z")
     if scores.shape[1] == 2:
         found = _of_two_labels(scores, y, codes, z, weight, np.asarray(trade_offs), seen)
     else:
         w = np.ones(len(y)) if weight is None else weight
         found = _of_many_labels(scores, y, codes, w, trade_offs, seen)
-    size, groups = np.bincount(z, minlength=n_groups), tuple(range(n_groups))
+    size, groups = np.bincount(z, minlength=sample.n_groups), tuple(range(sample.n_groups))
     return [_for_all(channel, groups, size) for channel in found]
 
 

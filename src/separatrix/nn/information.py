@@ -91,11 +91,13 @@ def soft_cmi(
     """
     y_size, z_size = _size(y, n_labels, "y", "n_labels"), _size(z, n_groups, "z", "n_groups")
     stacked, (labels, groups), weight = _lanes(logits, (y, z), sample_weight)
-    if _many(stacked, y_size * z_size):
-        return _out_rows(logits, stacked, labels * z_size + groups, (y_size, z_size), weight)
+    cell, cells = labels * z_size + groups, y_size * z_size
+    # many labels, or a table larger than the batch: by the cells that occur
+    many = stacked.shape[2] >= MANY or cells > max(stacked.shape[1], 4096)
+    if many and not torch.compiler.is_compiling():
+        return _out_rows(logits, stacked, cell, (y_size, z_size), weight)
     p = torch.softmax(rows_last(stacked), 1)
-    cell = labels * z_size + groups
-    table = soft_table(p, cell, y_size * z_size, weight).unflatten(2, (y_size, z_size))
+    table = soft_table(p, cell, cells, weight).unflatten(2, (y_size, z_size))
     return _out(logits, stacked, cmi_term(p, cell, table), weight)
 
 
@@ -235,13 +237,6 @@ def _out(logits: Tensor, lanes: Tensor, term: Term, weight: Tensor | None) -> Te
     return value if logits.ndim == 3 else value.squeeze(0)
 
 
-def _many(logits: Tensor, cells: int) -> bool:
-    """Whether to go through the cells that occur: many labels, or a table larger than the batch."""
-    if torch.compiler.is_compiling():
-        return False
-    return logits.shape[2] >= MANY or cells > max(logits.shape[1], 4096)
-
-
 def _out_rows(
     logits: Tensor, lanes: Tensor, cell: Tensor, shape: tuple[int, int], weight: Tensor | None
 ) -> Tensor:
@@ -254,11 +249,9 @@ def _out_rows(
     cells = Cells.from_codes(code, shape[1], p.shape[1], share)
     term, own = violation(p, cells, share), share[cells.rows]
     value = share.new_zeros(len(lanes)).index_add_(0, cells.rows // cell.shape[1], term.s * own)
-    rows = term.q.addcmul_(p[cells.rows], term.s[:, None], value=-1.0).mul_(
-        own[:, None].to(p.dtype)
-    )
-    gradient = p.zero_().index_copy_(0, cells.rows, rows).view_as(lanes)
-    result = attach(lanes, value, gradient)
+    rows = term.q.addcmul_(p[cells.rows], term.s[:, None], value=-1.0)
+    rows *= own[:, None].to(p.dtype)
+    result = attach(lanes, value, p.zero_().index_copy_(0, cells.rows, rows).view_as(lanes))
     return result if logits.ndim == 3 else result.squeeze(0)
 
 

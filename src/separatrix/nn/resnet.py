@@ -8,6 +8,7 @@ before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from pathlib import Path
 from pickle import UnpicklingError
 
@@ -26,22 +27,17 @@ _EPS = 1e-5  # torchvision's batch normalisation
 
 def load_weights(path: Path) -> dict[str, Tensor]:
     """The tensors of a .pth (read without running any code in it) or .safetensors file."""
-    if path.suffix == ".safetensors":
-        try:
-            return dict(load_file(path))
-        except SafetensorError as error:
-            raise DataError(
-                f"{path} is not a whole .safetensors file ({error}). Get it again."
-            ) from error
     try:
+        if path.suffix == ".safetensors":
+            return dict(load_file(path))
         weights = torch.load(path, map_location="cpu", weights_only=True)
     except UnpicklingError as error:
         raise DataError(
             f"{path} holds more than tensors, or is damaged: not opened. Save a state_dict()."
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+    except (SafetensorError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         raise DataError(
-            f"{path} is not a weight file that torch can read ({error}). Get it again."
+            f"{path} is not a whole weight file that torch can read ({error}). Get it again."
         ) from error
     named = isinstance(weights, Mapping)
     if not named or not all(isinstance(value, Tensor) for value in weights.values()):
@@ -65,18 +61,13 @@ class ResNet18:
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self._weights = weights
         self._stem = self._folded("conv1", "bn1")
-        self._blocks = [
-            (
-                self._folded(f"{at}.conv1", f"{at}.bn1"),
-                self._folded(f"{at}.conv2", f"{at}.bn2"),
-                self._folded(f"{at}.downsample.0", f"{at}.downsample.1")
-                if at.endswith(".0") and at > "layer2"
-                else None,
-                2 if at.endswith(".0") and at > "layer2" else 1,
-            )
-            for at in (f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1))
-        ]
-        self.width = int(self._blocks[-1][1][0].shape[0])
+        self._blocks = []
+        for stage, block in product((1, 2, 3, 4), (0, 1)):
+            at = f"layer{stage}.{block}"
+            first, second = (self._folded(f"{at}.conv{i}", f"{at}.bn{i}") for i in (1, 2))
+            smaller = stage > 1 and block == 0  # half the height and width, by a stride of two
+            names = f"{at}.downsample.0", f"{at}.downsample.1"
+            self._blocks.append((first, second, self._folded(*names) if smaller else None))
         del self._weights
 
     def _folded(self, convolution: str, norm: str) -> tuple[Tensor, Tensor]:
@@ -104,15 +95,16 @@ class ResNet18:
         x = images.contiguous(memory_format=torch.channels_last)  # a fifth faster on a CPU
         x = F.relu(F.conv2d(x, *self._stem, stride=2, padding=3))
         x = F.max_pool2d(x, 3, stride=2, padding=1)
-        for first, second, shortcut, stride in self._blocks:
+        for first, second, shortcut in self._blocks:
+            stride = 1 if shortcut is None else 2
             y = F.relu(F.conv2d(x, *first, stride=stride, padding=1))
             y = F.conv2d(y, *second, padding=1)
             x = F.relu(y + (x if shortcut is None else F.conv2d(x, *shortcut, stride=stride)))
         return x.mean((2, 3))
 
 
-def embedder(path: Path) -> tuple[Callable[[NDArray[np.float32]], NDArray[np.float32]], int]:
-    """The network of a weight file as a function from pixels to features, and their number.
+def embedder(path: Path) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
+    """The network of a weight file as a function from pixels to features.
 
     It computes on the GPU where there is one.
     """
@@ -123,7 +115,7 @@ def embedder(path: Path) -> tuple[Callable[[NDArray[np.float32]], NDArray[np.flo
     def features(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(network(torch.from_numpy(pixels).to(device)).cpu().numpy())
 
-    return features, network.width
+    return features
 
 
 def cached_weights(name: str) -> Path:
