@@ -143,11 +143,18 @@ def records(kind: Kind, states: str | Sequence[str] | None) -> Records:
             else "Read: all persons of 14 states (DE HI ID ME MT ND NE NH NM RI SD VT WV WY)."
         )
     else:
-        chosen = _states_here() if states is None else [_state(name) for name in states]
+        chosen = _states_here() if states is None else [name.lower() for name in states]
+        for state in chosen:
+            if state not in _FIPS:
+                raise InputError(
+                    f"There is no state {state!r}; use postal codes such as 'vt' "
+                    f"({', '.join(_FIPS)})."
+                )
         if not chosen:
             raise DataError(
                 f"No ACS data here. {where_to_put(_census_file('us'))} The csv_pXX.zip of some "
-                "states do too; states=['vt', …] downloads those, states=['us'] all."
+                "states do too; states=['vt', …] downloads those, states=['us'] all (`separatrix "
+                "benchmark --option acs_occupation.states=vt`)."
             )
         columns, read_from = _read_census(chosen, wanted, kind)
         earn = "workers over 16 who earn (the filter of ACSIncome)"
@@ -182,14 +189,6 @@ def declare(title: str, rows: int, load: Callable[..., Data]) -> Dataset:
         files=(_census_file("us"),),
         instead=_here,
     )
-
-
-def _state(name: str) -> str:
-    if name.lower() not in _FIPS:
-        raise InputError(
-            f"There is no state {name!r}; use postal codes such as 'vt' ({', '.join(_FIPS)})."
-        )
-    return name.lower()
 
 
 def _census_file(state: str) -> File:
