@@ -28,7 +28,7 @@ def fitted(data):
 
 @pytest.fixture(scope="session")
 def single(data, fitted):
-    from separatrix.optimum.plain import DrawnLabel
+    from separatrix.optimum.rules import DrawnLabel
     from separatrix.predictor.branch import Base, Branch
     from separatrix.predictor.predictor import Predictor
 

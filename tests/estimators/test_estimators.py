@@ -197,7 +197,7 @@ def test_the_predictor_of_an_estimator_predicts_the_same_from_raw_features(
 def replace_policy(predictor):
     from dataclasses import replace
 
-    from separatrix.optimum.plain import DrawnLabel
+    from separatrix.optimum.rules import DrawnLabel
 
     (branch,) = predictor.branches
     return replace(predictor, branches=(replace(branch, rule=DrawnLabel()),))

@@ -15,7 +15,7 @@ from fuzzing import SEEDS, cases, finite, seldom, told
 from people import people
 from separatrix import datasets
 from separatrix.nn.networks import Networks
-from separatrix.optimum.plain import DrawnLabel, OneThreshold
+from separatrix.optimum.rules import DrawnLabel, OneThreshold
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from separatrix.crossfit.array_models import Logistic
 from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.errors import DataError, InputError
-from separatrix.optimum.plain import PlainRule
+from separatrix.optimum.rules import PlainRule
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.stored import file_ending, model_bytes, model_digest, model_from_bytes

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import separatrix as sx
 from people import people
 from separatrix.errors import DataError, InputError, MissingExtraError
-from separatrix.optimum.plain import OneThreshold, PlainRule
+from separatrix.optimum.rules import OneThreshold, PlainRule
 from separatrix.predictor import saving
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.saving import CORE, Content

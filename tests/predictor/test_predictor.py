@@ -13,7 +13,7 @@ from scipy.stats import chi2_contingency, kstest
 from people import people
 from separatrix.columns.draws import uniforms
 from separatrix.errors import InputError
-from separatrix.optimum.plain import DrawnLabel, OneThreshold
+from separatrix.optimum.rules import DrawnLabel, OneThreshold
 from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 from separatrix.theory import conditional_mutual_information, mutual_information

@@ -13,7 +13,7 @@ import separatrix as sx
 from separatrix import datasets, methods
 from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample
-from separatrix.optimum.plain import DrawnLabel
+from separatrix.optimum.rules import DrawnLabel
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.saving import FIELDS, has_shape

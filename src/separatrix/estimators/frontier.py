@@ -33,8 +33,7 @@ from separatrix.crossfit.out_of_fold import (
 from separatrix.errors import InputError, require
 from separatrix.estimators.base import Learned, Shipping, tagged_as
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.plain import PlainRule
-from separatrix.optimum.rules import Rule, ThresholdChannel
+from separatrix.optimum.rules import PlainRule, Rule, ThresholdChannel
 from separatrix.procedure.candidates import CandidateTable, candidates, choose
 from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Procedure, Rows

@@ -27,7 +27,7 @@ from separatrix.frontier.base_models import JOINT, KEPT, LABELS, WITHOUT
 from separatrix.frontier.store import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.frontier.trained import Mixture
-from separatrix.optimum.plain import DrawnLabel, PlainRule
+from separatrix.optimum.rules import DrawnLabel, PlainRule
 from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 from separatrix.procedure.measuring import Measured

@@ -1,5 +1,9 @@
 r"""Rules: from a score and a group to a random prediction. Plain arrays, saved without pickle.
 
+Without the group and without a budget, the base model as it is: `PlainRule` takes the label with
+the largest expected gain, `OneThreshold` the second of two labels above one threshold, `DrawnLabel`
+draws from the posterior, the paper's randomized policy.
+
 `ThresholdChannel` (two labels): a rising step function of the score per group. `SoftmaxChannel`
 (any number of labels): softmax(W_z p + b_z) C_z of the posterior p, or of what p says beside the
 law of the labels, C_z a stochastic matrix. `HardMixture`: a coin between decisions argmax_u W_z p.
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,10 +32,14 @@ from separatrix.columns.scores import binary_score, check_posteriors
 from separatrix.columns.values import Levels
 from separatrix.errors import InputError
 from separatrix.optimum.law import best_priced
+from separatrix.optimum.objectives import Cost
 
 __all__ = [
     "BlindRule",
+    "DrawnLabel",
     "HardMixture",
+    "OneThreshold",
+    "PlainRule",
     "Rule",
     "Score",
     "SoftmaxChannel",
@@ -63,14 +71,23 @@ class Rule(ABC):
     def law(self, scores: ArrayLike, groups: Any = None) -> Array:
         """P(U | score, group) of each row, array (n, U)."""
 
-    @abstractmethod
     def arrays(self) -> dict[str, Array]:
-        """Its numbers, for `from_arrays`."""
+        """Its numbers by name, for `from_arrays`: all that it holds but the groups."""
+        parts = fields(self)  # type: ignore[arg-type]
+        held = {part.name: getattr(self, part.name) for part in parts if part.name != "groups"}
+        return {name: np.asarray(value) for name, value in held.items() if value is not None}
 
     @classmethod
-    @abstractmethod
     def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
-        """The inverse of `arrays`."""
+        """The inverse of `arrays`; what has a default may be missing."""
+        made: dict[str, Any] = {}
+        for part in fields(cls):  # type: ignore[arg-type]
+            if part.name == "groups":
+                made["groups"] = groups
+            elif part.name in arrays or part.default is MISSING:
+                value = np.asarray(arrays[part.name], dtype=np.float64)
+                made[part.name] = float(value) if part.type == "float" else value
+        return cls(**made)
 
     def predict_proba(self, scores: ArrayLike, *, sensitive_features: Any = None) -> Array:
         """`law` by the name that scikit-learn has for it."""
@@ -103,6 +120,92 @@ def balanced(p: Array, prior: Array) -> Array:
     """
     likelihood = p / prior
     return np.asarray(likelihood / likelihood.sum(1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRule(Rule):
+    """The Bayes decision argmax_u worth[u] P(Y = u | x): one threshold for two labels.
+
+    Args:
+        worth: of deciding each label where it is true, (K,); all ones take the most probable label.
+
+    >>> PlainRule(np.array([1.0, 5.0])).predict_proba(np.array([[0.8, 0.2], [0.9, 0.1]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+
+    kind: ClassVar[str] = "plain"
+    uses_groups: ClassVar[bool] = False
+    worth: Array
+
+    @classmethod
+    def for_objective(cls, maximize: Any, prior: Array, groups: Levels, share: Array) -> PlainRule:
+        """The rule for an objective of the list.
+
+        Args:
+            maximize: "balanced_accuracy" weighs labels by their frequency, a `Cost` by what missing
+                them costs, on average over the groups; others take the most probable label.
+            prior: P(Y = y), (K,).
+            groups, share: the groups and P(Z = z), for costs by group.
+        """
+        if isinstance(maximize, Cost):
+            false_positive, false_negative = share @ maximize.per_group(groups)
+            return cls(np.array([false_positive, false_negative], dtype=np.float64))
+        if maximize == "balanced_accuracy":
+            return cls(np.asarray(1.0 / prior, dtype=np.float64))
+        return cls(np.ones(len(prior)))
+
+    @property
+    def threshold(self) -> float:
+        """For two labels: the second one is decided above this score."""
+        return float(self.worth[0] / self.worth.sum())
+
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def check(self) -> None:
+        """One positive number per label."""
+        if self.worth.ndim != 1 or len(self.worth) < 2 or (self.worth <= 0).any():
+            raise ValueError(f"the worth of its labels is {self.worth}")
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """Zeros and ones, (n, K)."""
+        return np.eye(len(self.worth))[(np.asarray(scores) * self.worth).argmax(1)]
+
+
+@dataclass(frozen=True, eq=False)
+class OneThreshold(Rule):
+    """The second of two labels where its score exceeds one threshold.
+
+    A threshold found on scores, as in the paper's deterministic policy, is compared as it is: ties
+    are decided as they were where it was found.
+    """
+
+    kind: ClassVar[str] = "threshold"
+    uses_groups: ClassVar[bool] = False
+    threshold: float
+
+    @property
+    def certain(self) -> bool:
+        return True
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """Zeros and ones, (n, 2)."""
+        return np.eye(2)[(np.asarray(scores)[:, 1] > self.threshold).astype(np.intp)]
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLabel(Rule):
+    """A label drawn from the posterior itself."""
+
+    kind: ClassVar[str] = "posterior"
+    uses_groups: ClassVar[bool] = False
+
+    def law(self, scores: ArrayLike, groups: Any = None) -> Array:
+        """The posterior, (n, K)."""
+        q = np.asarray(scores, dtype=np.float64)
+        return np.asarray(q / q.sum(1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,17 +300,6 @@ class SoftmaxChannel(Rule):
             q[rows] = softmax(p[rows] @ self.weight[k].T + self.bias[k], axis=1) @ self.mix[k]
         return q / q.sum(1, keepdims=True)
 
-    def arrays(self) -> dict[str, Array]:
-        """Its numbers, for `from_arrays`."""
-        named = {"weight": self.weight, "bias": self.bias, "mix": self.mix}
-        return named if self.prior is None else named | {"prior": self.prior}
-
-    @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
-        """The inverse of `arrays`."""
-        names = ("weight", "bias", "mix", *(("prior",) if "prior" in arrays else ()))
-        return cls(groups, *(np.asarray(arrays[name]) for name in names))
-
 
 @dataclass(frozen=True, eq=False)
 class HardMixture(Rule):
@@ -244,15 +336,6 @@ class HardMixture(Rule):
                 q[rows, (p[rows] @ own.T).argmax(1)] += share
         return q / q.sum(1, keepdims=True)
 
-    def arrays(self) -> dict[str, Array]:
-        """Its numbers, for `from_arrays`."""
-        return {"weights": self.weights, "columns": self.columns}
-
-    @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
-        """The inverse of `arrays`."""
-        return cls(groups, np.asarray(arrays["weights"]), np.asarray(arrays["columns"]))
-
 
 @dataclass(frozen=True, eq=False)
 class BlindRule(Rule):
@@ -287,18 +370,6 @@ class BlindRule(Rule):
         for share, own in zip(self.weights, self.columns, strict=True):
             law[rows, best_priced(flat, own)] += share
         return law / law.sum(1, keepdims=True)
-
-    def arrays(self) -> dict[str, Array]:
-        """Its numbers, for `from_arrays`."""
-        return {"weights": self.weights, "columns": self.columns}
-
-    @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Array]) -> Self:
-        """The inverse of `arrays`; the groups have no names here."""
-        return cls(
-            np.asarray(arrays["weights"], dtype=np.float64),
-            np.asarray(arrays["columns"], dtype=np.float64),
-        )
 
     def __repr__(self) -> str:
         m, u, y, z = self.columns.shape

@@ -15,10 +15,12 @@ from separatrix.crossfit.base_models import scores_of
 from separatrix.crossfit.rows import with_group
 from separatrix.errors import InputError
 from separatrix.methods import POLICIES, Fitted, Stack
-from separatrix.optimum.plain import DrawnLabel, OneThreshold, PlainRule
 from separatrix.optimum.rules import (
     BlindRule,
+    DrawnLabel,
     HardMixture,
+    OneThreshold,
+    PlainRule,
     Rule,
     Score,
     SoftmaxChannel,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from separatrix import methods
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import label_of
-from separatrix.optimum.plain import OneThreshold, PlainRule
+from separatrix.optimum.rules import OneThreshold, PlainRule
 from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Promise
 

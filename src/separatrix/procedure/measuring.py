@@ -23,7 +23,7 @@ from separatrix.crossfit.nested import NestedScores
 from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.plain import PlainRule
+from separatrix.optimum.rules import PlainRule
 from separatrix.procedure.procedures import Budgets, Procedure, Rows, Solver
 from separatrix.procedure.promise import tightened
 from separatrix.statistics.unseen import Promise, unseen

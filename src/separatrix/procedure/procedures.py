@@ -27,9 +27,8 @@ from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.plain import PlainRule
 from separatrix.optimum.promised import BlindPromises, PromisedRule, Promises
-from separatrix.optimum.rules import BlindRule
+from separatrix.optimum.rules import BlindRule, PlainRule
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separate import separate
 from separatrix.optimum.scores.separated import SeparatedScore

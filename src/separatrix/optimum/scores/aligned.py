@@ -10,9 +10,8 @@ and the released value is the mean outcome of that cell. Everything is an array,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,8 +28,6 @@ from separatrix.optimum.rules import Rule
 __all__ = ["AlignedScore", "attribute", "hats"]
 
 Array = NDArray[np.float64]
-_ARRAYS = ("attribute_knots", "knots", "values", "cuts", "levels")
-_NUMBERS = ("penalty", "r2", "violation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +103,6 @@ class AlignedScore(Rule):
     def aligned(self, scores: Array, z: NDArray[Any]) -> Array:
         """m_z(s) on the common scale, before it is rounded to a level."""
         return np.asarray(hats(scores, z, self.knots, self.attribute_knots) @ self.values.ravel())
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that `from_arrays` needs, except the groups' names."""
-        return {name: np.asarray(getattr(self, name)) for name in (*_ARRAYS, *_NUMBERS)}
-
-    @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The score that `arrays` described."""
-        own = {name: np.asarray(arrays[name], dtype=np.float64) for name in _ARRAYS}
-        numbers = {name: float(arrays[name]) for name in _NUMBERS}
-        made: dict[str, Any] = {**own, **numbers}
-        return cls(groups, **made)
 
 
 def attribute(values: Any, n: int | None = None) -> Array:

@@ -13,16 +13,15 @@ are laid anew. A path over rising β starts each from the last. No coin is neede
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from separatrix.columns.values import Levels
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, check_joint
 
@@ -77,18 +76,6 @@ class BlindScore(Score):
         joint = check_joint(q, (2, len(self.values)))
         r = _features(joint, self.knots) @ self.values.ravel()
         return np.asarray(np.interp(r, self.place, self.level))
-
-    def arrays(self) -> dict[str, Array]:
-        """Its numbers, for `from_arrays`."""
-        names = ("knots", "values", "place", "level")
-        return {name: getattr(self, name) for name in names} | {"penalty": np.array(self.penalty)}
-
-    @classmethod
-    def from_arrays(cls, groups: Levels, arrays: Mapping[str, Any]) -> Self:
-        """The inverse of `arrays`."""
-        names = ("knots", "values", "place", "level")
-        numbers = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
-        return cls(**numbers, penalty=float(arrays["penalty"]))
 
 
 def blind_scores(
