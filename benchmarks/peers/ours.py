@@ -16,8 +16,7 @@ from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
 from separatrix.optimum.promised import BlindPromises, Promises
 from separatrix.optimum.scores.blind_scores import blind_scores
-from separatrix.optimum.scores.separate import separate
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, separate
 
 NATS = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 4e-3, 7e-3, 0.01, 0.02, 0.04)
 BLIND_GAPS, BLIND_NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), (1e-4, 1e-3, 0.01, 0.03)

@@ -9,10 +9,8 @@ from separatrix.columns.counting import soft_counts
 from separatrix.core.envelope import concave_envelope
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.optimum import population
-from separatrix.optimum.scores.align import align, alignment_path
-from separatrix.optimum.scores.aligned import AlignedScore
-from separatrix.optimum.scores.separate import separate
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.align import AlignedScore, align, alignment_path
+from separatrix.optimum.scores.separated import SeparatedScore, separate
 
 __all__ = [
     "AlignedScore",

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from separatrix.core.conditional_cmi import rank_violation
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.scores.align import PENALTIES, RisingMaps, _cells, align, alignment_path
-from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.optimum.scores.align import (
+    PENALTIES,
+    AlignedScore,
+    RisingMaps,
+    _cells,
+    align,
+    alignment_path,
+)
 
 
 def rows(seed, n=4000, groups=2):

@@ -17,7 +17,7 @@ from separatrix.core.information import (
 from separatrix.core.measures import BUDGETS
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.multiclass.column_generation import Columns
+from separatrix.optimum.multiclass.column_generation import Columns, best_blind
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.population import blind_limit, necessary_trade_off, u_x
 from separatrix.optimum.promised import BlindPromises
@@ -66,7 +66,7 @@ def test_the_optimum_of_a_law_is_that_of_the_programme_over_all_atoms(
 ):
     p = random_law(seed)
     found = blind_limit(p, maximize, budget, levels=[level])
-    value = Value.of(maximize, p.sum(0).T, range(p.shape[2]))
+    value = Value.from_objective(maximize, p.sum(0).T, range(p.shape[2]))
     assert found.values[0] == pytest.approx(over_all_atoms(p, value, budget, level), abs=2e-6)
     assert found.upper[0] >= found.values[0] - 1e-12
     rates = found.rates[0, ..., 1].T
@@ -87,7 +87,7 @@ def test_the_certificate_holds_and_no_random_rule_within_the_violation_is_better
     found, mass = blind_limit(p, maximize, levels=[level]), p.sum(0)
     assert 0 <= found.gap < 2e-5
     assert rates_violation(found.rates[0, ..., 1].T, mass.T) <= level + 1e-8
-    value = Value.of(maximize, mass.T, range(p.shape[2]))
+    value = Value.from_objective(maximize, mass.T, range(p.shape[2]))
     rng = np.random.default_rng(seed)
     rules = np.concatenate([rng.random((3000, 10)), rng.integers(0, 2, (3000, 10))])
     rules = rng.random((6000, 1)) ** 3 * (rules - 0.5) + 0.5  # from a constant to anything
@@ -98,7 +98,7 @@ def test_the_certificate_holds_and_no_random_rule_within_the_violation_is_better
 
 def test_the_violation_budget_agrees_with_a_general_solver():
     p = random_law(3, atoms=6, groups=2)
-    mass, value = p.sum(0), Value.of("accuracy", p.sum(0).T, (0, 1))
+    mass, value = p.sum(0), Value.from_objective("accuracy", p.sum(0).T, (0, 1))
 
     def rates(rule):
         return np.einsum("x,xyz->zy", rule, p) / mass.T
@@ -230,10 +230,10 @@ def test_a_wrong_q_costs_value_and_never_the_budget():
 def test_where_q_is_the_law_the_rows_differ_from_the_certificate_by_sampling_error():
     apart = []
     for seed in range(6):
-        best = BlindPromises(*draw(5_000, seed))
-        value, upper = best.certificate(0.03)
-        assert value <= upper <= value + 1e-5
-        apart.append(best.point(0.03).value - value)
+        q, y, z, w, groups = draw(5_000, seed)
+        law = best_blind(Columns(BlindLaw(q, w), BUDGETS["eo_gap"]), "accuracy", 0.03, groups)
+        assert law.value <= law.upper <= law.value + 1e-5
+        apart.append(BlindPromises(q, y, z, w, groups).point(0.03).value - law.value)
     assert abs(np.mean(apart)) < 3 * np.std(apart, ddof=1) / np.sqrt(6)
 
 
@@ -290,6 +290,6 @@ def test_columns_serve_every_level_and_the_curve_rises():
     p = random_law(21, atoms=15)
     of_x = p.sum((1, 2))
     columns = Columns(BlindLaw(p / of_x[:, None, None], of_x), BUDGETS["eo_gap"])
-    value = Value.of("accuracy", p.sum(0).T, range(p.shape[2]))
+    value = Value.from_objective("accuracy", p.sum(0).T, range(p.shape[2]))
     curve = [columns.most(value, level).value for level in (0.0, 0.01, 0.05, 0.3)]
     assert (np.diff(curve) >= -1e-9).all()

@@ -13,8 +13,7 @@ from separatrix.core.measures import BUDGETS, OBJECTIVES
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.decisions import least_level, solve
-from separatrix.optimum.roc.lower_envelope import lower_curve
-from separatrix.optimum.roc.regions import RocCurve, roc_curve
+from separatrix.optimum.roc.regions import RocCurve, lower_curve, roc_curve
 
 LINEAR = ("accuracy", "balanced_accuracy", Cost(1, 5), "per group")
 GAPS = ("eo_gap", "eo_max", "tpr_gap", "fpr_gap")
@@ -49,7 +48,7 @@ def programme_over_atoms(law: np.ndarray, maximize, budget: str, level: float) -
     """The best over all randomised rules q(z, atom), rates compared in pairs: no hulls, no ROC."""
     k, _, m = law.shape
     mass = law.sum(-1)
-    value = Value.of(maximize, mass, range(k))
+    value = Value.from_objective(maximize, mass, range(k))
     rate = np.zeros((k, 2, k, m))  # rate[z, y] · q = P(U=1 | y, z)
     for z in range(k):
         for y in range(2):
@@ -95,7 +94,7 @@ def convex_programme(law: np.ndarray, maximize, level: float) -> float:
     """The best rule with v ≤ level by a general solver over q(z, atom), from several starts."""
     k, _, m = law.shape
     mass = law.sum(-1)
-    value = Value.of(maximize, mass, range(k))
+    value = Value.from_objective(maximize, mass, range(k))
     given_yz = law / mass[:, :, None]
 
     def rates(q: np.ndarray) -> np.ndarray:
@@ -164,7 +163,10 @@ def test_utility_under_a_gap_budget_is_certified_and_no_random_rule_beats_it(see
     pick = [c.rates[c.hull][rng.integers(0, len(c.hull), 4000)] for c in curves]
     mix = rng.random((4000, 1))
     tried = np.stack([mix * p + (1 - mix) * best.rates[1][z] for z, p in enumerate(pick)], axis=1)
-    u, spent = Value.of("utility", mass, ())(tried), BUDGETS[budget].measure(tried, mass)
+    u, spent = (
+        Value.from_objective("utility", mass, ())(tried),
+        BUDGETS[budget].measure(tried, mass),
+    )
     assert u[spent <= levels[1]].max(initial=0.0) <= best.upper[1] + 1e-9
 
 

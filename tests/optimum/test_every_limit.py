@@ -76,7 +76,7 @@ def test_thresholds_of_a_score(maximize, budget):
 
     check(
         best,
-        lambda q: float(Value.of(maximize, mass, (0, 1))(rates(q))),
+        lambda q: float(Value.from_objective(maximize, mass, (0, 1))(rates(q))),
         lambda q: float(BUDGETS[budget].measure(rates(q), mass)),
         lambda rule: rule.law(s, z),
     )
@@ -113,7 +113,7 @@ def test_decisions_without_the_group(maximize, budget):
 
     check(
         best,
-        lambda decided: float(Value.of(maximize, mass.T, (0, 1))(rates(decided))),
+        lambda decided: float(Value.from_objective(maximize, mass.T, (0, 1))(rates(decided))),
         lambda decided: float(BUDGETS[budget].measure(rates(decided), mass.T)),
         lambda rule: rule.law(q),
     )

@@ -12,11 +12,9 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.errors import InputError
 from separatrix.optimum.limit import limit
 from separatrix.optimum.objectives import Cost
-from separatrix.optimum.roc.lower_envelope import arc_kernel, lower_curve
-from separatrix.optimum.roc.regions import roc_curve
-from separatrix.optimum.scores.garbling import rising_kernel
-from separatrix.optimum.scores.separate import separate
-from separatrix.optimum.scores.separated import SeparatedScore, best_cuts
+from separatrix.optimum.roc.regions import lower_curve, roc_curve
+from separatrix.optimum.scores.garbling import arc_kernel, rising_kernel
+from separatrix.optimum.scores.separated import SeparatedScore, best_cuts, separate
 
 
 def small_law(seed, groups=2, atoms=4):

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 import separatrix as sx
 from separatrix.errors import DataError, InputError
-from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.optimum.scores.align import AlignedScore
 
 
 @cache

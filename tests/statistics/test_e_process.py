@@ -52,7 +52,7 @@ def test_every_bet_has_mean_one_under_its_own_rates(k, mass, predictions):
     """By enumeration: the mean of M_y(p) over all tables that p can give is exactly one."""
     rng = np.random.default_rng(k)
     shape = (1, len(mass), predictions)
-    bets = Alternatives.of(rng.integers(1, 50, shape).astype(float), 0.005)
+    bets = Alternatives.from_reference(rng.integers(1, 50, shape).astype(float), 0.005)
     for _ in range(3):
         p = rng.dirichlet(np.ones(predictions), size=shape[:2])
         mean = 0.0
@@ -67,7 +67,7 @@ def test_every_bet_has_mean_one_under_its_own_rates(k, mass, predictions):
 def test_the_evidence_is_an_e_value_under_every_null_by_enumeration(budget):
     """Σ P(N) E(N) ≤ 1 for rates on the edge of the budget and inside it."""
     mass = (5, 4)
-    bets = Alternatives.of(np.full((1, 2, 2), 10.0), 0.02)
+    bets = Alternatives.from_reference(np.full((1, 2, 2), 10.0), 0.02)
     outcomes = [np.array([c], dtype=float) for c in product(*(compositions(n, 2) for n in mass))]
     evidence = [np.exp(log_e_process(n, budget, bets)) for n in outcomes]
     for rate in (0.1, 0.5):
@@ -94,7 +94,7 @@ def test_the_bets_are_log_convex_in_the_rates(counts, k, seed, soft):
     rng = np.random.default_rng(seed)
     if soft:  # posteriors: cells with any number of rows from one on
         counts = np.where(counts > 0, counts + rng.random(counts.shape), 0.0)
-    bets = Alternatives.of(counts + 1, 0.005)
+    bets = Alternatives.from_reference(counts + 1, 0.005)
     a, b = rng.dirichlet(np.full(counts.shape[2], 0.7), size=(2, *counts.shape[:2])) + 1e-9
     ends = [bets.log_mixture(k, counts, p) for p in (a, b)]
     middle = bets.log_mixture(k, counts, 0.5 * (a + b))
@@ -104,7 +104,7 @@ def test_the_bets_are_log_convex_in_the_rates(counts, k, seed, soft):
 @given(tables(400), st.integers(0, 2), st.integers(0, 1_000))
 def test_derivatives_of_the_bets_are_those_of_differences(counts, k, seed):
     rng = np.random.default_rng(seed)
-    bets = Alternatives.of(counts + 1, 0.005)
+    bets = Alternatives.from_reference(counts + 1, 0.005)
     p = 0.9 * rng.dirichlet(np.ones(counts.shape[2]), size=counts.shape[:2]) + 0.02
     way, h = rng.normal(size=p.shape), 1e-6
     here, up, down = (bets.bet(k, counts, p + s * h * way) for s in (0, 1, -1))
@@ -124,7 +124,7 @@ def test_the_infimum_is_that_of_a_general_solver(counts, part, k):
     if v < 1e-3:
         return
     mass, budget = counts.sum(-1, keepdims=True), part * v
-    bets = Alternatives.of(counts + 1, budget)
+    bets = Alternatives.from_reference(counts + 1, budget)
 
     def rates(x):
         return softmax(x.reshape(counts.shape), axis=-1)
@@ -154,7 +154,7 @@ def test_no_budget_is_the_infimum_over_rates_that_all_groups_share():
     rng = np.random.default_rng(0)
     counts = rng.multinomial(2_000, [0.2, 0.1, 0.1, 0.2, 0.1, 0.1, 0.1, 0.1]).reshape(2, 2, 2)
     counts = counts.astype(float)
-    bets = Alternatives.of(counts, 0.005)
+    bets = Alternatives.from_reference(counts, 0.005)
     direct = -np.inf
     for k, share in enumerate(bets.shares):
 
@@ -175,7 +175,7 @@ def test_no_budget_is_the_infimum_over_rates_that_all_groups_share():
 @given(tables(800))
 def test_the_ceiling_is_above_the_evidence_and_below_the_likelihood_ratio(counts):
     v = float(conditional_mutual_information(counts))
-    bets = Alternatives.of(counts + 1, 0.005)
+    bets = Alternatives.from_reference(counts + 1, 0.005)
     ceiling = float(evidence_ceiling(counts[None], 0.3 * v, bets)[0])
     assert log_e_process(counts, 0.3 * v, bets) <= ceiling + 1e-9
     assert ceiling <= counts.sum() * v + 1e-6
@@ -187,7 +187,7 @@ def test_the_ceiling_is_above_the_evidence_and_below_the_likelihood_ratio(counts
 @given(tables())
 def test_evidence_falls_with_the_budget(counts):
     budgets = np.linspace(0.0, 1.2, 6) * float(conditional_mutual_information(counts))
-    bets = Alternatives.of(counts + 1, 0.005)
+    bets = Alternatives.from_reference(counts + 1, 0.005)
     evidence = [log_e_process(counts, b, bets) for b in budgets]
     assert all(a >= b - 0.05 for a, b in pairwise(evidence))
 
@@ -209,7 +209,7 @@ def test_evidence_at_the_budget_stays_below_its_bound_for_ever():
     rates = np.array([[[0.3, 0.7], [0.2, 0.8]], [[0.6, 0.4], [0.7, 0.3]]])
     shares = np.array([[0.3, 0.2], [0.3, 0.2]])
     budget = float(conditional_mutual_information(shares[:, :, None] * rates))
-    bets = Alternatives.of(100 * shares[:, :, None] * rates, budget)
+    bets = Alternatives.from_reference(100 * shares[:, :, None] * rates, budget)
     rng, alarms = np.random.default_rng(0), 0
     for _ in range(40):
         counts = np.zeros((2, 2, 2))
@@ -241,7 +241,7 @@ def test_posteriors_win_no_more_than_their_draws_on_average(k):
     rng = np.random.default_rng(1)
     q = rng.beta(2, 3, size=(2, 60))
     p = np.array([[[0.4, 0.6], [0.45, 0.55]]])
-    bets = Alternatives.of(np.full((1, 2, 2), 50.0), 0.005)
+    bets = Alternatives.from_reference(np.full((1, 2, 2), 50.0), 0.005)
     soft = np.array([[[x.sum(), (1 - x).sum()] for x in q]])
     draws = rng.random((4_000, *q.shape)) < q
     hard = np.stack([draws.sum(-1), (~draws).sum(-1)], -1)[:, None].astype(float)
@@ -251,7 +251,7 @@ def test_posteriors_win_no_more_than_their_draws_on_average(k):
 
 def test_a_fraction_of_a_row_leaves_the_bet_around_p_out():
     """It is not log-convex there; without it the mean is only smaller."""
-    bets = Alternatives.of(np.full((1, 2, 2), 50.0), 0.005)
+    bets = Alternatives.from_reference(np.full((1, 2, 2), 50.0), 0.005)
     p = np.full((1, 2, 2), 0.5)
     broken, whole = np.array([[[0.5, 9.5], [5, 5]]]), np.array([[[1.0, 9], [5, 5]]])
     assert bets.bet(0, broken, p).hessian.shape == (1, 4, 4)
@@ -269,9 +269,9 @@ def test_a_label_whose_prediction_never_varies_costs_next_to_nothing():
     """The infimum is on the boundary there, and the certificate is still sharp."""
     told = np.array([[[192.0, 168], [155, 1_479]]])
     with_silent = np.concatenate([np.array([[[372.0, 0], [1_634, 0]]]), told])
-    bets = Alternatives.of(with_silent, 0.01)
+    bets = Alternatives.from_reference(with_silent, 0.01)
     n = with_silent.sum()
-    alone = log_e_process(told, 0.01 * n / told.sum(), Alternatives.of(told, 0.01))
+    alone = log_e_process(told, 0.01 * n / told.sum(), Alternatives.from_reference(told, 0.01))
     assert log_e_process(with_silent, 0.01, bets) >= alone - 5.0
     ceiling = float(evidence_ceiling(with_silent[None], 0.01, bets)[0])
     assert log_e_process(with_silent, 0.01, bets) >= ceiling - 2.0

@@ -1,4 +1,4 @@
-"""Small numerics that several rooms need: bisection, and the best partition of a line."""
+"""Small numerics that several rooms need: bisection, quantiles, the best partition of a line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["best_partition", "bisect"]
+__all__ = ["best_partition", "bisect", "weighted_quantiles"]
 
 Array = NDArray[np.float64]
 
@@ -60,3 +60,16 @@ def best_partition(gain: NDArray[np.float64], parts: int) -> NDArray[np.intp]:
     for before in reversed(back):
         ends.append(int(before[ends[-1]]))
     return np.array([0, *ends[::-1]], dtype=np.intp)
+
+
+def weighted_quantiles(values: Array, weight: Array, shares: Array) -> Array:
+    """The least values that have at least these shares of the weight at or below them.
+
+    >>> values, weight = np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])
+    >>> weighted_quantiles(values, weight, np.array([0.5, 0.6]))
+    array([1., 2.])
+    """
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weight[order])
+    place = np.searchsorted(below, shares * below[-1])
+    return np.asarray(values[order][np.minimum(place, len(order) - 1)])

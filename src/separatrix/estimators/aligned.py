@@ -18,8 +18,7 @@ from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
 from separatrix.estimators.base import Shipping, tagged_as
-from separatrix.optimum.scores.align import align
-from separatrix.optimum.scores.aligned import attribute
+from separatrix.optimum.scores.align import align, attribute
 from separatrix.predictor.predictor import Predictor
 
 __all__ = ["EVERYONE", "AlignedRegressor"]

@@ -16,8 +16,7 @@ from separatrix.core.score_gaps import area
 from separatrix.errors import InputError
 from separatrix.estimators.base import Shipping, tagged_as
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
-from separatrix.optimum.scores.separate import raw_score, separate
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, raw_score, separate
 from separatrix.procedure.penalty import RAW, choose_penalty
 
 __all__ = ["SeparatedScorer"]

@@ -49,12 +49,13 @@ from separatrix.io import Stages, as_path, copy_folder, write_whole
 from separatrix.optimum.scores.align import (
     PENALTIES,
     SENSITIVE,
+    AlignedScore,
     Numeric,
     aligned_path,
+    attribute,
     chosen,
     outcome,
 )
-from separatrix.optimum.scores.aligned import AlignedScore, attribute
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.predictor import Predictor
 from separatrix.report.figures import blank_figure, figure_bytes, new_axes, write_figure

@@ -28,12 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
+from separatrix.core.numerics import weighted_quantiles
 from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
 __all__ = ["GroupCurves", "group_curves_borrowing"]
 
 Array = NDArray[np.float64]
 _ATOMS = 200  # of the pooled curve
+_MIDDLES = (np.arange(_ATOMS) + 0.5) / _ATOMS
 _CAUTION = 2.0  # standard errors by which groups are taken to differ more than they seem to
 _MANY_ROWS = 200_000  # from here on neighbouring scores of a group are joined
 _BLOCKS = 4096  # of each group, at most: rates to a few parts in ten thousand
@@ -108,7 +110,7 @@ def group_curves_borrowing(
             here = (y == label) & whole[z]
             borrowed[:, label] = _pseudo_rows(aligned[here], z[here], weight[here], rows[:, label])
         borrowed[~whole] = 0.0
-    atoms = [_quantiles(aligned[y == k], weight[y == k]) for k in range(2)]
+    atoms = [weighted_quantiles(aligned[y == k], weight[y == k], _MIDDLES) for k in range(2)]
     curves = []
     order = np.argsort(z, kind="stable")
     ends = np.searchsorted(z[order], np.arange(groups + 1))
@@ -150,7 +152,7 @@ def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) 
     """m of each group (groups,), from the rows of one label."""
     total = np.bincount(z, weight, len(rows))
     q, here = np.zeros(len(rows)), total > 0
-    cuts = _quantiles(score, weight)[_ATOMS // 10 - 1 :: _ATOMS // 10][:9]
+    cuts = weighted_quantiles(score, weight, _MIDDLES)[_ATOMS // 10 - 1 :: _ATOMS // 10][:9]
     for t in cuts:
         above = score >= t
         pooled = float(weight[above].sum() / weight.sum())
@@ -165,11 +167,3 @@ def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) 
     )
     each = np.clip(np.maximum(rho, (q - 1.0) / np.maximum(rows, 1.0)), 1e-9, 1.0)
     return np.where(here, 1.0 / each - 1.0, 0.0)
-
-
-def _quantiles(score: Array, weight: Array) -> Array:
-    """The middles of `_ATOMS` shares of equal weight."""
-    order = np.argsort(score, kind="stable")
-    position = np.cumsum(weight[order])
-    wanted = (np.arange(_ATOMS) + 0.5) / _ATOMS * position[-1]
-    return score[order[np.minimum(np.searchsorted(position, wanted), len(order) - 1)]]

@@ -76,7 +76,9 @@ class Limit:
     solutions: tuple[Solution, ...] = field(repr=False)
 
     @classmethod
-    def of(cls, solver: Solver, levels: Array | None, points: int, labels: Levels) -> Limit:
+    def from_solver(
+        cls, solver: Solver, levels: Array | None, points: int, labels: Levels
+    ) -> Limit:
         """Solve for these levels, or for so many from the strictest to a slack budget."""
         if levels is None:
             levels = solver.spaced(points)
@@ -121,7 +123,7 @@ class Limit:
         """u of the decisions."""
         if self._binary:
             rates, mass = self._two()
-            return Value.of("utility", mass, ())(rates)
+            return Value.from_objective("utility", mass, ())(rates)
         return mutual_information(self.tables)
 
     def solution(self, level: float) -> Solution:
@@ -171,7 +173,9 @@ class Limit:
         rates, mass = self._two()
         rates = rates[rows]
         for name, label in (("accuracy", "accuracy"), ("utility", "u")):
-            columns.setdefault(label, [f"{x:.4f}" for x in Value.of(name, mass, ())(rates)])
+            columns.setdefault(
+                label, [f"{x:.4f}" for x in Value.from_objective(name, mass, ())(rates)]
+            )
         gap = CRITERIA[budget.criterion].gap_name
         for name in dict.fromkeys((gap, "eo_gap", "violation")):
             if name != self.budget:
@@ -341,7 +345,7 @@ def limit(
             binary = RocSolver(
                 curves, mass, _named(maximize), kind.name, histogram.groups, tolerance
             )
-            return Limit.of(binary, wanted, points, histogram.labels)
+            return Limit.from_solver(binary, wanted, points, histogram.labels)
         y_true, scores, sensitive_features, sample_weight = whole_columns(y_true, roles)
         if single:
             scores = as_numbers(scores, roles.predictions[0])
@@ -357,14 +361,14 @@ def limit(
     if two:
         curves, mass = group_curves(s, y_codes, z_codes, weight, len(groups))
         solver: Solver = RocSolver(curves, mass, _named(maximize), kind.name, groups, tolerance)
-        return Limit.of(solver, wanted, points, labels)
+        return Limit.from_solver(solver, wanted, points, labels)
     if s.shape[1] != len(labels):
         raise InputError(
             f"`scores` has {s.shape[1]} columns for {len(labels)} labels ({listed(labels)}): "
             "pass one per label."
         )
     solver = _of_many_labels(s, z_codes, weight, groups, maximize, kind)
-    return Limit.of(solver, wanted, min(points, _POINTS_OF_MANY), labels)
+    return Limit.from_solver(solver, wanted, min(points, _POINTS_OF_MANY), labels)
 
 
 def _of_many_labels(

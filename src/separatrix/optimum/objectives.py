@@ -164,7 +164,7 @@ class Value:
     constant: float
 
     @classmethod
-    def of(cls, maximize: str | Cost, mass: Array, groups: Sequence[Hashable]) -> Value:
+    def from_objective(cls, maximize: str | Cost, mass: Array, groups: Sequence[Hashable]) -> Value:
         """The objective for these groups."""
         name, prior = objective_of(maximize).name, mass.sum(0)
         if name == "utility":

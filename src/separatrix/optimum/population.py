@@ -241,7 +241,7 @@ def blind_limit(
     of_x = p.sum((1, 2))
     law = BlindLaw((p / np.where(of_x > 0, of_x, 1.0)[:, None, None])[of_x > 0], of_x[of_x > 0])
     solver = ColumnSolver(law, tuple(range(p.shape[2])), maximize, budget)
-    return Limit.of(solver, wanted, len(wanted), tuple(range(p.shape[1])))
+    return Limit.from_solver(solver, wanted, len(wanted), tuple(range(p.shape[1])))
 
 
 class TradeOff(NamedTuple):
@@ -331,7 +331,7 @@ def _private(p: Array, points: int) -> Limit:
         curves.append(roc_curve(score, p[:, 1, z], p[:, 0, z]))
     groups = tuple(used.tolist())
     solver = RocSolver(tuple(curves), mass[used], "utility", "violation", groups, _PRIVATE)
-    return Limit.of(solver, None, points, (0, 1))
+    return Limit.from_solver(solver, None, points, (0, 1))
 
 
 def _threshold_utility(p_xy: Array) -> float:

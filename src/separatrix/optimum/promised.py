@@ -71,20 +71,12 @@ class PromisedRule(NamedTuple):
         level: the budget that it was fitted for on the rows.
         expected: what the population is expected to show of the budget; NaN if nobody asked.
         smallest: the least that could be promised with these rows; NaN if nobody asked.
-        borrowed: pseudo-rows in each cell (groups, labels).
     """
 
     rule: Rule
     level: float
     expected: float
     smallest: float
-    borrowed: Array
-
-    def __repr__(self) -> str:
-        return (
-            f"<PromisedRule: fitted for {self.level:.4g} on the rows, expected {self.expected:.4g} "
-            f"in the population, {self.smallest:.4g} is the least that can be promised>"
-        )
 
 
 class Promises:
@@ -143,10 +135,9 @@ class Promises:
         if asked is None or margin is not None:
             level = 1.0 if asked is None else asked - (margin or 0.0)
             rule = self._rule(self._plain, level)
-            return PromisedRule(rule, level, np.nan, np.nan, self._plain.borrowed)
+            return PromisedRule(rule, level, np.nan, np.nan)
         kept = self._margin.keep(asked, confidence)
-        borrowed = self._known.borrowed
-        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest, borrowed)
+        return PromisedRule(kept.rule, kept.level, kept.expected, kept.smallest)
 
     def at_level(self, level: float) -> Rule:
         """The best rule within a level on the rows, on curves that borrow; no margin is taken."""
@@ -232,9 +223,7 @@ class Promises:
             smallest = shows(dear)
         rule = fitted.get(price) or rules.point(price, choice).rule(self.groups)
         promise = (shown, smallest) if computed else (np.nan, np.nan)
-        k = self.scores.shape[1]
-        borrowed = np.full((len(self.groups), k), choice[1] / k)
-        return PromisedRule(rule, self._used(rule), *promise, borrowed)
+        return PromisedRule(rule, self._used(rule), *promise)
 
     def _used(self, rule: SoftmaxChannel) -> float:
         """What the rule uses of the budget on the rows that it was fitted to."""
@@ -343,31 +332,20 @@ class BlindPromises:
             InfeasibleError: the rows are too few to promise it.
         """
         check_question(asked, margin, confidence)
-        nothing = np.zeros((len(self.groups), 2))
         if asked is None or margin is not None:
             level = 1.0 if asked is None else asked - (margin or 0.0)
-            return PromisedRule(self.point(level).rule, level, np.nan, np.nan, nothing)
+            return PromisedRule(self.point(level).rule, level, np.nan, np.nan)
         level, expected, smallest = self._kept(asked, confidence)
-        return PromisedRule(self._known[level][0].rule, level, expected, smallest, nothing)
+        return PromisedRule(self._known[level][0].rule, level, expected, smallest)
 
     def at_level(self, level: float) -> BlindRule:
         """The best rule within a level on the rows; no margin is taken."""
         return self.point(level).rule
 
     def point(self, level: float) -> ColumnPoint:
-        """The best mixture within a level on the rows; it has no bound, see `certificate`."""
+        """The best mixture within a level on the rows; it has no bound."""
         found = best_blind(self._columns, self.maximize, level, self.groups)
         return found._replace(upper=float("nan"))
-
-    def certificate(self, level: float) -> tuple[float, float]:
-        """The best value within a level under the law q, and a bound that no rule of x exceeds.
-
-        The law is that of q: P(y, z | x) = q for rows x of these weights. Where q is calibrated the
-        value of `point` differs from these by the sampling error of the labels only.
-        """
-        assert self._columns.guide is not None
-        found = best_blind(self._columns.guide, self.maximize, level, self.groups)
-        return found.value, found.upper
 
     def _kept(self, asked: float, confidence: float | None) -> tuple[float, float, float]:
         """The largest level that keeps what was asked, what it shows, and the least that can be."""

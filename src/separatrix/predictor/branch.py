@@ -26,7 +26,7 @@ from separatrix.optimum.rules import (
     SoftmaxChannel,
     ThresholdChannel,
 )
-from separatrix.optimum.scores.aligned import AlignedScore
+from separatrix.optimum.scores.align import AlignedScore
 from separatrix.optimum.scores.blind_scores import BlindScore
 from separatrix.optimum.scores.separated import SeparatedScore
 

@@ -30,7 +30,7 @@ from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.io import as_path
 from separatrix.optimum.rules import Score
-from separatrix.optimum.scores.aligned import attribute
+from separatrix.optimum.scores.align import attribute
 from separatrix.predictor import decision_log
 from separatrix.predictor.branch import Branch
 from separatrix.predictor.decision_log import Drawn

@@ -27,7 +27,7 @@ from scipy.stats import gamma
 from separatrix.columns.values import Coded, Levels
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_gaps import area, gap_curve
-from separatrix.optimum.scores.separate import raw_score, separation_path
+from separatrix.optimum.scores.separated import raw_score, separation_path
 
 __all__ = ["RAW", "PenaltyChoice", "choose_penalty"]
 

@@ -30,8 +30,7 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import BlindPromises, PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule, PlainRule
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
-from separatrix.optimum.scores.separate import separate
-from separatrix.optimum.scores.separated import SeparatedScore
+from separatrix.optimum.scores.separated import SeparatedScore, separate
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import unseen
 

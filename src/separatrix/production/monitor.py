@@ -128,7 +128,9 @@ class Monitor:
         self.alarm: Alarm | None = None
         self.history: list[tuple[int, float, float]] = []
         self._starts = Starts.of(table.counts.shape, horizon)
-        self._bets = Alternatives.of(table.counts, budget if measure == "violation" else 0.005)
+        self._bets = Alternatives.from_reference(
+            table.counts, budget if measure == "violation" else 0.005
+        )
         self._evidence: ViolationEvidence | GapEvidence = (
             ViolationEvidence(self.budget, self._bets)
             if measure == "violation"

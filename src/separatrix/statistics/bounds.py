@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, gammainccinv, kl_div, xlogy
+from scipy.special import gammainccinv, kl_div, xlogy
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, violation_ceiling
@@ -16,6 +16,7 @@ from separatrix.core.numerics import bisect
 from separatrix.core.score_gaps import largest_gap
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
+from separatrix.statistics.proportions import clopper_pearson
 
 __all__ = [
     "chernoff_end",
@@ -113,12 +114,7 @@ def rate_intervals(
     n = np.where(seen, mass, 1.0)
     mean = np.clip(counts / n, 0.0, 1.0)
     if table.moments is None:
-        low = np.where(
-            counts > 0, betaincinv(np.maximum(counts, 1e-300), n - counts + 1.0, error), 0.0
-        )
-        high = np.where(
-            counts < n, betaincinv(counts + 1.0, np.maximum(n - counts, 1e-300), 1.0 - error), 1.0
-        )
+        low, high = clopper_pearson(counts, n, error)
     elif np.allclose(table.weight_squares, counts.sum(2)):
         squares = np.diagonal(table.moments, axis1=-2, axis2=-1)
         variance = np.maximum(squares - counts * mean, 0.0) / np.maximum(n - 1.0, 1.0)

@@ -93,7 +93,7 @@ class Alternatives:
     at: NDArray[np.intp]
 
     @classmethod
-    def of(cls, reference: Array, budget: float) -> Alternatives:
+    def from_reference(cls, reference: Array, budget: float) -> Alternatives:
         """The bets for a budget, around a reference table of counts N[y, z, u]."""
         n = np.asarray(reference, dtype=np.float64)
         size = np.sqrt(2.0 * max(budget, _LEAST_BUDGET)) * (np.sqrt(np.array(_TIMES)) - 1.0)
@@ -218,7 +218,7 @@ def log_e_process(
     law(n)
     if budget < 0:
         raise InputError(f"A budget on v is not negative, got {budget}.")
-    bets = alternatives or Alternatives.of(np.ones(n.shape), budget)
+    bets = alternatives or Alternatives.from_reference(np.ones(n.shape), budget)
     budget = max(budget, _LEAST)
     start = _shrunk(n[None], budget)[0]
     ceilings = [s + bets.log_mixture(k, n, start).sum() for k, s in enumerate(bets.shares)]
@@ -287,7 +287,7 @@ def lower_bound(
     True
     """
     n, wanted = np.asarray(counts, dtype=np.float64), -np.log1p(-confidence)
-    bets = alternatives or Alternatives.of(np.ones(n.shape), 0.005)
+    bets = alternatives or Alternatives.from_reference(np.ones(n.shape), 0.005)
     high = float(conditional_mutual_information(n))
     if log_e_process(n, 0.0, bets, wanted) < wanted:
         return 0.0

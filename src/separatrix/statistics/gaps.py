@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, conditional_rates, eo_gap
 from separatrix.statistics.bounds import rate_intervals
+from separatrix.statistics.proportions import clopper_pearson
 from separatrix.statistics.shuffling import shuffled_tables
 
 __all__ = ["eo_gap_bound", "eo_gap_floor", "eo_gap_interval", "gap_less_noise", "unseen_cells"]
@@ -160,9 +161,7 @@ def _variances(table: CountTable, confidence: float, guarantee: str) -> tuple[Ar
         z = max(float(ndtri(confidence)), 0.0)
         if counts.shape[2] == 2 and table.moments is None:
             n, k = np.where(seen, mass, 1.0), counts[:, :, 1]
-            high = betaincinv(k + 1.0, np.maximum(n - k, 1e-300), confidence)
-            low = betaincinv(np.maximum(k, 1e-300), n - k + 1.0, error)
-            high, low = np.where(k < n, high, 1.0), np.where(k > 0, low, 0.0)
+            low, high = clopper_pearson(k, n, error)
             return np.maximum(high - k / n, 0.0) ** 2, np.maximum(k / n - low, 0.0) ** 2
         variance = np.full(mass.shape, 0.25)
         if counts.shape[2] == 2 and table.moments is not None:

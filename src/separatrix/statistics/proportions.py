@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtri
 
 from separatrix.core.counts import CountTable
 from separatrix.core.information import accuracy, check_confidence
 from separatrix.core.score_tables import ScoreTable
 
-__all__ = ["accuracy_interval", "auroc_interval"]
+__all__ = ["accuracy_interval", "auroc_interval", "clopper_pearson"]
+
+Array = NDArray[np.float64]
+
+
+def clopper_pearson(count: Array, n: Array, error: float) -> tuple[Array, Array]:
+    """Exact limits of the rates of `count` in `n` rows, each of which fails with this error.
+
+    >>> [round(float(end), 3) for end in clopper_pearson(np.array(0.0), np.array(10.0), 0.05)]
+    [0.0, 0.259]
+    """
+    low = betaincinv(np.maximum(count, 1e-300), n - count + 1.0, error)
+    high = betaincinv(count + 1.0, np.maximum(n - count, 1e-300), 1.0 - error)
+    return np.where(count > 0, low, 0.0), np.where(count < n, high, 1.0)
 
 
 def accuracy_interval(table: CountTable, confidence: float = 0.95) -> tuple[float, float]:
@@ -24,9 +38,8 @@ def accuracy_interval(table: CountTable, confidence: float = 0.95) -> tuple[floa
     mean = float(accuracy(table.counts))
     tail, total = 0.5 * (1.0 - confidence), float(table.counts.sum())
     if table.moments is None:
-        k = float(np.einsum("yzy->", table.counts))
-        low = float(betaincinv(k, total - k + 1.0, tail)) if k > 0 else 0.0
-        return low, float(betaincinv(k + 1.0, total - k, 1.0 - tail)) if k < total else 1.0
+        low, high = clopper_pearson(np.einsum("yzy->", table.counts), np.asarray(total), tail)
+        return float(low), float(high)
     # Σ w² (q_y − mean)² of all rows
     labels = np.arange(len(table.labels))
     of_label = table.moments.sum(1)

@@ -38,8 +38,8 @@ from separatrix.columns.values import Levels
 from separatrix.core.measures import BUDGETS, Metric
 from separatrix.core.numerics import bisect
 from separatrix.errors import InputError, SeparatrixError
-from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw
-from separatrix.optimum.objectives import Cost, Value, objective_of
+from separatrix.optimum.law import BlindLaw, BlindRows, LabelLaw, gains_of
+from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.rules import BlindRule, HardMixture
 
@@ -415,20 +415,14 @@ def best_blind(columns: Columns, maximize: str | Cost, level: float, groups: Lev
     """
     mass = columns.law.mass
     if len(mass) == 2:
-        return columns.most(Value.of(maximize, mass.T, groups), level)
-    name = objective_of(maximize).name
-    if name not in ("accuracy", "balanced_accuracy"):
+        return columns.most(Value.from_objective(maximize, mass.T, groups), level)
+    gains = None if isinstance(maximize, Cost) else gains_of(maximize, mass.sum(1))
+    if gains is None:
         raise InputError(
             "Without the group and with more than two labels `maximize` must be 'accuracy' or "
             f"'balanced_accuracy', got {maximize!r}."
         )
-    prior = mass.sum(1)
-    present = prior > 0
-    worth = np.ones(len(mass))
-    if name == "balanced_accuracy":
-        worth = np.where(present, 1.0 / np.where(present, prior, 1.0), 0.0) / present.sum()
-    gains = np.eye(len(mass))[:, None] * worth[:, None, None] * np.ones((*mass.shape, 1))
-    return columns.best(gains, level)
+    return columns.best(np.broadcast_to(gains[:, None], (*mass.shape, len(gains))), level)
 
 
 def _between(

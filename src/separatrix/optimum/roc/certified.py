@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from separatrix.core.information import rates_utility
-from separatrix.optimum.roc.lower_envelope import lower_curve
-from separatrix.optimum.roc.regions import Regions
+from separatrix.optimum.roc.regions import Regions, lower_curve
 
 __all__ = ["certified_curve", "corners", "most_useful", "most_useful_vertex"]
 

@@ -29,8 +29,7 @@ from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.certified import certified_curve, most_useful_vertex
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
-from separatrix.optimum.roc.lower_envelope import lower_curve
-from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc_curve
+from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, lower_curve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 
@@ -91,7 +90,7 @@ def solve(
     kind = budget_named(budget)
     regions = regions_for(kind)([curve.rates[curve.hull] for curve in curves], mass)
     names = range(len(curves)) if groups is None else groups
-    value = Value.of(maximize, regions.mass, names)
+    value = Value.from_objective(maximize, regions.mass, names)
     levels = np.asarray(levels, dtype=np.float64)
     if kind.criterion == "sufficiency":
         rates, upper = _under_predictive_gap(regions, value, levels, tolerance)

@@ -44,11 +44,12 @@ from scipy.special import expit, logit
 from separatrix.core.information import rates_violation, relative_entropy, selection_rates
 from separatrix.core.numerics import bisect
 
-__all__ = ["ParityRegions", "Regions", "RocCurve", "roc_curve"]
+__all__ = ["ParityRegions", "Regions", "RocCurve", "lower_curve", "roc_curve"]
 
 Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
 _EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
+_SAME = 1e-14  # curves closer than this are not told apart: a few roundings of numbers below one
 _FAR = 40.0  # log odds beyond which a share of U = 1 is none or all
 
 
@@ -159,7 +160,7 @@ class Regions:
         todo = np.arange(n)
         for _ in range(steps):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
-            found, slope = self._project(price[todo] + _logit(trial)[:, None])
+            found, slope = self._project(price[todo] + logit(trial)[:, None])
             away = relative_entropy(found, trial[:, None]) + relative_entropy(
                 1.0 - found, 1.0 - trial[:, None]
             )
@@ -190,7 +191,7 @@ class Regions:
             todo = todo[~finished & (length[todo] > 1e-9)]
             if not len(todo):
                 break
-        logit_m = _logit(m)
+        logit_m = logit(m)
         return kappa + (logit_m if kappa.ndim == 2 else logit_m[:, None]), x
 
     def _per_group(self, prices: Array) -> Array:
@@ -236,7 +237,7 @@ class Regions:
 
     def normal(self, xi: Array, x: Array) -> Array:
         """κ = ξ − logit x̄ (n, 2)."""
-        return xi - _logit(np.clip(self.mean(x), _TINY, _ONE))
+        return xi - logit(np.clip(self.mean(x), _TINY, _ONE))
 
     def planes(self, kappa: Array, x: Array) -> tuple[Array, Array]:
         r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v): normals and offsets."""
@@ -251,7 +252,7 @@ class Regions:
         """
         x, price = np.clip(x, _TINY, _ONE), self._per_group(kappa)
         mean = np.clip(self.mean(x), _TINY, _ONE)
-        gradient = self.mass * (price + _logit(mean)[:, None] - _logit(x))
+        gradient = self.mass * (price + logit(mean)[:, None] - logit(x))
         gap = (self.linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
         value = (self.mass * price * x).sum((1, 2)) - rates_violation(x, self.mass)
         return np.asarray(value + np.maximum(gap, 0.0))
@@ -308,7 +309,7 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
     for _ in range(70):
         s0, s1, e0, e1, p0, p1, f, zero, one = fixed
         x0, x1 = np.clip(s0 + position * e0, _TINY, _ONE), np.clip(s1 + position * e1, _TINY, _ONE)
-        slope = f - p0 * _logit(x0) - p1 * _logit(x1)
+        slope = f - p0 * logit(x0) - p1 * logit(x1)
         newton = slope / np.maximum(
             p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1)), _TINY
         )
@@ -345,7 +346,7 @@ def _scaled(distance: Array, step: Array) -> Array:
 
 
 def _weight(pull: Array, x: Array) -> Array:
-    return (pull * _logit(x)).sum(1)
+    return (pull * logit(x)).sum(1)
 
 
 def _ascent(hessian: Array, gradient: Array) -> Array:
@@ -365,16 +366,12 @@ def _ascent(hessian: Array, gradient: Array) -> Array:
     )
 
 
-def _logit(x: Array) -> Array:
-    return np.log(x) - np.log1p(-x)
-
-
 class ParityRegions(Regions):
     """The ROC regions of all groups; what counts is I(U;Z) instead of I(U;Z|Y)."""
 
     def __init__(self, chains: Sequence[Array], mass: Array) -> None:
         super().__init__(chains, mass)
-        self._hulls = [_Hull.of(*one) for one in zip(self.chains, self.mass, strict=True)]
+        self._hulls = [_Hull.from_chain(*one) for one in zip(self.chains, self.mass, strict=True)]
 
     def violation(self, x: Array) -> Array:
         """I(U;Z) of the rates x (..., groups, 2)."""
@@ -437,7 +434,7 @@ class _Hull(NamedTuple):
     weight: float
 
     @classmethod
-    def of(cls, chain: Array, mass: Array) -> _Hull:
+    def from_chain(cls, chain: Array, mass: Array) -> _Hull:
         """Without edges along which the share does not change; a group without rows is a line."""
         weight = float(mass.sum())
         if weight <= 0:
@@ -457,3 +454,61 @@ class _Hull(NamedTuple):
     def at(self, share: Array) -> Array:
         """The rates (n, 2) at given shares of U = 1."""
         return np.stack([np.interp(share, self.share, own) for own in self.chain.T], axis=-1)
+
+
+def lower_curve(chains: Sequence[Array]) -> Array:
+    """T, the pointwise minimum of concave chains from (0, 0) to (1, 1), as the same kind of chain.
+
+    Args:
+        chains: arrays (k, 2), the vertices of each chain.
+
+    Returns:
+        Array (m + 1, 2) of vertices, with strictly falling slopes.
+
+    Example:
+        >>> a, b = [[0, 0], [0, 0.5], [1, 1]], [[0, 0], [0.5, 1], [1, 1]]
+        >>> lower_curve([np.array(a, float), np.array(b, float)]).round(3).tolist()
+        [[0.0, 0.0], [0.333, 0.667], [1.0, 1.0]]
+    """
+    lower = _as_function(chains[0])
+    for chain in chains[1:]:
+        lower = _lower_of_two(lower, _as_function(chain))
+    return _concave(np.concatenate([np.zeros((1, 2)), lower]))
+
+
+def _as_function(chain: Array) -> Array:
+    """The chain as a function on [0, 1]: a vertical start is its upper end."""
+    return chain[1:] if chain[1, 0] <= chain[0, 0] else chain
+
+
+def _lower_of_two(first: Array, second: Array) -> Array:
+    x = np.union1d(first[:, 0], second[:, 0])
+    apart = np.interp(x, *first.T) - np.interp(x, *second.T)
+    sign = np.where(np.abs(apart) <= _SAME, 0.0, np.sign(apart))
+    cross = np.flatnonzero(sign[:-1] * sign[1:] < 0)
+    part = apart[cross] / (apart[cross] - apart[cross + 1])
+    at = x[cross] + part * (x[cross + 1] - x[cross])
+    points = [np.stack([at, np.interp(at, *first.T)], axis=1)]
+    for mine, other in ((first, second), (second, first)):
+        points.append(mine[mine[:, 1] <= np.interp(mine[:, 0], *other.T) + _SAME])
+    joined = np.concatenate(points)
+    joined = joined[np.lexsort((joined[:, 1], joined[:, 0]))]
+    return joined[np.r_[True, np.diff(joined[:, 0]) > 0]]
+
+
+def _concave(points: Array) -> Array:
+    """The points without those that are no corners; rounding must not leave a slope that rises."""
+    step = np.diff(points, axis=0)
+    length = step.sum(1)
+    points = points[np.r_[True, length > 0]]
+    step, length = step[length > 0], length[length > 0]
+    blocks = isotonic_regression(step[:, 1] / length, weights=length, increasing=False).blocks
+    kept: list[list[float]] = []
+    for x, y in points[np.asarray(blocks, dtype=np.intp)].tolist():
+        while len(kept) > 1:
+            (x0, y0), (x1, y1) = kept[-2:]
+            if (y1 - y0) * (x - x0) - (y - y0) * (x1 - x0) > _SAME * (x - x0 + y - y0):
+                break
+            kept.pop()
+        kept.append([x, y])
+    return np.array(kept)

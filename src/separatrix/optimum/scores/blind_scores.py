@@ -6,7 +6,7 @@ r"""A score of x alone that says little about the group beyond the label: AUROC 
 with a piecewise linear m_z per group. Equal m_z(s) = s are the plain score; where x gives the group
 away these are a map per group, as in the score that sees it. r is linear in the values of m_z at
 the knots, so few numbers are learned. The rows of each label and group are spread over bins of r
-with soft edges; AUROC and the violation are functions of that table (as in `trade_off`), counted
+with soft edges; AUROC and the violation are functions of that table (as in `separated`), counted
 with the rows' own labels and groups, and their slope in r is exact: L-BFGS climbs, then the bins
 are laid anew. A path over rising β starts each from the last. No coin is needed to score a row.
 """
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
+from separatrix.core.numerics import weighted_quantiles
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, check_joint
 
@@ -110,7 +111,7 @@ def blind_scores(
         raise InputError(f"`penalties` are numbers of at least 0, got {list(penalties)}.")
     groups, cell = joint.shape[2], y * joint.shape[2] + z
     plain = joint[:, 1].sum(1)
-    knots = np.unique(_quantiles(plain, weight, np.linspace(0.0, 1.0, _KNOTS)))
+    knots = np.unique(weighted_quantiles(plain, weight, np.linspace(0.0, 1.0, _KNOTS)))
     knots[0], knots[-1] = 0.0, 1.0
     features = _features(joint, knots)
     few = np.random.default_rng(0).permutation(len(plain))[:_ROWS]
@@ -140,7 +141,7 @@ class _Climb:
             r = self.features @ theta
             theta = (theta - r.mean()) / max(float(r.std()), 1e-9)  # features sum to one
             r = self.features @ theta
-            edges = _quantiles(r, self.weight, np.arange(1, _BINS) / _BINS)
+            edges = weighted_quantiles(r, self.weight, np.arange(1, _BINS) / _BINS)
             edges = edges + 1e-6 * np.arange(len(edges))
             width = np.diff(np.r_[2 * edges[0] - edges[1], edges, 2 * edges[-1] - edges[-2]])
             soft = _SOFT * np.maximum(np.minimum(width[1:], width[:-1]), 1e-3)
@@ -202,9 +203,3 @@ def _calibrated(r: Array, y: NDArray[np.intp], weight: Array) -> tuple[Array, Ar
     rising = isotonic_regression(yes, weights=total[kept]).x
     first = np.r_[True, np.diff(place) > 0]
     return place[first], np.asarray(rising)[first]
-
-
-def _quantiles(values: Array, weight: Array, at: Array) -> Array:
-    order = np.argsort(values, kind="stable")
-    share = np.cumsum(weight[order]) / weight.sum()
-    return values[order][np.minimum(np.searchsorted(share, at), len(order) - 1)]

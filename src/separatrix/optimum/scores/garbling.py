@@ -1,4 +1,25 @@
-r"""The kernel from a group's score to T under which a higher score never means a worse level.
+r"""How each group gets down to the largest ROC curve that all groups can have.
+
+A score S for two labels has a concave ROC curve; its edges are the score's values, an edge's two
+lengths P(S = s | Y = 0) and P(S = s | Y = 1). Let C_z be the concave hull of group z's ROC curve.
+
+.. math:: T(x) = \min_z C_z(x)
+
+is concave and below every C_z. So each group's score can be garbled to a score whose curve is T
+(Blackwell's theorem for two hypotheses). The garbling is made arc by arc. For the edges t of T,
+steepest first, cut out of what is left of C_z the arc whose chord is t, and glue the ends
+together: the scores of that arc become the value t.
+
+- The arc exists. Of all arcs as long as t the first is at least as steep as t, since C_z ≥ T, and
+  the last is at most as steep, since T is concave. The steepness falls continuously in between.
+- The rest goes on. What is left of C_z is concave. Left of the cut it is steeper than t and so
+  than all of T; right of the cut it is C_z, moved like T. So it is above what is left of T.
+
+These arcs show that T can be reached. They are not the kernel to use: under it some of the highest
+scores of a group with a good curve get low levels.
+
+*The rising kernel* is the one under which a higher score never means a worse level.
+
 
 Of all kernels K with Σ_j K[j, i] edges[j] = target[i], take the one of largest entropy,
 
@@ -9,7 +30,7 @@ with parameter μ_i and the mean that the level has. So μ rises with the level,
 of order two, and P(S ≥ level | bin) rises with the bin, for every level.
 
 λ and μ are found by Newton's method on the dual, a convex function. What is left of error is taken
-off exactly: K = (1 − δ) K̃ + δ A, where A are the arcs (`lower_envelope`) from the bins to the rest
+off exactly: K = (1 − δ) K̃ + δ A, where A are the arcs from the bins to the rest
 of the target. For the smallest δ of a few for which that rest is still below the group's curve; δ =
 1, the arcs alone, always works. Where T touches the curve both are cut there, since scores above
 and below such a point never mix. On scores of real data δ is 1e-6. In simulations with weights that
@@ -27,9 +48,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from separatrix.optimum.roc.lower_envelope import arc_kernel
-
-__all__ = ["rising_kernel"]
+__all__ = ["arc_kernel", "rising_kernel"]
 
 Array = NDArray[np.float64]
 _TOUCH = 1e-13
@@ -141,3 +160,53 @@ def _dual(dual: Array, w: Array, rho: Array, moments: Array, m: int) -> tuple[fl
     e = np.exp(logits - top)
     total = e.sum(1, keepdims=True)
     return float(w @ (np.log(total) + top)[:, 0] - dual @ moments), e / total
+
+
+def arc_kernel(edges: Array, target: Array) -> Array:
+    """The kernel K with Σ_j K[j, i] edges[j] = target[i], rows summing to one: the arcs of C_z.
+
+    The cuts stay around one place, which moves right: left of it a stack of edges steeper than the
+    target, right of it a queue of flatter ones. Each arc takes from both so that they balance.
+    Every step uses up an edge or ends an arc, so the work is linear in the number of edges.
+
+    Args:
+        edges: array (k, 2), the edges of a concave chain, steepest first; they sum to (1, 1).
+        target: array (m, 2), the edges of a concave chain nowhere above it, steepest first.
+
+    Returns:
+        Array (k, m): the share of edge j that becomes target i.
+
+    Example:
+        >>> arc_kernel(np.array([[0, 0.5], [1, 0.5]]), np.array([[0.2, 0.5], [0.8, 0.5]])).round(2)
+        array([[0.8, 0.2],
+               [0.2, 0.8]])
+    """
+    a, b = edges.T.tolist()
+    kernel = np.zeros((len(a), len(target)))
+    rest = [1.0] * len(a)  # what is left of each edge
+    left: list[int] = []
+    right = list(range(len(a) - 1, -1, -1))
+    for i, (alpha, beta) in enumerate(target[:-1].tolist()):
+        need = alpha + beta
+        while right and b[right[-1]] * alpha >= a[right[-1]] * beta:
+            left.append(right.pop())
+        while need > 0.0 and (left or right):
+            one, two = left[-1] if left else -1, right[-1] if right else -1
+            take_one, take_two = rest[one] if left else 0.0, rest[two] if right else 0.0
+            if left and right:  # otherwise no more than a rounding is still to be taken
+                above, below = b[one] * alpha - a[one] * beta, a[two] * beta - b[two] * alpha
+                if take_one * above <= take_two * below:
+                    take_two = take_one * above / below
+                else:
+                    take_one = take_two * below / above
+            length = take_one * (a[one] + b[one]) + take_two * (a[two] + b[two])
+            scale = min(1.0, need / length) if length > 0.0 else 1.0
+            need = need - length if scale == 1.0 else 0.0
+            for side, j, take in ((left, one, scale * take_one), (right, two, scale * take_two)):
+                if side:
+                    kernel[j, i] += take
+                    rest[j] = max(rest[j] - take, 0.0)
+                    if rest[j] == 0.0:
+                        side.pop()
+    kernel[:, -1] += rest
+    return kernel

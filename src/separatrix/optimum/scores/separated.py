@@ -1,7 +1,7 @@
 r"""SeparatedScore: a score that says about the group nothing beyond what the label says.
 
 **Theorem.** Let Y have two labels, s be a score, Z the group, and T the smallest of the groups'
-concave ROC curves (`lower_envelope`). There is a random S = S(s, Z) with S ⟂ Z | Y whose ROC curve
+concave ROC curves (`lower_curve`). There is a random S = S(s, Z) with S ⟂ Z | Y whose ROC curve
 is T, and S dominates every separated prediction U that rises with s: U has the law of a garbling of
 S. So S has the largest AUROC, the largest I(U; Y) and, with the right threshold, the smallest
 expected cost for any pair of costs, of all these predictions at once. Where s orders each group by
@@ -10,35 +10,83 @@ its likelihood ratio, as P(Y | X, Z) does, S dominates every separated predictio
 *Proof.* U separated has one ROC curve R for all groups. In group z each threshold of U is a mixture
 of thresholds of s, so R is below the group's hull C_z; with likelihood ratios any test of s is
 (Neyman–Pearson). Hence R ≤ min C_z = T, and a smaller ROC curve is a garbling (Blackwell). That T
-is reached is shown in `lower_envelope`. `garbling` reaches it so that P(S ≥ level | s, z) rises
+is reached is shown in `garbling`. Its kernel reaches it so that P(S ≥ level | s, z) rises
 with s.
 
 S needs a coin. Its mean given (s, Z) does not: but it is *not* separated, and may not replace S.
+
+*Small groups.* The hull of a group with few rows fits the noise of its rows, and levels that are
+separated on these rows are not on unseen ones. With ``borrow=True`` each group's curve is pulled
+towards that of all groups (`borrowing`), by as many pseudo-rows of the pooled curve as the rows
+themselves say: few where groups differ, many where they are alike and small. On simulated laws of
+2, 6 and 10 groups and 1,000 to 20,000 rows, groups that are alike lose a fifth to a half of the
+violation in the population and gain AUROC; groups that differ stay within a fifth of it, from
+3,000 rows on within a twentieth. Hence `SeparatedScorer` borrows. `separate` does not unless it
+is asked, since it promises exact separation on the law that it is given.
+
+*The trade-off.* Scores between exact separation and the raw score have the best AUROC for a price
+on the violation:
+
+.. math:: \max_K \; J(K) = \mathrm{AUROC}(S) - β \, I(S; Z \mid Y)
+
+over kernels K from the bins of each group's score (its hull edges) to common levels. The rates
+R[z, y, i] = P(S = i | z, y) are linear in K, AUROC is bilinear in the pooled rates,
+
+.. math:: \mathrm{AUROC} = \sum_i \bar R_{1i} \Bigl(\sum_{l<i} \bar R_{0l} +
+          \tfrac12 \bar R_{0i}\Bigr)
+
+and the violation is convex in R. J is climbed by mirror ascent: with w_j the mass of bin j,
+
+.. math:: K_{ji} \leftarrow K_{ji} \exp\bigl(η\, w_j^{-1} \partial J / \partial K_{ji}\bigr) /
+          \text{norm}, \qquad 1/η = β + 1 / (4 \sqrt{p_0 p_1})
+
+Every step rises. The Bregman divergence of v is at most Σ_j w_j KL(K_j ‖ K'_j), since coarsening
+lowers divergences, and by Pinsker's inequality the bilinear part bends at most 1/(4 √(p₀ p₁))
+times as much. Extrapolated steps (Nesterov), with a restart where J falls, need a tenth of them.
+J is not concave, so it is climbed from both ends: from exact separation, the optimum for β → ∞,
+and from the likelihood ratio of (score, group), the optimum for β = 0. The best is kept, and the
+two ends are themselves among the candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
+from scipy.special import softmax, xlogy
 
 from separatrix.columns.draws import UNSET, uniforms
-from separatrix.columns.groups import group_codes
-from separatrix.columns.scores import binary_score
-from separatrix.columns.values import Levels
+from separatrix.columns.groups import as_groups, group_codes
+from separatrix.columns.scores import binary_score, check_weight
+from separatrix.columns.values import Levels, as_levels, check_lengths, listed
 from separatrix.core.information import conditional_mutual_information, mutual_information
+from separatrix.core.numbers import one_number
 from separatrix.core.numerics import best_partition
 from separatrix.errors import InputError
+from separatrix.optimum.borrowing import group_curves_borrowing
+from separatrix.optimum.roc.decisions import group_curves
+from separatrix.optimum.roc.regions import RocCurve, lower_curve
 from separatrix.optimum.rules import Score, zeros_and_ones
+from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.report.words import preformatted
 
-__all__ = ["SeparatedDecision", "SeparatedScore", "best_cuts"]
+__all__ = [
+    "SeparatedDecision",
+    "SeparatedScore",
+    "best_cuts",
+    "raw_score",
+    "separate",
+    "separation_path",
+]
 
 Array = NDArray[np.float64]
+_LEVELS = 40  # more do not change AUROC in the fourth digit
+_SOFT = 0.3  # share of noise in a start: entries of zero would stay zero
+_STEPS, _LOOK, _GAIN = 2_000, 50, 1e-5  # stop when 50 steps gain less; 1e-7 gains 1e-5 in all
+_TINY = 1e-300
 
 
 class Costs(Protocol):
@@ -66,7 +114,7 @@ class SeparatedScore(Score):
         levels: array (m,), rising: P(Y = second label | S = level) on the fitted law.
 
     Example:
-        >>> from separatrix.optimum.scores.separate import separate
+        >>> from separatrix.optimum.scores.separated import separate
         >>> rng = np.random.default_rng(0)
         >>> z, y = rng.integers(0, 2, (2, 4000))
         >>> s = rng.normal(size=4000) + y * (1 + z) + z
@@ -308,3 +356,285 @@ def best_cuts(vertices: Array, prior: Array, k: int) -> NDArray[np.intp]:
     gain = xlogy(w, w).sum(-1) - xlogy(w.sum(-1), w.sum(-1)) - w @ np.log(prior)
     gain[np.tril_indices(last + 1)] = -np.inf
     return best_partition(gain, k)
+
+
+Codes = NDArray[np.intp]
+
+
+def separate(
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    *,
+    sensitive_features: Any,
+    sample_weight: ArrayLike | None = None,
+    penalty: float | None = None,
+    levels: int | None = None,
+    borrow: bool = False,
+) -> SeparatedScore:
+    r"""The best score that is independent of the group given the label, made from a given score.
+
+    Without a penalty it is the universal separated score (the module has the theorem): exactly
+    separated on the given rows, and the best separated score for every aim at once. The higher the
+    score, the higher the levels that are drawn, in the sense of P(S ≥ level | score, group). With
+    ``penalty=β`` it maximises AUROC − β I(S; Z | Y) instead: more AUROC for some violation.
+
+    A group without rows of one of the labels has no ROC curve. It takes no part in the minimum,
+    and its levels are drawn, whatever the score, from the law that they have for its one label.
+
+    Args:
+        y_true: labels, two values; S says how probable the second (in sorted order) is.
+        scores: any score (n,), higher for the second label, or posteriors (n, 2). Take scores of
+            rows that the model did not see in training: others flatter S.
+        sensitive_features: the group of each row, of one or several columns; any number of groups.
+        sample_weight: weight of each row.
+        penalty: β ≥ 0, or None for exact separation.
+        levels: at most this many values: the best such score at v = 0. Not with a penalty.
+        borrow: pull the curves of small groups towards the pooled one; the scores must then be
+            probabilities, and S is exactly separated on the law of the pulled curves.
+
+    Returns:
+        A `SeparatedScore`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> z, y = rng.integers(0, 2, (2, 4000))
+        >>> s = rng.normal(size=4000) + y * (1 + z)
+        >>> S = separate(y, s, sensitive_features=z)
+        >>> q = S.level_proba(s, sensitive_features=z)
+        >>> gap = q[(y == 1) & (z == 1)].mean(0) - q[(y == 1) & (z == 0)].mean(0)
+        >>> bool(abs(gap).max() < 1e-12)
+        True
+
+    References:
+        Blackwell, D. (1953). Equivalent comparisons of experiments. Annals of Mathematical
+        Statistics 24, 265–272.
+    """
+    if levels is not None and (levels != int(levels) or levels < 1 or penalty is not None):
+        raise InputError(
+            "`levels` is a whole number of values, at least 1, and goes without a penalty; got "
+            f"levels={levels}, penalty={penalty}."
+        )
+    penalties = [] if penalty is None else [_checked_penalty(penalty)]
+    rows = _checked(y_true, scores, sensitive_features, sample_weight)
+    exact, relaxed = separation_path(*rows, borrow=borrow, penalties=penalties)
+    if relaxed:
+        return relaxed[0]
+    if levels is None:
+        return exact
+    cuts = best_cuts(exact.roc, exact.table.sum((1, 2)), int(levels))
+    return exact.join(len(exact.levels) - cuts[::-1])
+
+
+def separation_path(
+    y: Codes,
+    s: Array,
+    z: Codes,
+    w: Array,
+    labels: Levels,
+    groups: Levels,
+    *,
+    borrow: bool,
+    penalties: Sequence[float],
+) -> tuple[SeparatedScore, list[SeparatedScore]]:
+    """The exact score and one for each penalty, from codes."""
+    if borrow:
+        if not (s.min() >= 0 and s.max() <= 1):
+            raise InputError(
+                f"`borrow` compares odds and needs probabilities, got scores from {s.min():.4g} to "
+                f"{s.max():.4g}. Pass probabilities, or borrow=False."
+            )
+        known = group_curves_borrowing(s, y, z, w)
+        curves, mass = known.curves, known.mass
+    else:
+        curves, mass = group_curves(s, y, z, w, len(groups))
+    steps = _steps(curves)
+    exact = _exact(curves, steps, mass, labels, groups)
+    return exact, [relaxed_score(exact, steps, mass, penalty) for penalty in penalties]
+
+
+def raw_score(
+    y: Codes, s: Array, z: Codes, w: Array, labels: Levels, groups: Levels
+) -> SeparatedScore:
+    """The score as it is, in the bins of its hull over all groups: no coin, no separation."""
+    (curve,), _ = group_curves(s, y, np.zeros_like(z), w, 1)
+    cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
+    level = len(cuts) - 1 - np.searchsorted(-cuts, -s, side="left")
+    table = np.zeros((2, len(groups), len(cuts)))
+    np.add.at(table, (y, z, level), w / w.sum())
+    kernel = np.eye(len(cuts))[:, ::-1]  # levels rise, thresholds fall
+    return SeparatedScore(labels, groups, (cuts,) * len(groups), (kernel,) * len(groups), table)
+
+
+def _exact(
+    curves: Sequence[RocCurve],
+    steps: Sequence[Array],
+    mass: Array,
+    labels: Levels,
+    groups: Levels,
+) -> SeparatedScore:
+    """The universal separated score of given curves and P(Y=y, Z=z) (groups, 2)."""
+    chains = [curve.rates[curve.hull] for curve in curves if _whole(curve)]
+    free = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # no group has both labels: S may say Y
+    edges = np.diff(lower_curve(chains or [free]), axis=0)
+    thresholds, kernels = [], []
+    table = np.zeros((2, len(curves), len(edges)))
+    for k, (curve, step) in enumerate(zip(curves, steps, strict=True)):
+        if _whole(curve):
+            kernel = rising_kernel(step, edges)[:, ::-1]  # levels rise, the edges' slopes fall
+            cuts = np.r_[curve.thresholds[curve.hull[1:-1]], -np.inf]
+        else:
+            kernel, cuts = edges[None, ::-1, int(mass[k, 1] > 0)], np.array([-np.inf])
+        thresholds.append(cuts)
+        kernels.append(np.ascontiguousarray(kernel))
+        table[:, k] = (step * mass[k]).T @ kernel
+    return SeparatedScore(labels, groups, tuple(thresholds), tuple(kernels), table)
+
+
+def _steps(curves: Sequence[RocCurve]) -> list[Array]:
+    """The edges of each hull, P(bin | Y = y); a group without one of the labels has one bin."""
+    return [
+        np.diff(curve.rates[curve.hull], axis=0) if _whole(curve) else np.ones((1, 2))
+        for curve in curves
+    ]
+
+
+def _whole(curve: RocCurve) -> bool:
+    """Whether the group has both labels; otherwise its curve is the whole square."""
+    return bool(np.isfinite(curve.thresholds[1]))
+
+
+def _checked_penalty(penalty: float) -> float:
+    value = one_number(penalty, "penalty")
+    if not 0.0 <= value < np.inf:
+        raise InputError(f"`penalty` is β ≥ 0, got {penalty}. For exact separation pass None.")
+    return value
+
+
+def _checked(
+    y_true: ArrayLike, scores: ArrayLike, z: Any, sample_weight: ArrayLike | None
+) -> tuple[Codes, Array, Codes, Array, Levels, Levels]:
+    """Codes of labels and groups, scores, weights, and the names; both labels have weight."""
+    (y_codes, labels), (z_codes, groups) = as_levels(y_true, "y_true"), as_groups(z)
+    s = binary_score(scores)
+    n = check_lengths({"y_true": y_codes, "scores": s, "sensitive_features": z_codes})
+    w = np.ones(n) if sample_weight is None else check_weight(sample_weight, n)
+    if len(labels) != 2:
+        raise InputError(
+            f"A separated score is for two labels; `y_true` has {len(labels)} ({listed(labels)}). "
+            "With more labels separate the score of one label against the rest."
+        )
+    if np.bincount(y_codes, w, minlength=2).min() <= 0:
+        raise InputError("One of the two labels has no weight: there is nothing to predict.")
+    return y_codes.astype(np.intp), s, z_codes.astype(np.intp), w, labels, groups
+
+
+def relaxed_score(
+    exact: SeparatedScore, steps: Sequence[Array], mass: Array, penalty: float
+) -> SeparatedScore:
+    """The best score found for one β.
+
+    Args:
+        exact: the universal separated score.
+        steps: per group the edges of its hull, array (bins, 2): P(bin | Y = y).
+        mass: P(Y=y, Z=z), array (groups, 2).
+        penalty: β.
+    """
+    problem = _Problem(steps, mass, penalty)
+    starts = [_from_exact(exact, problem), _from_ratio(problem, _SOFT)]
+    ends = [_padded(exact.kernels, problem), _from_ratio(problem)]
+    climbed = [problem.climb(start) for start in starts]
+    best = max((*ends, *climbed), key=lambda kernel: problem.slope(kernel)[0])
+    return _score(exact, problem, best)
+
+
+class _Problem:
+    """J and its gradient; groups padded with bins of no mass to one array."""
+
+    def __init__(self, steps: Sequence[Array], mass: Array, penalty: float) -> None:
+        self.bins = [len(step) for step in steps]
+        self.edges = np.zeros((len(steps), max(self.bins), 2))
+        for z, step in enumerate(steps):
+            self.edges[z, : len(step)] = step
+        self.mass, self.share, self.penalty = mass, mass / mass.sum(0), penalty
+        weight = (self.edges * mass[:, None]).sum(-1, keepdims=True)
+        bend = penalty + 0.25 / np.sqrt(mass.sum(0).prod())
+        self.step = 1.0 / (np.where(weight > 0, weight, 1.0) * bend)
+
+    def rates(self, kernel: Array) -> Array:
+        """R[z, y, i]."""
+        return np.matmul(self.edges.transpose(0, 2, 1), kernel)
+
+    def slope(self, kernel: Array) -> tuple[float, Array]:
+        """J and ∂J/∂K."""
+        rates = self.rates(kernel)
+        mean = np.einsum("zyi,zy->yi", rates, self.share)
+        below = np.cumsum(mean[0]) - 0.5 * mean[0]
+        above = 1.0 - np.cumsum(mean[1]) + 0.5 * mean[1]
+        ratio = np.log(np.maximum(rates, _TINY)) - np.log(np.maximum(mean, _TINY))
+        price = self.penalty * self.mass[:, :, None] * ratio
+        value = float(mean[1] @ below - (price * rates).sum())
+        return value, np.matmul(
+            self.edges, self.share[:, :, None] * np.stack([above, below]) - price
+        )
+
+    def climb(self, start: Array) -> Array:
+        """Accelerated mirror ascent from a kernel."""
+        now = before = np.log(np.maximum(start, _TINY))
+        run, last, marks = 0, -np.inf, [-np.inf]
+        for t in range(_STEPS):
+            ahead = now + run / (run + 3.0) * (now - before)
+            kernel = softmax(ahead, axis=-1)
+            value, slope = self.slope(kernel)
+            if value < last and run:
+                before, run, last = now, 0, -np.inf
+                continue
+            logits = ahead + self.step * slope
+            now, before = np.maximum(logits - logits.max(-1, keepdims=True), -60.0), now
+            run, last = run + 1, value
+            if t % _LOOK == _LOOK - 1:
+                if value - marks[-1] < _GAIN:
+                    break
+                marks.append(value)
+        return np.asarray(softmax(now, axis=-1))
+
+
+def _padded(kernels: Sequence[Array], problem: _Problem) -> Array:
+    m = kernels[0].shape[1]
+    result = np.full((*problem.edges.shape[:2], m), 1.0 / m)
+    for z, kernel in enumerate(kernels):
+        result[z, : len(kernel)] = kernel
+    return result
+
+
+def _from_exact(exact: SeparatedScore, problem: _Problem) -> Array:
+    """The universal separated score with at most 40 levels, softened evenly: v stays zero."""
+    cuts = best_cuts(exact.roc, problem.mass.sum(0), _LEVELS)
+    joined = exact.join(len(exact.levels) - cuts[::-1])
+    law = joined.table.sum((0, 1))
+    return (1.0 - _SOFT) * _padded(joined.kernels, problem) + _SOFT * law
+
+
+def _from_ratio(problem: _Problem, soft: float = 0.0) -> Array:
+    """The bins of all groups sorted by likelihood ratio: a level each, or soft and 40 levels."""
+    joint = problem.edges * problem.mass[:, None, :]
+    total = joint.sum(-1).ravel()
+    order = np.argsort(joint[:, :, 1].ravel() / np.maximum(total, _TINY), kind="stable")
+    levels = _LEVELS if soft else len(total)
+    middle = (np.cumsum(total[order]) - 0.5 * total[order]) / total.sum()
+    level = np.empty(len(total), dtype=np.intp)
+    level[order] = np.minimum(levels * middle, levels - 1) if soft else np.arange(levels)
+    start = np.full((len(total), levels), soft / levels)
+    start[np.arange(len(total)), level] += 1.0 - soft
+    return start.reshape(*problem.edges.shape[:2], levels)
+
+
+def _score(exact: SeparatedScore, problem: _Problem, kernel: Array) -> SeparatedScore:
+    """Levels in the order of their posterior, which can only raise AUROC; empty ones dropped."""
+    pooled = np.einsum("zyi,zy->yi", problem.rates(kernel), problem.mass)
+    kept = np.flatnonzero(pooled.sum(0) > 1e-9)
+    kept = kept[np.argsort(pooled[1, kept] / pooled[:, kept].sum(0), kind="stable")]
+    kernel = np.maximum(kernel[:, :, kept], _TINY)
+    kernel = kernel / kernel.sum(-1, keepdims=True)
+    table = problem.rates(kernel).transpose(1, 0, 2) * problem.mass.T[:, :, None]
+    kernels = tuple(kernel[z, :k] for z, k in enumerate(problem.bins))
+    return SeparatedScore(exact.labels, exact.groups, exact.thresholds, kernels, table)
