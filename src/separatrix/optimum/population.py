@@ -20,10 +20,9 @@ from separatrix.core.measures import budget_named
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 from separatrix.optimum.law import BlindLaw
-from separatrix.optimum.limit import Limit
+from separatrix.optimum.limit import ColumnSolver, Limit, RocSolver
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.regions import roc_curve
-from separatrix.optimum.solvers import ColumnSolver, RocSolver
 
 __all__ = [
     "Budgets",
