@@ -163,3 +163,11 @@ def test_a_regressor_without_signal_is_told(r2, said):
     point = NumericPoint(0.5, 0.0, promise, 0, lambda: None)
     assert ("! No signal: R² " in str(point)) == said
     assert point.to_dict()["notes"] == list(point.notes)
+
+
+@pytest.mark.parametrize(("v", "told"), [(0.014, True), (0.009, False)])
+def test_a_promise_above_the_budget_is_said(v, told):
+    values = {"r2": 0.5, "rmse": 1.0, "violation": v}
+    promise = {name: Promise.normal(value, 0.005) for name, value in values.items()}
+    point = NumericPoint(0.01, 1.0, promise, 0, lambda: None)
+    assert ("more than the 0.01 asked" in str(point)) == told

@@ -112,14 +112,19 @@ class NumericPoint:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What must be said: predictions that are no better than one number for everybody."""
-        r2 = self.promise["r2"]
-        if r2.value > 2.0 * r2.error:
-            return ()
-        return (
-            f"No signal: R² {estimate_text('r2', r2)} is not above 0 by two errors, so the mean "
-            "outcome, the same for everybody, predicts as well.",
-        )
+        """What must be said: no signal, or a budget that unseen rows are not expected to keep."""
+        r2, v, notes = self.promise["r2"], self.promise["violation"], []
+        if r2.value <= 2.0 * r2.error:
+            notes.append(
+                f"No signal: R² {estimate_text('r2', r2)} is not above 0 by two errors, so the "
+                "mean outcome, the same for everybody, predicts as well."
+            )
+        if self.max_violation is not None and v.value > self.max_violation:
+            notes.append(
+                f"Unseen rows are expected to show v {estimate_text('violation', v)}, more than "
+                f"the {self.max_violation:g} asked."
+            )
+        return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -132,7 +137,7 @@ class NumericPoint:
         said = [f"{label_of(name)} {estimate_text(name, x)}" for name, x in self.promise.items()]
         eased = f" {self.eased} outer folds could not keep it." if self.eased else ""
         first = f"{asked}: on unseen rows {', '.join(said)} (penalty {self.penalty:g}).{eased}"
-        return "\n".join([first, *(f"! {note}" for note in self.notes)])
+        return "\n".join([first, *(line for note in self.notes for line in wrapped(f"! {note}"))])
 
 
 class NumericFrontier:
