@@ -47,6 +47,13 @@ def test_the_paper_runs_its_methods_and_says_what_is_not_here(tmp_path, monkeypa
         list(benchmarking.paper_benchmark(["bank"], tmp_path))
 
 
+def test_a_dataset_that_the_paper_does_not_have_is_refused_before_any_training(tmp_path):
+    """Its page would have nothing of it."""
+    with pytest.raises(InputError, match="The paper has no dataset 'synthetic'; it has adult"):
+        list(benchmarking.paper_benchmark(["adult", "synthetic"], tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_method_of_the_paper_whose_library_is_not_here_is_missing(tmp_path, monkeypatch):
     """The command ends with a page that says so, and not with a refusal."""
     real = benchmarking.methods.get

@@ -350,7 +350,7 @@ class Stages:
 
 @contextmanager
 def in_processes(
-    calls: Iterable[Any], n_jobs: int, *, in_order: bool = True, kept: bool = True
+    calls: Iterable[Any], n_jobs: int, *, in_order: bool = True
 ) -> Iterator[Iterator[Any]]:
     """The answers of joblib's `delayed` calls as they come; each process has one thread.
 
@@ -361,13 +361,11 @@ def in_processes(
         calls: what to do.
         n_jobs: processes; 1 for this one, -1 for all cores.
         in_order: answers come in the order of the calls.
-        kept: whether what was finished is on disk, so that the next run resumes.
     """
     from concurrent.futures.process import BrokenProcessPool
 
     from joblib import Parallel, parallel_config
 
-    again = "What was finished is kept: run again to resume" if kept else "Run again"
     order = "generator" if in_order else "generator_unordered"
     with parallel_config("loky", inner_max_num_threads=1):
         answers = Parallel(n_jobs=n_jobs, return_as=order, batch_size=1)(calls)
@@ -376,7 +374,8 @@ def in_processes(
         except BrokenProcessPool as error:  # loky's own is a kind of it
             raise SeparatrixError(
                 "A worker process was ended by the system, most often because memory ran out. "
-                f"{again}, with fewer processes (`n_jobs`, --jobs)."
+                "What was written to a folder is kept: run again to resume, with fewer processes "
+                "(`n_jobs`, --jobs)."
             ) from error
         finally:
             with warnings.catch_warnings():

@@ -20,7 +20,7 @@ import numpy as np
 from separatrix import datasets, methods
 from separatrix.core.envelope import PLANES
 from separatrix.core.measures import METRICS
-from separatrix.errors import DataError, MissingExtraError
+from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.frontier import figures, tables
 from separatrix.frontier.results import REFERENCES, Columns, Results, Series, main_series, select
 from separatrix.frontier.store import ReferenceCurve, Store, hash_of
@@ -122,6 +122,12 @@ def paper_benchmark(
         out, quick, folds, seed, options, execution: see `benchmark`.
     """
     place = Path(out)
+    others = [name for name in names or () if name not in DATASETS]
+    if others:
+        raise InputError(
+            f"The paper has no dataset {others[0]!r}; it has {', '.join(DATASETS)}. Leave out "
+            "--paper for another."
+        )
     able, missing = _installed([*METHODS, *ABLATION])
     todo: dict[str, list[Job]] = {}
     for name in names or DATASETS:
@@ -135,8 +141,8 @@ def paper_benchmark(
         todo[name] = _paper_jobs(able, quick, ablations=name.startswith("acs"))
     yield from _run(todo, place, quick, folds, seed, options, execution)
     results = Results.read(place)
-    others = [name for name in DATASETS if names and name not in names]
-    missing |= dict.fromkeys(others, "it was not asked for.")
+    left_out = [name for name in DATASETS if names and name not in names]
+    missing |= dict.fromkeys(left_out, "it was not asked for.")
     # an earlier run into the same folder may have done what this one does not
     missing = {name: why for name, why in missing.items() if name not in results.datasets}
     yield from write_page(results, place, missing)
