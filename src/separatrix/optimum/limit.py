@@ -64,7 +64,9 @@ __all__ = ["ColumnSolver", "DualSolver", "Limit", "RocSolver", "Solution", "Solv
 Array = NDArray[np.float64]
 _SHOWN = 9  # rows of the table
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows
-_MIXED = 1e-6  # of the range of the gains, between the value and the bound of a mixture of columns
+_BOUND_GAP = (
+    1e-6  # of the range of the gains, between the value and the bound of a mixture of columns
+)
 _STRICTEST = 1e-6  # nats: below, rounding decides the dual
 _SLOW = 11  # points of a curve where each takes a third of a second
 _NO_BUDGET = 1e-12  # a budget that the best decision uses less of than this is none
@@ -246,7 +248,7 @@ class ColumnSolver:
         gains = gains_of(self.maximize, self.columns.law.prior)
         assert gains is not None
         each = np.broadcast_to(gains[:, None], (*self.mass.shape, len(gains)))
-        return self.columns.best(each, level, _MIXED)
+        return self.columns.best(each, level, _BOUND_GAP)
 
     def _rule(self, point: ColumnPoint) -> Callable[[], Rule]:
         if isinstance(self.columns.law, BlindLaw):

@@ -57,10 +57,10 @@ _DRAWS = 200
 _PRICES = (1e-3, 1e4)  # of v for more than two labels, for gains with a range of one
 _STEPS = 10  # of the bisection between them
 _SOLVED = 2e-3  # of a gap: where the solver starts changes its last digits
-_CLOSE = 2e-4  # of the objective under a violation: far below what the rows can tell
+_OBJECTIVE_GAP = 2e-4  # of the objective under a violation: far below what the rows can tell
 _BLIND_DRAWS = 1000
 _SAFETY = 1.1  # of the errors; chosen on distributions with normal scores
-_BLIND_CLOSE = 0.002  # of what was asked: close enough
+_BUDGET_GAP = 0.002  # of what was asked: close enough
 
 
 class PromisedRule(NamedTuple):
@@ -167,7 +167,7 @@ class Promises:
         """The best rule within a level on the curves."""
         return best_rules(
             known.curves, known.mass, np.array([level]), self.groups, maximize=self.maximize,
-            budget=self.budget, tolerance=_CLOSE if self.budget == "violation" else None,
+            budget=self.budget, tolerance=_OBJECTIVE_GAP if self.budget == "violation" else None,
         )[0]  # fmt: skip
 
     @cached_property
@@ -359,7 +359,7 @@ class BlindPromises:
             known = sorted((level, self._shown(level, confidence)) for level in self._known)
             low, below = max(one for one in known if one[1] <= asked and one[0] <= asked)
             over = [one for one in known if one[0] > low and one[0] <= asked]
-            if not over or asked - below < _BLIND_CLOSE * asked:
+            if not over or asked - below < _BUDGET_GAP * asked:
                 break
             high, above = over[0]
             share = float(np.clip((asked - below) / (above - below), 0.1, 0.9))

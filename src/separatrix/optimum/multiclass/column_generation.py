@@ -54,7 +54,7 @@ _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
 _TINY = 1e-300
 _ROUNDS = 300  # columns at most, for one question; 4 labels × 3 groups need about 200
-_CLOSE = 2e-6  # of the range of the gains: mixture and bound have met
+_BOUND_GAP = 2e-6  # of the range of the gains: mixture and bound have met
 _USEFUL = 1e-5  # nats: close enough for the utility of a law
 _NOISE = 1e-4  # nats, and share of the gains: close enough for rows, not known that well
 _HOLD = 0.5  # how much of the best prices the next ones keep: plain prices swing
@@ -326,7 +326,7 @@ class Columns:
         for u in range(outputs):
             self._add(np.broadcast_to(np.eye(outputs)[u], (*law.mass.shape, outputs)))
 
-    def best(self, gains: Array, level: float, close: float = _CLOSE) -> ColumnPoint:
+    def best(self, gains: Array, level: float, close: float = _BOUND_GAP) -> ColumnPoint:
         """The mixture of the largest Σ P(y,z) g[y,z,u] R[y,z,u] within the budget, and a bound.
 
         Args:

@@ -37,7 +37,7 @@ __all__ = ["DualPoint", "DualState", "LabelDual", "tangent"]
 
 Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
-_CLOSE = 1e-5  # bound and value this close, in the range of the gains, are good enough
+_BOUND_GAP = 1e-5  # bound and value this close, in the range of the gains, are good enough
 _EVALUATIONS = 300  # at each temperature, for fixed gains
 _STEP, _ROUNDS = 25, 12  # evaluations between two tangents, and how many tangents
 _STILL = 1e-3  # a tangent that moves the utility by less than this share of it is the last
@@ -137,7 +137,7 @@ class LabelDual:
         if not self.utility:
             upper = self.law.most(np.broadcast_to(state.gains[:, None], self._shape))
         for tau in _TEMPERATURES:
-            if upper - best.value <= _CLOSE:
+            if upper - best.value <= _BOUND_GAP:
                 break
             state = state._replace(x=np.r_[state.x[:-1], max(state.x[-1], _STUCK)])
             state, weight = self._search(state, level, np.full(self._shape[1], tau), _LOG_PRICE)

@@ -45,7 +45,9 @@ _LOG_RHO = np.linspace(np.log(1e-4), np.log(1e5), 61)
 _PARALLEL = 1e-5  # radians
 # a start for Newton's method closer to 0 or 1 than this stays there when the answer is elsewhere
 _AWAY = 1e-4
-_CLOSE = 1e-3  # in the logarithm of the price of v: the half-plane is off by the square of it
+_PRICE_BRACKET = (
+    1e-3  # in the logarithm of the price of v: the half-plane is off by the square of it
+)
 
 
 def most_useful_vertex(
@@ -312,7 +314,7 @@ class _Search:
             f_low[b] = np.where(side[b] == 1, f_low[b] / 2, f_low[b])
             low[a], f_low[a], under_x[a], side[a] = at[a], f[under], x[under], -1
             high[b], f_high[b], over_x[b], side[b] = at[b], f[~under], x[~under], 1
-            done = (under & (f > -2e-3)) | (high[todo] - low[todo] < _CLOSE)
+            done = (under & (f > -2e-3)) | (high[todo] - low[todo] < _PRICE_BRACKET)
             todo = todo[~(done | (low[todo] > 14.0) | (high[todo] < -25.0))]
             if not len(todo):
                 break

@@ -44,9 +44,9 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
-_CLOSE = 1e-6
-_FINE = 5e-5  # nats
-_NEAR = 1e-4  # of the branch and bound
+_SHARE_GAP = 1e-6
+_UTILITY_GAP = 5e-5  # nats
+_PREDICTIVE_GAP = 1e-4  # of the branch and bound
 
 
 class DecisionCurve(NamedTuple):
@@ -109,14 +109,14 @@ def _under_violation(
     regions: Regions, value: Value, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     if value.price is None:
-        return certified_curve(regions, levels, tolerance or _FINE)
+        return certified_curve(regions, levels, tolerance or _UTILITY_GAP)
     separated = _best_equal(regions, value)
     rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
     upper = np.asarray(value(rates))
     some = levels > 0
     if some.any():
         rates[some], bound = best_linear(
-            regions, value.price, levels[some], separated, tolerance or _CLOSE
+            regions, value.price, levels[some], separated, tolerance or _SHARE_GAP
         )
         upper[some] = value.constant + bound
     return rates, upper
@@ -133,7 +133,7 @@ def _under_widths(
             rates[j] = _best_equal(regions, value)
             upper[j] = value(rates[j])
         elif value.price is None:
-            rates[j], upper[j] = programme.most_useful(level, tolerance or _CLOSE)
+            rates[j], upper[j] = programme.most_useful(level, tolerance or _SHARE_GAP)
         else:
             rates[j], bound = programme.support(regions.mass * value.price, level)
             upper[j] = value.constant + bound
@@ -153,7 +153,7 @@ def _useful_under_parity(
             x, bound = _under_violation(regions, aim, np.array([level]), tolerance)
             return x[0], (x[0] * regions.share).sum(0), float(bound[0])
 
-        rates[j], upper[j] = most_useful_vertex(touch, regions.prior, tolerance or _FINE)
+        rates[j], upper[j] = most_useful_vertex(touch, regions.prior, tolerance or _UTILITY_GAP)
     return rates, upper
 
 
@@ -161,7 +161,7 @@ def _under_predictive_gap(
     regions: Regions, value: Value, levels: Array, tolerance: float | None
 ) -> tuple[Array, Array]:
     search = PredictiveSearch(regions)
-    found = [search.best(value.price, float(e), tolerance or _NEAR) for e in levels]
+    found = [search.best(value.price, float(e), tolerance or _PREDICTIVE_GAP) for e in levels]
     constant = 0.0 if value.price is None else value.constant
     return np.array([x for x, _ in found]), constant + np.array([bound for _, bound in found])
 

@@ -53,7 +53,7 @@ __all__ = ["arc_kernel", "rising_kernel"]
 Array = NDArray[np.float64]
 _TOUCH = 1e-13
 _MIXES = (1e-6, 1e-4, 1e-2, 0.1)  # δ
-_STEPS, _CLOSE = 100, 1e-9
+_STEPS, _MARGIN_ERROR = 100, 1e-9
 
 
 def rising_kernel(edges: Array, target: Array) -> Array:
@@ -126,7 +126,7 @@ def _entropic(edges: Array, target: Array) -> Array:
     for _ in range(_STEPS):
         one, two = w @ kernel, (w * rho) @ kernel
         slope = np.concatenate([one, two]) - moments
-        if (np.abs(slope) <= _CLOSE * np.r_[goal, goal]).all():
+        if (np.abs(slope) <= _MARGIN_ERROR * np.r_[goal, goal]).all():
             break
         hessian = np.zeros((2 * m, 2 * m))
         for a in range(2):
