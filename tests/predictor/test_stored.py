@@ -25,8 +25,7 @@ import forging
 from separatrix.crossfit.array_models import Logistic
 from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.errors import DataError, InputError
-from separatrix.predictor.skops_file import digest
-from separatrix.predictor.stored import model_bytes, model_from_bytes
+from separatrix.predictor.stored import model_bytes, model_digest, model_from_bytes
 
 RNG = np.random.default_rng(0)
 X = np.c_[RNG.normal(size=(300, 2)), RNG.integers(0, 6, 300)]
@@ -151,7 +150,7 @@ def test_two_arrays_swapped_change_the_digest():
     swapped = _zipped(parts | {"schema.json": json.dumps(schema).encode()})
     changed, honest = model_from_bytes(swapped), model_from_bytes(content)
     assert (changed.mean_ == honest.scale_).all()
-    assert digest(swapped) != digest(content)
+    assert model_digest(swapped) != model_digest(content)
 
 
 def test_a_bomb_is_refused_by_its_declared_sizes():

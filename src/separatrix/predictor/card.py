@@ -14,7 +14,7 @@ from separatrix.report.words import estimate_text
 from separatrix.statistics.unseen import Promise
 
 if TYPE_CHECKING:
-    from separatrix.predictor.branch import Base, Branch
+    from separatrix.predictor.branch import Branch
     from separatrix.predictor.predictor import Predictor
 
 __all__ = ["CARD", "text"]
@@ -44,17 +44,19 @@ def text(predictor: Predictor) -> str:
             "",
         ]
     lines += ["| branch | drawn | model | λ | decision |", "|---|---|---|---|---|"]
-    branches = zip(predictor.branches, predictor.weights, strict=True)
-    for i, (branch, weight) in enumerate(branches):
-        lines.append(
-            f"| {i} | {weight:.1%} | {_model(branch.base)} | {_decision(predictor, branch)} |"
-        )
+    for i, (branch, weight) in enumerate(zip(predictor.branches, predictor.weights, strict=True)):
+        method = branch.base.method
+        model = methods.style(method or "postprocessing").label
+        # a rule around a model has a budget instead of a λ, which is said below
+        trade_off = f"{branch.base.trade_off:g}" if method else "–"
+        decision = _decision(predictor, branch)
+        lines.append(f"| {i} | {weight:.1%} | {model} | {trade_off} | {decision} |")
+    coin = "yes; use `ids` and a secret `salt` in production" if predictor.randomized else "no"
     lines += [
         "",
         *_axes(predictor),
         f"- uses the group to predict: {'yes' if predictor.uses_groups else 'no'}",
-        "- throws a coin: "
-        f"{'yes; use `ids` and a secret `salt` in production' if predictor.randomized else 'no'}",
+        f"- throws a coin: {coin}",
     ]
     if predictor.randomized:
         bound = predictor.key_id or "none; bind one with `predictor.with_key(salt)`"
@@ -85,10 +87,10 @@ def _axes(predictor: Predictor) -> list[str]:
     if not predictor.groups and predictor.uses_groups:
         columns = predictor.grouping.columns if predictor.grouping else ()
         groups = f"none: the attribute is a number {' '.join(map(_escape, columns))}".rstrip()
-    if not predictor.is_value:
-        return [f"- labels: {_names(predictor.labels)}", f"- groups: {groups}"]
-    values = ", ".join(f"{value:.5g}" for value in predictor.labels)
-    return [f"- released values: {values}", f"- groups: {groups}"]
+    labels = f"labels: {_names(predictor.labels)}"
+    if predictor.is_value:
+        labels = f"released values: {', '.join(f'{value:.5g}' for value in predictor.labels)}"
+    return [f"- {labels}", f"- groups: {groups}"]
 
 
 def _with_errors(value: Any) -> Any:
@@ -100,12 +102,6 @@ def _with_errors(value: Any) -> Any:
         for name, found in value["promise"].items()
     }
     return {**value, "promise": promise}
-
-
-def _model(base: Base) -> str:
-    """A model and its λ; a rule around a model has a budget instead, which is said below."""
-    trade_off = f"{base.trade_off:g}" if base.method else "–"
-    return f"{methods.style(base.method or 'postprocessing').label} | {trade_off}"
 
 
 def _decision(predictor: Predictor, branch: Branch) -> str:
@@ -121,21 +117,18 @@ def _decision(predictor: Predictor, branch: Branch) -> str:
 
 
 def _listed(value: Any, depth: int = 0) -> list[str]:
-    if isinstance(value, str):
-        return [_escape(value)]
+    """Plain data as a nested list; what is empty is left out."""
     if not isinstance(value, Mapping):
-        return [f"{'  ' * depth}- {_escape(_number(one))}" for one in value]
+        return [_escape(value)]
     lines = []
     for key, one in value.items():
-        name = _escape(str(key).replace("_", " "))
-        if one in ("", None) or (isinstance(one, Mapping | list | tuple) and not one):
-            continue
-        if isinstance(one, Mapping):
-            lines += [f"{'  ' * depth}- {name}:", *_listed(one, depth + 1)]
-        elif isinstance(one, list | tuple):
-            lines.append(f"{'  ' * depth}- {name}: {_escape(', '.join(map(_number, one)))}")
-        else:
-            lines.append(f"{'  ' * depth}- {name}: {_escape(_number(one))}")
+        start = f"{'  ' * depth}- {_escape(str(key).replace('_', ' '))}:"
+        if isinstance(one, Mapping) and one:
+            lines += [start, *_listed(one, depth + 1)]
+        elif isinstance(one, list | tuple) and one:
+            lines.append(f"{start} {_escape(', '.join(map(_number, one)))}")
+        elif one not in ("", None, {}, [], ()):
+            lines.append(f"{start} {_escape(_number(one))}")
     return lines
 
 

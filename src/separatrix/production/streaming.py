@@ -19,7 +19,7 @@ from separatrix.columns.readers import find_files, read_blocks
 from separatrix.columns.text import harmless
 from separatrix.columns.values import objects
 from separatrix.core.counts import CountTable, Levels, diagonal, listed
-from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.errors import DataError, InputError, require
 from separatrix.io import interactive, whole_file
 from separatrix.predictor import decision_log
 from separatrix.predictor.decision_log import Drawn
@@ -224,17 +224,12 @@ def _writer(path: Path, suffix: str) -> Iterator[Any]:
 
             yield write
         return
-    try:
-        import pyarrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise MissingExtraError(
-            "Parquet needs pyarrow: pip install 'separatrix[engines]'."
-        ) from error
+    pyarrow = require("pyarrow", "engines", "A Parquet file")
+    parquet = require("pyarrow.parquet", "engines", "A Parquet file")
     opened: list[Any] = []
 
     def write_block(columns: Mapping[str, NDArray[Any]]) -> int:
-        table = pyarrow.table({name: pyarrow.array(x.tolist()) for name, x in columns.items()})
+        table = pyarrow.table({name: x.tolist() for name, x in columns.items()})
         if not opened:
             opened.append(parquet.ParquetWriter(path, table.schema))
         opened[0].write_table(table.cast(opened[0].schema))
