@@ -142,7 +142,7 @@ def _write(predictor: Predictor, folder: Path, sign_key: Key | None) -> None:
         **content.core,
         "model": content.hash,
         "key_id": predictor.key_id,
-        "about": _finite(predictor.about),
+        "about": plain(predictor.about),
         "packages": _packages(),
         "files": {one.name: file_entry(one.read_bytes()) for one in sorted(folder.iterdir())},
     }
@@ -162,16 +162,6 @@ def _packages() -> dict[str, str]:
         with suppress(PackageNotFoundError):  # an extra that is not installed
             found[name] = version(name)
     return found
-
-
-def _finite(value: Any) -> Any:
-    """Plain data as strict JSON has it: a number that is not finite becomes null."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(one) for key, one in value.items()}
-    value = plain(value)
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _count(value: Any) -> bool:
@@ -319,11 +309,18 @@ def canonical(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A level or a number as JSON has it; tuples become lists, `from_plain` restores them."""
+    """Data as strict JSON has it; a number that is not finite becomes null.
+
+    Tuples become lists; `from_plain` restores them.
+    """
     if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
         return [plain(one) for one in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     raise InputError(

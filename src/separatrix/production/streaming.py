@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,8 @@ def predict_file(
                 decision_log.write(noted, log_path, found, first=not done)
             copied = {} if id_column is None else {id_column: objects(ids or [])}
             copied |= {name: objects(plain_values(block[name])) for name in kept}
-            done += write(copied | _columns(predictor, drawn))
+            write(copied | _columns(predictor, drawn))
+            done += len(drawn.labels)
         if not done:
             raise DataError(f"{str(place)!r} has no rows.")
     return done
@@ -210,36 +211,31 @@ def _cells(column: NDArray[Any]) -> list[Any]:
 
 
 @contextmanager
-def _writer(path: Path, suffix: str) -> Iterator[Any]:
-    """write(columns) → number of rows."""
+def _writer(path: Path, suffix: str) -> Iterator[Callable[[Mapping[str, NDArray[Any]]], None]]:
+    """A function that adds the columns of a block of rows to a file."""
     if suffix == ".csv":
         with path.open("w", encoding="utf-8", newline="") as file:
             out = csv.writer(file)
 
-            def write(columns: Mapping[str, NDArray[Any]]) -> int:
+            def write(columns: Mapping[str, NDArray[Any]]) -> None:
                 if not file.tell():
                     out.writerow(map(harmless, columns))
                 out.writerows(zip(*map(_cells, columns.values()), strict=True))
-                return len(next(iter(columns.values())))
 
             yield write
         return
     pyarrow = require("pyarrow", "engines", "A Parquet file")
     parquet = require("pyarrow.parquet", "engines", "A Parquet file")
     opened: list[Any] = []
+    with ExitStack() as stack:
 
-    def write_block(columns: Mapping[str, NDArray[Any]]) -> int:
-        table = pyarrow.table({name: x.tolist() for name, x in columns.items()})
-        if not opened:
-            opened.append(parquet.ParquetWriter(path, table.schema))
-        opened[0].write_table(table.cast(opened[0].schema))
-        return int(table.num_rows)
+        def write_block(columns: Mapping[str, NDArray[Any]]) -> None:
+            table = pyarrow.table({name: x.tolist() for name, x in columns.items()})
+            if not opened:
+                opened.append(stack.enter_context(parquet.ParquetWriter(path, table.schema)))
+            opened[0].write_table(table.cast(opened[0].schema))
 
-    try:
         yield write_block
-    finally:
-        for one in opened:
-            one.close()
 
 
 def read_reference(path: str | Path) -> CountTable:
