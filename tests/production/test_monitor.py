@@ -281,7 +281,7 @@ def test_a_mixture_is_watched_with_its_branches():
 
 
 def test_memory_is_constant():
-    starts, alive = Starts.of((2, 2, 2), None), []
+    starts, alive = Starts.without_rows((2, 2, 2), None), []
     for rows in np.tile([100, 700, 2_500], 1_200):
         starts.add(np.full((2, 2, 2), rows / 8), int(rows))
         alive.append(len(starts.rows))

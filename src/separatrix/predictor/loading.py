@@ -50,7 +50,7 @@ def load(
     except (DataError, MissingExtraError):
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        told = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        told = str(error).rstrip(".") or type(error).__name__
         raise DataError(f"{place / MANIFEST} does not describe a predictor: {told}.") from error
 
 

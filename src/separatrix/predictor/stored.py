@@ -158,10 +158,8 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
     except (DataError, MissingExtraError):
         raise
     except Exception as error:  # whatever a damaged file raises, it is one sentence here
-        told = " ".join(f"{type(error).__name__}: {error}".split())
-        raise DataError(
-            f"{source} is not a whole base model ({told}). Load another copy."
-        ) from error
+        told = f"{source} is not a whole base model ({type(error).__name__}: {error})."
+        raise DataError(f"{told} Load another copy.") from error
 
 
 def _joint_bytes(model: JointModel) -> bytes:
@@ -259,10 +257,8 @@ def _skops_bytes(model: Any) -> bytes:
             f"{type(model).__name__} cannot be saved without pickle: {error}. Remove that "
             "attribute, or use another model."
         ) from error
-    own = [
-        name for name in skops.get_untrusted_types(data=content) if name.startswith("separatrix.")
-    ]
-    if own:
+    types = skops.get_untrusted_types(data=content)
+    if own := [name for name in types if name.startswith("separatrix.")]:
         raise InputError(
             f"{own[0]} is kept as arrays and cannot be saved inside a {type(model).__name__}. Pass "
             "it on its own, or use a classifier of scikit-learn there."

@@ -127,7 +127,7 @@ class Monitor:
         self.posteriors = table.moments is not None
         self.alarm: Alarm | None = None
         self.history: list[tuple[int, float, float]] = []
-        self._starts = Starts.of(table.counts.shape, horizon)
+        self._starts = Starts.without_rows(table.counts.shape, horizon)
         self._bets = Alternatives.from_reference(
             table.counts, budget if measure == "violation" else 0.005
         )
@@ -211,7 +211,7 @@ class Monitor:
                 if evidence >= needed:
                     counts, rows = tests.counts[at], int(tests.rows[at])
                     value = self._evidence.value(counts)
-                    cell = Cell.of(replace(self.reference, counts=counts))
+                    cell = Cell.from_table(replace(self.reference, counts=counts))
                     self.alarm = Alarm(
                         self.rows, rows, self.measure, value, float(evidence), needed, cell
                     )
@@ -244,7 +244,7 @@ class Monitor:
                 recent=self._recent(),
                 evidence=self._evidence.log_e(tests.counts[closest], needed),
                 needed=needed,
-                cell=Cell.of(replace(table, counts=tests.counts[closest])),
+                cell=Cell.from_table(replace(table, counts=tests.counts[closest])),
                 alarm=self.alarm,
             )
 

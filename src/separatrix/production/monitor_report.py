@@ -49,7 +49,7 @@ class Cell:
     overall: float
 
     @classmethod
-    def of(cls, table: CountTable) -> Cell:
+    def from_table(cls, table: CountTable) -> Cell:
         """That cell of a table of counts."""
         part = violation_by_cell(table.counts)
         y, z = np.unravel_index(int(part.argmax()), part.shape)

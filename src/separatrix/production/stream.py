@@ -75,7 +75,7 @@ class Starts:
     horizon: int | None = None
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], horizon: int | None) -> Starts:
+    def without_rows(cls, shape: tuple[int, ...], horizon: int | None) -> Starts:
         """Only the test of all rows, without any."""
         one = np.zeros(1, dtype=np.int64)
         return cls(np.zeros((1, *shape)), one, one - 1, one + 1, 0, horizon)
@@ -148,7 +148,7 @@ class Starts:
     def merge(parts: Sequence[Starts]) -> Starts:
         """The tests of all workers; those that one of them has ended are gone."""
         first = parts[0]
-        merged = Starts.of(first.tables.shape[1:], first.horizon)
+        merged = Starts.without_rows(first.tables.shape[1:], first.horizon)
         merged.clock = max(one.clock for one in parts)
         named: dict[tuple[int, int], list[Any]] = {}
         for one in parts:
