@@ -356,16 +356,14 @@ def _read_key(key: Key, kind: str) -> Any:
         text = key if isinstance(key, bytes) else Path(key).read_bytes()
     except OSError as error:
         raise InputError(f"The key {str(key)!r} cannot be read: {error.strerror}.") from error
-    purpose, command = _KEYS[kind]
-    try:
+    found = None
+    with suppress(ValueError, TypeError):  # no PEM, or one with a password
         private = kind == "private"
         found = pem.load_pem_private_key(text, None) if private else pem.load_pem_public_key(text)
-        if isinstance(found, wanted):
-            return found
-        why = f"got {type(found).__name__}"
-    except (ValueError, TypeError) as error:  # a TypeError: it has a password
-        why = str(error)
-    raise InputError(
-        f"The {purpose} key must be an Ed25519 {kind} key in PEM, without a password: `openssl "
-        f"{command}` makes one; {why}."
-    )
+    if not isinstance(found, wanted):
+        purpose, command = _KEYS[kind]
+        raise InputError(
+            f"The {purpose} key must be an Ed25519 {kind} key in PEM, without a password: `openssl "
+            f"{command}` makes one; got {'none' if found is None else type(found).__name__}."
+        )
+    return found
