@@ -76,8 +76,8 @@ def decide(person: Person) -> dict[str, Any]:
 @app.post("/outcomes")
 def observe(outcomes: list[Outcome]) -> dict[str, Any]:
     """Add outcomes to the monitor: all of them or, where a value is unknown, none."""
-    columns = zip(*((one.outcome, one.decision, one.group) for one in outcomes), strict=True)
-    y, decision, z = map(list, columns)
+    y, decision = [one.outcome for one in outcomes], [one.decision for one in outcomes]
+    z = [one.group for one in outcomes]
     with saving:  # one writer of the state at a time
         try:
             alarm = monitor.update(y, decision, sensitive_features=z)
