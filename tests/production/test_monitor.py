@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -76,6 +76,17 @@ def test_before_the_first_row_the_report_says_that_nothing_is_known():
     assert report.rows == 0
     assert np.isnan(report.violation)
     assert report.interval == (0.0, float("inf"))
+
+
+def test_after_one_row_the_report_is_about_that_row():
+    """Wherever the row falls: the cells without rows cause nothing."""
+    for y, u, z in product(["no", "yes"], ["no", "yes"], ["f", "m"]):
+        monitor = Monitor(reference(200), max_eo_gap=0.05)
+        monitor.update([y], [u], sensitive_features=[z])
+        report = monitor.report()
+        assert (report.cell.label, report.cell.group) == (y, z)
+        assert "Quiet: 1 row seen" in str(report)
+        assert "separatrix_rows_total 1" in monitor.metrics()
 
 
 def test_state_survives_json_and_a_file(tmp_path):

@@ -51,7 +51,8 @@ class Cell:
     @classmethod
     def from_table(cls, table: CountTable) -> Cell:
         """That cell of a table of counts."""
-        part = violation_by_cell(table.counts)
+        seen = table.counts.sum(-1) > 0  # where nothing differs, still a cell that has rows
+        part = np.where(seen, violation_by_cell(table.counts), -1.0)
         y, z = np.unravel_index(int(part.argmax()), part.shape)
         rates = table.counts[y, z] / table.counts[y, z].sum()
         overall = table.counts[y].sum(0) / table.counts[y].sum()
