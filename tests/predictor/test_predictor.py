@@ -149,9 +149,7 @@ def test_an_unseen_group_is_an_error_unless_the_model_does_not_look(single, data
     rows["sex"] = np.array(["f", "x", "m"])
     with pytest.raises(InputError, match=r"'x', which is not one of"):
         single.predict_proba(rows)
-    with pytest.raises(
-        InputError, match=r"`sensitive_features` holds 'x', which is not one of 'f', 'm'"
-    ):
+    with pytest.raises(InputError, match=r"`sex` holds 'x', which is not one of 'f', 'm'"):
         single.predict_proba(rows, sensitive_features=rows["sex"])
     from separatrix import methods
     from separatrix.methods import Lane, Recipe, Sample

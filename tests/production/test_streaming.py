@@ -222,7 +222,7 @@ def test_what_fails_leaves_nothing_behind(single, files):
             predict_file(single, files / source, files / "out.csv", random_state=0)
     for keywords, message in (
         ({"id_column": "ID", "random_state": 0}, "no column 'ID'"),
-        ({"salt": SALT}, "--id"),
+        ({"salt": SALT}, "with `id_column` as well"),
         ({"rows": 0}, "got 0"),
         ({}, "pass `ids=` and a secret `salt=`"),
         ({"salt": SALT, "id_column": "id", "random_state": 0}, "Both `ids`"),

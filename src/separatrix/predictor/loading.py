@@ -58,7 +58,10 @@ def _read(folder: OpenFolder, verify_key: Key | None) -> tuple[dict[str, Any], d
     """The checked manifest, and the bytes of every file that it lists."""
     here = set(folder.names)
     if MANIFEST not in here:
-        raise DataError(f"{str(folder.path)!r} is not a saved predictor: it has no {MANIFEST}.")
+        raise DataError(
+            f"{str(folder.path)!r} is not a saved predictor: it has no {MANIFEST}. Pass a folder "
+            "that `separatrix select` or `Predictor.save` wrote."
+        )
     text = folder.read(MANIFEST, _LARGEST)
     if verify_key is not None:
         signature = folder.read(SIGNATURE, 1_000) if SIGNATURE in here else None

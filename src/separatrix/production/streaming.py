@@ -81,9 +81,7 @@ def predict_file(
     if rows < 1:
         raise InputError(f"`rows` must be at least 1, got {rows}.")
     if salt is not None and id_column is None:
-        raise InputError(
-            "A salt is for identities: name their column with `id_column` (--id) as well."
-        )
+        raise InputError("A secret is for identities: name their column with `id_column` as well.")
     if predictor.randomized:
         check_sources(random_state, None if salt is None else (), salt)
     _check_names(predictor, [id_column, *kept])
