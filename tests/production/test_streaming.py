@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import separatrix as sx
 from people import people
-from separatrix.cli import app
+from separatrix.cli import app, main
 from separatrix.errors import DataError, InputError
 from separatrix.production.streaming import predict_file
 
@@ -91,6 +91,18 @@ def test_predict_and_audit_are_two_commands(single, rows, files, kind):
     np.testing.assert_allclose(read["score"], single.predict_proba(rows)[:, 1], atol=1e-7)
     with pytest.raises(InputError, match="column 'decision' has the name of an output"):
         predict_file(single, source, files / "o.csv", keep=["decision"], random_state=0)
+
+
+def test_a_short_secret_is_told_by_the_option_of_the_command(single, files, monkeypatch, capsys):
+    single.save(files / "model")
+    (files / "short.txt").write_text("short")
+    monkeypatch.chdir(files)
+    given = "predict model rows.csv --id id --salt-file short.txt --out out.csv"
+    monkeypatch.setattr(sys, "argv", ["separatrix", *given.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "--salt-file must have at least 16 bytes, got 5." in capsys.readouterr().err
 
 
 def test_a_seed_repeats_and_blocks_have_their_own_coins(single, files):

@@ -19,6 +19,7 @@ __all__ = ["app", "audits", "benchmarks", "deployment", "main", "traces"]
 FLAGS = {
     "sensitive": ("sensitive_features",), "folds": ("cv",), "jobs": ("n_jobs",),
     "seed": ("random_state",), "weight": ("sample_weight",), "unit": ("groups",),
+    "salt_file": ("salt",),
 }  # fmt: skip
 
 
