@@ -27,9 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from separatrix.crossfit.array_models import Logistic
+from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.crossfit.base_models import JointModel
-from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.errors import DataError
 from separatrix.predictor.stored import model_bytes, model_from_bytes
 

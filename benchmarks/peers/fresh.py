@@ -12,7 +12,7 @@ import separatrix as sx
 from separatrix.columns.counting import soft_sums
 from separatrix.core import score_gaps
 from separatrix.core.measures import table_measures
-from separatrix.procedure.measuring import mean_cost, unseen_score
+from separatrix.procedure.promise import mean_cost, unseen_score
 from separatrix.statistics.unseen import unseen
 
 Array = NDArray[np.float64]

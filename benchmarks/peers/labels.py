@@ -17,7 +17,7 @@ import numpy as np
 
 import separatrix as sx
 from separatrix.core.information import accuracy, conditional_mutual_information, mutual_information
-from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.array_models import BoostedTrees
 from separatrix.crossfit.out_of_fold import cross_fit
 from separatrix.optimum.multiclass.cross_fitted import LabelRules
 

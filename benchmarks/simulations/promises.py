@@ -22,9 +22,8 @@ from benchmarks._measuring import publish
 from benchmarks.simulations.distributions import BENIGN, DISTRIBUTIONS, Distribution
 from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.procedure.candidates import candidates
-from separatrix.procedure.measuring import Run
 from separatrix.procedure.procedures import Rows
-from separatrix.procedure.promise import Promise
+from separatrix.procedure.promise import Promise, Run
 from separatrix.procedure.request import Request
 
 Array = NDArray[np.float64]

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from separatrix import datasets
-from separatrix.crossfit import model_choice as base_choice
+from separatrix.crossfit import nested as base_choice
 from separatrix.crossfit.base_models import base_model_named
-from separatrix.crossfit.model_choice import choose_bases
-from separatrix.crossfit.nested import Fit
+from separatrix.crossfit.nested import Fit, choose_bases
 from separatrix.errors import InputError
 
 
@@ -47,16 +46,15 @@ def test_an_outer_fold_does_not_see_its_own_rows():
     other = np.where(fold == 2, 1 - y, y)
     losses = []
     for labels in (y, other):
-        rows = base_choice._Rows(X, labels, fold, 2)
-        losses.append(rows.loss(rows.pieces("logistic")))
+        pieces = base_choice._pairs("logistic", X, labels, fold, 2)
+        losses.append(base_choice._losses(pieces, labels, fold))
     same = np.isclose(losses[0].sum(1), losses[1].sum(1))
     np.testing.assert_array_equal(same, np.arange(5) == 2)
 
 
 def test_the_loss_of_every_pair_is_that_of_a_model_that_saw_neither_fold():
     X, y, _, fold = people(300)
-    rows = base_choice._Rows(X, y, fold, 2)
-    loss = rows.loss(rows.pieces("logistic"))
+    loss = base_choice._losses(base_choice._pairs("logistic", X, y, fold, 2), y, fold)
     seen, test = (fold != 1) & (fold != 3), fold == 3
     q = base_model_named("logistic").fit(X[seen], y[seen]).predict_proba(X[test])
     np.testing.assert_allclose(loss[1, 3], -np.log(q[np.arange(test.sum()), y[test]]).sum())

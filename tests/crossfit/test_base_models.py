@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from separatrix.crossfit import base_models, boosted
-from separatrix.crossfit.array_models import Logistic
+from separatrix.crossfit import array_models, base_models
+from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.crossfit.base_models import (
     base_model_named,
     from_arrays,
     to_arrays,
 )
-from separatrix.crossfit.boosted import BoostedTrees
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.predictor import stored
 
@@ -111,7 +110,7 @@ def test_joined_columns_tell_what_the_columns_told(seed):
     parts.insert(int(rng.integers(0, 3)), rng.integers(0, 3, (60, 1)).astype(float))
     X = np.hstack(parts).astype(np.float32)
     model = BoostedTrees()
-    model.bundle_, model.code_ = boosted._bundles(X)
+    model.bundle_, model.code_ = array_models._bundles(X)
     joined = model._joined(X)
     assert joined.shape[1] <= X.shape[1]
     same = (X[:, None] == X[None]).all(2)

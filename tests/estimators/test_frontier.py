@@ -327,3 +327,17 @@ def test_ages_are_cut_and_new_ones_find_their_group():
     names = [model.groups_[code] for code in model.grouping_.codes_of(age, 900)]
     np.testing.assert_array_equal(q, model.predict_proba(X, sensitive_features=names))
     assert model.predict_proba(X[:2], sensitive_features=[1, 130]).shape == (2, 2)
+
+
+def test_the_smallest_budget_of_a_refusal_succeeds_on_few_rows():
+    """The strictest rule is one rule, whatever levels were measured for the budget asked first."""
+    rng = np.random.default_rng(100)
+    z = rng.choice(3, 500, p=[0.6, 0.3, 0.1])
+    X = rng.normal(size=(500, 2)) + np.outer(z, [0, 0.8])
+    y = (X.sum(1) + rng.logistic(size=500) > 0.4).astype(int)
+    model = FrontierClassifier(LogisticRegression(), max_eo_gap=0.02, cv=3, random_state=0)
+    with pytest.raises(InfeasibleError) as refused:
+        model.fit(X, y, sensitive_features=z)
+    smallest = refused.value.smallest["eo_gap"]
+    model.set_params(max_eo_gap=smallest).fit(X, y, sensitive_features=z)
+    assert model.promise_["eo_gap"].value <= smallest + 1e-12

@@ -9,8 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from separatrix.crossfit.array_models import Logistic
-from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.errors import DataError, InputError
 from separatrix.optimum.rules import PlainRule
 from separatrix.predictor.branch import Base, Branch

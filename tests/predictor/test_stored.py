@@ -22,8 +22,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 import forging
-from separatrix.crossfit.array_models import Logistic
-from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.errors import DataError, InputError
 from separatrix.predictor.stored import model_bytes, model_digest, model_from_bytes
 
@@ -124,7 +123,7 @@ def test_our_own_models_load_from_arrays_only():
     model = BoostedTrees().fit(X, Y)
     with pytest.raises(InputError, match=r"BoostedTrees .* inside a list"):
         model_bytes([model])
-    for trusted in ((), ("separatrix.crossfit.boosted.BoostedTrees",)):
+    for trusted in ((), ("separatrix.crossfit.array_models.BoostedTrees",)):
         with pytest.raises(DataError, match="kept as arrays"):
             model_from_bytes(skops.io.dumps(model), trusted)
 

@@ -9,9 +9,8 @@ from benchmarks.simulations.distributions import DISTRIBUTIONS
 from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
 from separatrix.procedure.candidates import candidates
-from separatrix.procedure.measuring import Run
 from separatrix.procedure.procedures import Rows
-from separatrix.procedure.promise import tightened
+from separatrix.procedure.promise import Run, tightened
 from separatrix.procedure.request import Request
 
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 
 from separatrix.core import score_gaps
 from separatrix.core.information import conditional_mutual_information
-from separatrix.procedure.measuring import unseen_score
+from separatrix.procedure.promise import unseen_score
 
 LATENT = np.linspace(-4.0, 5.5, 100)
 LEVELS, FOLDS, MEMBERS = 40, 5, 4

@@ -1,11 +1,16 @@
-"""Base models: by name, fitted, saved as arrays, and what they say about a row.
+"""Base models, and the rows that they take.
 
-A classifier says P(y | x), a regressor a number, and a `JointModel` q(y, z | x).
+A model is found by name, fitted, saved as arrays. A classifier says P(y | x), a regressor a number,
+and a `JointModel` q(y, z | x).
+
+Rows may be of any kind: some rows, some columns, the group among them. A column *holds* the group
+if it has the name of a sensitive column, if it is that column, or if the group decides its value: a
+code, an indicator, one of several sensitive columns that were joined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,30 +19,50 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from scipy.sparse import hstack, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from separatrix.columns.frames import as_frame, column_names, named_columns
 from separatrix.columns.scores import check_posteriors, quantity_column
-from separatrix.crossfit.array_models import ArrayModel, Logistic, Network
-from separatrix.crossfit.boosted import BoostedTrees
+from separatrix.crossfit.array_models import ArrayModel, BoostedTrees, Logistic, Network
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.optimum.rules import check_joint
 
 __all__ = [
-    "NAMES", "JointModel", "base_model_named", "fit_one", "from_arrays", "last_step", "posteriors",
-    "scores_of", "to_arrays", "without_categories",
+    "NAMES",
+    "JointModel",
+    "as_rows",
+    "base_model_named",
+    "by_name",
+    "fit_one",
+    "from_arrays",
+    "has_text",
+    "holding_columns",
+    "last_step",
+    "listed_names",
+    "posteriors",
+    "scores_of",
+    "some_rows",
+    "to_arrays",
+    "with_group",
+    "without_categories",
+    "without_columns",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
+_FIRST = 500  # rows that a column is compared on before all of them are
 _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame
 
 NAMES = {  # in words
     "trees": "boosted trees", "logistic": "logistic regression", "network": "network"
 }  # fmt: skip
 _OWN: dict[str, type[ArrayModel]] = {
-    model.kind: model for model in (BoostedTrees, Logistic, Network)
+    "trees": BoostedTrees,
+    "logistic": Logistic,
+    "network": Network,
 }
 
 
@@ -49,17 +74,11 @@ def base_model_named(name: str) -> Any:
     >>> base_model_named("sklearn.naive_bayes:GaussianNB")
     GaussianNB()
     """
-    if name == "trees":
-        return BoostedTrees()
-    if name == "logistic":
-        return Logistic()
-    if name == "network":
-        if find_spec("torch") is None:
-            raise MissingExtraError(
-                "The base model 'network' needs torch: pip install 'separatrix[torch]'."
-            )
-        return Network()
-    return _imported(name)
+    if name == "network" and find_spec("torch") is None:
+        raise MissingExtraError(
+            "The base model 'network' needs torch: pip install 'separatrix[torch]'."
+        )
+    return _OWN[name]() if name in _OWN else _imported(name)
 
 
 def _imported(name: str) -> Any:
@@ -78,15 +97,12 @@ def _imported(name: str) -> Any:
         ) from error
     if not hasattr(found, attribute):
         raise InputError(f"The module {module!r} has no class {attribute!r}.")
-    kind = getattr(found, attribute)
-    if not callable(kind):
-        raise InputError(f"{name!r} is no class: it cannot be called.")
     try:
-        model = kind()
+        model = getattr(found, attribute)()
     except TypeError as error:
         raise InputError(
-            f"{name!r} cannot be called without arguments ({error}). Write a class or a function "
-            "that needs none."
+            f"{name!r} is no class that can be called without arguments ({error}). Write a class "
+            "or a function that needs none."
         ) from error
     for method in ("fit", "predict_proba"):
         if not hasattr(model, method):
@@ -111,9 +127,10 @@ def from_arrays(
     >>> from_arrays(model.kind, to_arrays(model), ["a", "b"]).predict([[0.0], [3.0]]).tolist()
     ['a', 'b']
     """
-    if kind not in _OWN:
-        raise InputError(f"There is no base model of kind {kind!r}; known are {', '.join(_OWN)}.")
-    return _OWN[kind].restore(arrays, classes)
+    kinds = {model.kind: model for model in _OWN.values()}
+    if kind not in kinds:
+        raise InputError(f"There is no base model of kind {kind!r}; known are {', '.join(kinds)}.")
+    return kinds[kind].restore(arrays, classes)
 
 
 def fit_one(model: Any, X: Any, y: NDArray[Any], sample_weight: Array | None) -> Any:
@@ -274,25 +291,20 @@ class JointModel(BaseEstimator):
             shape: of all labels and groups; zero for those, fitted as codes, that it never saw.
         """
         check_is_fitted(self, "label_model_")
-        count = len(self.groups_)
-        of_z = posteriors(self.group_model_, X, count)
-        joint = np.empty((len(of_z), len(self.classes_), count))
-        for g in range(count):
+        known = len(self.groups_)
+        labels, groups = shape or (len(self.classes_), known)
+        of_z = posteriors(self.group_model_, X, known)
+        joint = np.zeros((len(of_z), labels, groups))
+        for g, place in enumerate(range(known) if known == groups else self.groups_):
             rows = self._with_group(X, np.full(len(of_z), g))
-            joint[:, :, g] = posteriors(self.label_model_, rows, len(self.classes_))
-        joint *= of_z[:, None, :]
-        if shape in (None, joint.shape[1:]):
-            return joint
-        places = np.ix_(np.arange(len(joint)), *map(_codes, (self.classes_, self.groups_), shape))
-        whole = np.zeros((len(joint), *shape))
-        whole[places] = joint
-        return whole
+            joint[:, :, place] = posteriors(self.label_model_, rows, labels) * of_z[:, [g]]
+        return joint
 
     def _with_group(self, X: Any, code: NDArray[np.intp]) -> Any:
         """Rows with one 0/1 column per group behind the others."""
         each = np.eye(len(self.groups_))[code]
-        if sparse.issparse(X):
-            return sparse.hstack([X, each], format="csr")
+        if issparse(X):
+            return hstack([X, each], format="csr")
         frame = nw.from_native(X, pass_through=True, eager_only=True)
         if isinstance(frame, nw.DataFrame):
             new = (
@@ -312,6 +324,133 @@ class JointModel(BaseEstimator):
         return np.hstack([rows, each.astype(rows.dtype if rows.dtype.kind == "f" else float)])
 
 
-def _codes(levels: NDArray[Any], count: int) -> NDArray[np.intp]:
-    """The places of a model's levels among all of them."""
-    return np.arange(count) if len(levels) == count else np.asarray(levels, dtype=np.intp)
+def as_rows(X: Any) -> Any:
+    """Rows that can be taken by number: a CSR matrix, or an array.
+
+    Text among numbers stays text, and numbers stay numbers.
+    """
+    if issparse(X):
+        return X.tocsr()
+    try:
+        rows = np.asarray(X)
+        mixed = rows.dtype.kind in "US" and rows.ndim == 2 and not isinstance(X, np.ndarray)
+        return np.asarray(X, dtype=object) if mixed else rows
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"`X` is no table: {error}.") from error
+
+
+def by_name(X: Any) -> bool:
+    """Whether rows are a mapping of columns."""
+    return isinstance(X, Mapping) and not issparse(X)  # one kind of sparse matrix is a mapping
+
+
+def has_text(X: Any) -> bool:
+    """Whether rows are columns by name, and not all of them numbers."""
+    if by_name(X):
+        return True
+    frame = as_frame(X, "X")
+    if not isinstance(frame, nw.DataFrame):
+        return False
+    return any(not (d.is_numeric() or d == nw.Boolean) for d in frame.schema.values())
+
+
+def some_rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    """These rows of a matrix, a frame or columns by name."""
+    if by_name(X):
+        return {name: _safe_indexing(column, rows) for name, column in X.items()}
+    return _safe_indexing(X, rows)
+
+
+def without_columns(X: Any, places: Sequence[int]) -> Any:
+    """The rows without the columns at these places, as the same kind of table."""
+    if by_name(X):
+        return {k: column for i, (k, column) in enumerate(X.items()) if i not in places}
+    frame = as_frame(X, "X")
+    if frame is not None:
+        names = frame.collect_schema().names()
+        if nw.dependencies.is_pandas_dataframe(X):  # with its own names, which may be no text
+            return X.iloc[:, [i for i in range(len(names)) if i not in places]]
+        kept = [name for i, name in enumerate(names) if i not in places]
+        return frame.select(kept).to_native()
+    rows = as_rows(X)
+    return rows[:, [i for i in range(rows.shape[1]) if i not in places]]
+
+
+def with_group(rows: Any, z: NDArray[np.intp], count: int) -> NDArray[Any]:
+    """A matrix with one 0/1 column per group in front."""
+    return np.hstack([np.eye(count, dtype=np.float32)[z], np.asarray(rows)])
+
+
+def holding_columns(
+    X: Any, z: NDArray[np.intp], sensitive: Mapping[str, Any], named: Any = None
+) -> tuple[int, ...]:
+    """The places of the columns of X that hold the group.
+
+    Args:
+        X: a matrix, a frame or columns by name.
+        z: codes of the groups.
+        sensitive: the sensitive columns by name, as they were passed.
+        named: `sensitive_columns`, which hold the group whatever they say.
+
+    >>> X = np.array([[0.3, 1, 5], [0.1, 0, 7], [0.2, 1, 5], [0.9, 0, 7]])
+    >>> holding_columns(X, np.array([1, 0, 1, 0]), {})
+    (1, 2)
+    """
+    names, columns = _columns(X)
+    given = [] if named is None else listed_names(named)
+    if names:
+        given_names = {*sensitive, *map(str, given)}
+        given_places = {i for i, name in enumerate(names) if name in given_names}
+    else:
+        given_places = {int(place) % len(columns) for place in given}
+    raw = [_values(one) for one in sensitive.values()]
+    first = np.unique(z, return_index=True)[1]
+    place = np.searchsorted(z[first], z)
+    return tuple(
+        i
+        for i, column in enumerate(columns)
+        if i in given_places or _recodes(_values(column), raw, first, place)
+    )
+
+
+def _columns(X: Any) -> tuple[list[str], list[Any]]:
+    """Names, none for a matrix, and columns; nothing for rows that are no table."""
+    if by_name(X) or as_frame(X, "X") is not None:
+        names = column_names(X, "X")
+        return names, list(named_columns(X, names, "X").values())
+    if issparse(X):
+        by_column = X.tocsc()
+        return [], [by_column[:, i].toarray().ravel() for i in range(X.shape[1])]
+    rows = as_rows(X)
+    return [], [] if rows.ndim != 2 else list(rows.T)
+
+
+def _values(column: Any) -> NDArray[Any]:
+    known = nw.from_native(column, allow_series=True, pass_through=True)
+    if isinstance(known, nw.Series):
+        return known.to_numpy()
+    if isinstance(column, list) and any(isinstance(one, list | tuple) for one in column):
+        values = np.empty(len(column), dtype=object)  # groups that are tuples stay whole
+        values[:] = column
+        return values
+    return np.asarray(column)
+
+
+def _recodes(
+    column: NDArray[Any], raw: Sequence[NDArray[Any]], first: NDArray[np.intp], place: NDArray[Any]
+) -> bool:
+    """Whether a column is a sensitive one, or is decided by the group and tells groups apart."""
+    one_each = column[first]  # the value in each group's first row
+    if bool((one_each[place[:_FIRST]] == column[:_FIRST]).all()):
+        told = any(one_each[0] != other for other in one_each[1:])
+        return told and bool((one_each[place] == column).all())
+    same = [one for one in raw if one.shape == column.shape]
+    return any(
+        bool((one[:_FIRST] == column[:_FIRST]).all()) and bool((one == column).all())
+        for one in same
+    )
+
+
+def listed_names(names: Any) -> list[Any]:
+    """One name or several, as a list."""
+    return list(names) if isinstance(names, list | tuple | np.ndarray) else [names]

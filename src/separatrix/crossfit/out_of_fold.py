@@ -8,6 +8,7 @@ as scikit-learn's `VotingClassifier`.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,18 +21,20 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import _safe_indexing, check_random_state
 
 from separatrix import datasets
-from separatrix.columns.draws import seed_of
 from separatrix.columns.frames import as_frame, column_names
 from separatrix.columns.values import listed
+from separatrix.crossfit.array_models import BoostedTrees
 from separatrix.crossfit.base_models import (
     JointModel,
+    by_name,
     fit_one,
+    has_text,
     last_step,
     scores_of,
+    with_group,
     without_categories,
+    without_columns,
 )
-from separatrix.crossfit.boosted import BoostedTrees
-from separatrix.crossfit.rows import by_name, has_text, with_group, without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
@@ -170,9 +173,8 @@ def cross_fit(
         y, classes = np.searchsorted(classes, y), np.arange(len(classes))  # it takes codes only
 
     def fitted(places: Rows) -> Any:
-        some, weight = _safe_indexing(rows, places), None
-        if sample_weight is not None:
-            weight = sample_weight[places]
+        some = _safe_indexing(rows, places)
+        weight = None if sample_weight is None else sample_weight[places]
         if reads == "joint":
             return JointModel(model, group_estimator).fit(some, y[places], z[places], weight)
         return fit_one(model, some, y[places], weight)
@@ -190,10 +192,8 @@ def cross_fit(
 
 def _scored(model: Any, X: Any, reads: str, classes: NDArray[Any], shape: tuple[int, int]) -> Array:
     """What a fitted model says about rows; a classifier must know all labels."""
-    known = classes
-    if reads in ("x", "xz"):
-        known = np.asarray(getattr(model, "classes_", classes))
-    if len(known) != len(classes) or not (known == classes).all():
+    known = np.asarray(getattr(model, "classes_", classes))
+    if reads in ("x", "xz") and not np.array_equal(known, classes):
         raise InputError(
             f"The classifier knows the labels {listed(known.tolist())}, `y` has "
             f"{listed(classes.tolist())}: both must be the same."
@@ -220,7 +220,17 @@ def splits_of(
         labels: whether y holds labels, each of which every fold must know.
     """
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-        _check_folds(y, int(cv), labels)
+        if not 2 <= cv <= len(y):
+            raise InputError(
+                f"`cv` must be a number of folds, at least 2 and at most the {len(y):,} rows, a "
+                f'splitter or "prefit", got {cv!r}.'
+            )
+        names, count = np.unique(y, return_counts=True)
+        if labels and count.min() < cv:
+            raise InputError(
+                f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
+                f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
+            )
         stratum = y if labels else np.zeros(len(y), dtype=np.intp)
         fold = datasets.folds(stratum, z, int(cv), seed_from(random_state), groups)
         return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(int(cv))]
@@ -247,24 +257,6 @@ def splits_of(
     return splits
 
 
-def _check_folds(y: NDArray[Any], cv: int, labels: bool) -> None:
-    """An error where there are too few rows for the folds."""
-    most = len(y)
-    if not 2 <= cv <= most:
-        raise InputError(
-            f"`cv` must be a number of folds, at least 2 and at most the {most:,} rows, a splitter "
-            f'or "prefit", got {cv!r}.'
-        )
-    if not labels:
-        return
-    names, count = np.unique(y, return_counts=True)
-    if count.min() < cv:
-        raise InputError(
-            f"The label {names[count.argmin()].tolist()!r} has {count.min()} rows, too few for "
-            f"`cv={cv}` folds: pass a smaller `cv`, or more rows."
-        )
-
-
 def fold_codes(splits: list[Split], n: int) -> Rows:
     """The fold that scores each row, (n,)."""
     fold = np.zeros(n, dtype=np.intp)
@@ -275,13 +267,16 @@ def fold_codes(splits: list[Split], n: int) -> Rows:
 
 def seed_from(random_state: Any) -> int:
     """A seed from what `check_random_state` takes: None is fresh, a RandomState is drawn from."""
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return seed_of(random_state)
+    if random_state is None:
+        return secrets.randbits(63)
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
+        return int(random_state)
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise InputError(
-            f"`random_state` must be a whole number, None or a RandomState, got {random_state!r}."
+            "`random_state` must be a whole number from 0 on, None or a RandomState, got "
+            f"{random_state!r}."
         ) from error
 
 

@@ -17,7 +17,7 @@ from separatrix.columns.values import Coded
 from separatrix.core.conditional_cmi import attribute_bins
 from separatrix.crossfit.out_of_fold import seed_from
 from separatrix.errors import InputError
-from separatrix.estimators.base import Shipping, tagged_as
+from separatrix.estimators.base import Shipping
 from separatrix.optimum.scores.align import align, attribute
 from separatrix.predictor.predictor import Predictor
 
@@ -193,9 +193,6 @@ class AlignedRegressor(Shipping, RegressorMixin, BaseEstimator):
                 "save."
             )
         return found
-
-    def __sklearn_tags__(self) -> Any:
-        return tagged_as(super().__sklearn_tags__(), self.estimator)
 
 
 def _number(sensitive: Any) -> Array:

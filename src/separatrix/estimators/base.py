@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
@@ -28,14 +29,12 @@ from separatrix.columns.groups import (
     as_groups,
     bin_labels,
     edges_of,
-    group_codes,
     group_columns,
     intersect,
 )
 from separatrix.columns.scores import check_weight
 from separatrix.columns.values import Levels, refuse_missing, row_numbers
-from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
-from separatrix.crossfit.rows import (
+from separatrix.crossfit.base_models import (
     as_rows,
     by_name,
     has_text,
@@ -43,13 +42,14 @@ from separatrix.crossfit.rows import (
     listed_names,
     some_rows,
 )
+from separatrix.crossfit.out_of_fold import CrossFit, cross_fit, seed_from, splits_of
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Rule
 from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Learned", "SensitiveColumns", "Shipping", "check_labels", "tagged_as"]
+__all__ = ["Learned", "SensitiveColumns", "Shipping", "ShippingClassifier", "check_labels"]
 
 Array = NDArray[np.float64]
 _WHOLE = 2.0**53  # floats tell whole numbers apart up to here
@@ -141,12 +141,6 @@ class SensitiveColumns:
         self.grouping_ = replace(grouping, groups=coded.levels) if edges else None
         return np.asarray(coded.codes, dtype=np.intp)
 
-    def _known_groups(self, values: Any, n: int) -> NDArray[np.intp]:
-        """The codes of new rows; a group that `fit` did not see is an error."""
-        if self.grouping_ is not None:
-            return self.grouping_.codes_of(values, n)
-        return group_codes(values, self.groups_, n, "sensitive_features")
-
     def _grouping(self) -> Grouping | None:
         """How a predictor finds the group in raw rows, where this estimator does."""
         if self.grouping_ is not None or self.sensitive_columns is None:
@@ -235,11 +229,9 @@ class Shipping(SensitiveColumns):
         """The places of the columns that hold the group; bare scores have none."""
         if isinstance(self.estimator, str) or learned.z is None:
             return ()
-        X = learned.X
-        table = X if hasattr(X, "columns") or isinstance(X, Mapping) else learned.rows
-        return holding_columns(
-            table, learned.z, group_columns(learned.sensitive), self.sensitive_columns
-        )
+        named = hasattr(learned.X, "columns") or by_name(learned.X)
+        table, sensitive = learned.X if named else learned.rows, group_columns(learned.sensitive)
+        return holding_columns(table, learned.z, sensitive, self.sensitive_columns)
 
     def _cross_fit(
         self, learned: Learned, reads: str, z: NDArray[np.intp], **options: Any
@@ -320,6 +312,46 @@ class Shipping(SensitiveColumns):
         )
         return self.predictor_.decided(rows, z, coins)
 
+    def __sklearn_tags__(self) -> Any:
+        """Its rows go on to the estimator: it takes what that does."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+        elif not isinstance(self.estimator, str):
+            inner = get_tags(self.estimator).input_tags
+            tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
+        return tags
+
+
+class ShippingClassifier(Shipping, ClassifierMixin, BaseEstimator):
+    """Labels by the fitted `predictor_`.
+
+    Attributes:
+        classes_: the labels.
+    """
+
+    classes_: NDArray[Any]
+
+    def predict(
+        self,
+        X: Any,
+        sensitive_features: Any = None,
+        random_state: Any = UNSET,
+        *,
+        ids: ArrayLike | None = None,
+        salt: str | bytes | None = None,
+    ) -> NDArray[Any]:
+        """A decision per row; a score decides for the second label from one half on.
+
+        Args:
+            X, sensitive_features: rows and their groups.
+            random_state: seed of the coins, which then depend on the row's place; by default the
+                classifier's own, where None throws fresh ones at every call.
+            ids, salt: one identity per row and a secret: a person always gets the same coin.
+        """
+        found = self._drawn(X, sensitive_features, random_state, ids, salt)
+        return np.asarray(self.classes_[found.codes])
+
 
 def checked_rows(model: Any, X: Any, reset: bool = False) -> Any:
     """X as it goes on to `model.estimator`; sets or compares `n_features_in_`.
@@ -363,13 +395,3 @@ def check_labels(labels: NDArray[Any]) -> None:
             "or whole numbers below 2^53."
         )
     check_classification_targets(labels)
-
-
-def tagged_as(tags: Any, estimator: Any) -> Any:
-    """scikit-learn's tags of an estimator whose rows go to another one: it takes what that does."""
-    if estimator is None:
-        tags.input_tags.allow_nan = True
-    elif not isinstance(estimator, str):
-        inner = get_tags(estimator).input_tags
-        tags.input_tags.allow_nan, tags.input_tags.sparse = inner.allow_nan, inner.sparse
-    return tags

@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from separatrix import datasets
-from separatrix.columns.draws import UNSET
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import encode, listed
 from separatrix.crossfit.array_models import ArrayModel
@@ -31,29 +29,21 @@ from separatrix.crossfit.out_of_fold import (
     splits_of,
 )
 from separatrix.errors import InputError, require
-from separatrix.estimators.base import Learned, Shipping, tagged_as
+from separatrix.estimators.base import Learned, ShippingClassifier
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.rules import PlainRule, Rule, ThresholdChannel
 from separatrix.procedure.candidates import CandidateTable, candidates, choose
-from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Procedure, Rows
-from separatrix.procedure.promise import Promise, PromiseTable
+from separatrix.procedure.promise import Measured, Promise, PromiseTable, Run
 from separatrix.procedure.request import Request
 
 __all__ = ["FrontierClassifier"]
 
 Array = NDArray[np.float64]
-_AS_PASSED, _WITHOUT, _WITH, _JOINT = "x", "without", "xz", "joint"  # the rows of a base model
-_BASES = {  # the models that a candidate may be around, the best first
-    "plain": (_AS_PASSED,),
-    "without the group": (_WITHOUT,),
-    "blind rule": (_JOINT,),
-    "group rule": (_WITH, _AS_PASSED),
-}
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 
 
-class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
+class FrontierClassifier(ShippingClassifier):
     """Your classifier within a budget: the simplest version that keeps it on unseen rows.
 
     A budget is a limit, not a target. `fit` compares candidates, from doing nothing upward: the
@@ -177,7 +167,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
                 f"{'' if len(self.classes_) else 'es: it is empty'}."
             )
         if learned.z is None:
-            self._fit_plain(learned)
+            self._fit_plain(learned, request)
             return self
         self._held = self._holding(learned)
         self._fit_bases(learned, request)
@@ -210,7 +200,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         for name, value in {**dropped, **changed}.items():
             setattr(other, name, value)
         request = other._request()
-        if request.budgets and not set(other.bases_) & {_WITH, _JOINT, _AS_PASSED}:
+        if request.budgets and other._base_of(_rule_name(request)) is None:
             raise InputError("Fit with a budget first: the models of a rule are missing.")
         other._choose(request)
         return other
@@ -221,26 +211,6 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         Zeros and ones where no coin decides. A blind classifier does not read the group.
         """
         return self._law(X, sensitive_features)
-
-    def predict(
-        self,
-        X: Any,
-        sensitive_features: Any = None,
-        *,
-        ids: ArrayLike | None = None,
-        salt: str | bytes | None = None,
-        random_state: Any = UNSET,
-    ) -> NDArray[Any]:
-        """A decision per row.
-
-        Args:
-            X, sensitive_features: rows and their groups.
-            ids, salt: one identity per row and a secret: a person always gets the same coin.
-            random_state: seed of the coins, which then depend on the row's place; by default the
-                classifier's own.
-        """
-        found = self._drawn(X, sensitive_features, random_state, ids, salt)
-        return np.asarray(self.classes_[found.codes])
 
     def score(
         self,
@@ -281,8 +251,11 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             for name, cuts, levels, by_coin in zip(
                 self.groups_, rule.thresholds, rule.levels, share, strict=True
             ):
-                rows += [(group_name(name), t, p, by_coin)
-                         for t, p in zip(cuts, levels, strict=True) if p > 0]  # fmt: skip
+                steps = (np.diff(levels, append=0.0) != 0) & (levels > 0)
+                rows += [
+                    (group_name(name), t, p, by_coin)
+                    for t, p in zip(cuts[steps], levels[steps], strict=True)
+                ]
         else:
             raise AttributeError(f"A {type(rule).__name__} has no thresholds.")
         return pandas.DataFrame(rows, columns=["group", "threshold", "probability", "coin_share"])
@@ -314,7 +287,7 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         checked = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
         return np.asarray(checked)
 
-    def _fit_plain(self, learned: Learned) -> None:
+    def _fit_plain(self, learned: Learned, request: Request) -> None:
         warnings.warn(
             f"{type(self).__name__} was fitted without `sensitive_features`: it is the plain "
             "classifier and keeps no budget.",
@@ -325,22 +298,20 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             raise InputError(
                 "Probabilities alone, without `sensitive_features`, leave nothing to fit."
             )
-        none = np.zeros((0, len(self.classes_)))
-        base = CrossFit(self.estimator, none)
+        model, rows, preparation = self.estimator, learned.rows, None
         if not is_given(self.estimator, self.cv):
-            rows = learned.rows
             model, preparation = default_model(self.estimator, rows)
             rows = rows if preparation is None else preparation.transform(rows)
-            fitted = fit_one(model, rows, learned.y, learned.weight)
-            base = CrossFit(fitted, none, preprocessing=preparation)
+            model = fit_one(model, rows, learned.y, learned.weight)
+        unseen = np.zeros((0, len(self.classes_)))
         self.groups_, self.grouping_, self.table_ = (), None, None
-        self.bases_ = {_AS_PASSED: base}
+        self.bases_ = {"plain": CrossFit(model, unseen, preprocessing=preparation)}
         self.choice_, self.sentence_ = "plain", "Fitted without groups: the plain classifier."
         self.candidates_, self.promise_ = CandidateTable([], []), PromiseTable({})
-        self._ship_rule(_AS_PASSED, PlainRule(np.ones(len(self.classes_))))
+        self._ship_choice(PlainRule(np.ones(len(self.classes_))), request)
 
     def _fit_bases(self, learned: Learned, request: Request) -> None:
-        """The base models of all candidates, on the same folds; sets `bases_` and `table_`."""
+        """The base model of each candidate, on the same folds, or why there is none."""
         labels, z = learned.y, learned.z
         assert z is not None
         given = is_given(self.estimator, self.cv)
@@ -353,11 +324,12 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             self._fold = fold_codes(splits, len(labels))
             learned = learned._replace(cv=splits, groups=None)
         self.notes_, self.bases_ = {}, {}
-        held = "" if not self._held else f"it reads {self._group_words()} at decision time"
-        if request.blind and (held or given):
-            self.notes_["plain"] = held or "only q(y, z | x) is given"
+        if request.blind and (self._held or given):
+            self.notes_["plain"] = "only q(y, z | x) is given"
+            if self._held:
+                self.notes_["plain"] = f"it reads {self._group_words()} at decision time"
         else:
-            self.bases_[_AS_PASSED] = self._cross_fit(learned, "x", z)
+            self.bases_["plain"] = self._cross_fit(learned, "x", z)
         reason = self._no_other_columns(learned.rows)
         if not self._held or given:
             self.notes_["without the group"] = "no column of X holds the group"
@@ -365,20 +337,26 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             self.notes_["without the group"] = reason
         else:
             try:
-                self.bases_[_WITHOUT] = self._cross_fit(learned, "x", z, left_out=self._held)
+                fitted = self._cross_fit(learned, "x", z, left_out=self._held)
+                self.bases_["without the group"] = fitted
             except Exception as error:  # a user's pipeline may raise anything: it is listed
                 reason = f"the classifier cannot be fitted without {self._group_words()}: {error}"
                 self.notes_["without the group"] = reason
         if request.blind and request.budgets:
             if reason:
                 raise InputError(f"`blind=True` decides without the group, but {reason}.")
-            self.bases_[_JOINT] = self._cross_fit(
+            self.bases_["blind rule"] = self._cross_fit(
                 learned, "joint", z, group_estimator=self.group_estimator, left_out=self._held
             )
         elif request.budgets and not self._held and not given and self._takes_group(learned.rows):
-            self.bases_[_WITH] = self._cross_fit(learned, "xz", z)
+            self.bases_["group rule"] = self._cross_fit(learned, "xz", z)
         y = np.searchsorted(self.classes_, labels)
         self.table_ = Rows(y, z, tuple(self.classes_.tolist()), self.groups_, learned.weight)
+
+    def _base_of(self, name: str) -> CrossFit | None:
+        """The model of a candidate; a group rule may be around the plain one."""
+        other = "plain" if name == "group rule" else name
+        return self.bases_.get(name, self.bases_.get(other))
 
     def _takes_group(self, rows: Any) -> bool:
         """Whether the classifier can be given the group as further columns.
@@ -407,27 +385,28 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
         """Measure every candidate for the request, and take the one that ships."""
         names = ["plain", "without the group"]
         if request.budgets:
-            names.append("blind rule" if request.blind else "group rule")
-        bases = {name: next((b for b in _BASES[name] if b in self.bases_), "") for name in names}
-        reasons = {
-            name: "" if bases[name] else self.notes_.get(name, "not fitted") for name in names
-        }
+            names.append(_rule_name(request))
+        bases = {name: self._base_of(name) for name in names}
         if not any(bases.values()):
             raise InputError("A blind classifier of q(y, z | x) needs a budget: `max_eo_gap`.")
-
+        reasons = {
+            name: self.notes_.get(name, "not fitted") if base is None else ""
+            for name, base in bases.items()
+        }
         assert self.table_ is not None
         table, runs = self.table_, dict[str, Run]()
 
         def measure(name: str, procedure: Procedure) -> Measured:
+            base = bases[name]
+            assert base is not None
             if name not in runs:
-                scores = OutOfFoldScores(self._fold, self.bases_[bases[name]].scores)
-                runs[name] = Run(procedure, scores, table)
+                runs[name] = Run(procedure, OutOfFoldScores(self._fold, base.scores), table)
             return runs[name].measured(procedure.budgets)  # stricter ones on the same curves
 
         found = candidates(reasons, measure, table, request)
         choice = choose(found, request, self._group_words(quoted=False))
         shipped = choice.candidate
-        self.choice_, self.sentence_ = shipped.name, str(choice)
+        self.choice_, self.sentence_ = shipped.name, choice.sentence
         self.promise_ = shipped.promise
         shown = [shipped if one.name == shipped.name else one for one in found]
         empty: dict[str, Any] = dict.fromkeys(("solve", "contributions", "weight", "payload"))
@@ -435,26 +414,18 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
             [replace(one, **empty) for one in shown], [request.aim, *request.budgets], shipped.name
         )
         rule = shipped.payload.rule
-        self._ship_rule(bases[shipped.name], rule if isinstance(rule, PlainRule) else rule.rule)
+        self._ship_choice(rule if isinstance(rule, PlainRule) else rule.rule, request)
 
-    def _ship_rule(self, base: str, rule: Rule) -> None:
-        self._base = base
-        self._ship(self.bases_[base], rule, tuple(self.classes_.tolist()), self._asked())
-
-    def _asked(self) -> dict[str, Any]:
-        """What was asked, and what was promised for it."""
-        budgets = {"eo_gap": self.max_eo_gap, "violation": self.max_violation}
-        asked = {k: v for k, v in (budgets | dict(self.budgets or {})).items() if v is not None}
-        return {
-            "maximize": str(self.maximize),
-            "candidate": self.choice_,
-            **{f"max_{name}": float(most) for name, most in asked.items()},
-            **{
-                f"expected {name} on unseen rows": self.promise_[name].value
-                for name in asked
-                if name in self.promise_
-            },
-        }
+    def _ship_choice(self, rule: Rule, request: Request) -> None:
+        """The chosen candidate's model and its rule, with what was asked and promised."""
+        about: dict[str, Any] = {"maximize": str(self.maximize), "candidate": self.choice_}
+        for name, most in request.budgets.items():
+            about[f"max_{name}"] = float(most)
+            if name in self.promise_:
+                about[f"expected {name} on unseen rows"] = self.promise_[name].value
+        base = self._base_of(self.choice_)
+        assert base is not None
+        self._ship(base, rule, tuple(self.classes_.tolist()), about)
 
     def _group_words(self, *, quoted: bool = True) -> str:
         names = [name for name in self.group_names_ if name != "sensitive_features"]
@@ -475,18 +446,17 @@ class FrontierClassifier(Shipping, ClassifierMixin, BaseEstimator):
     @property
     def scores_(self) -> Array:
         """Out-of-fold scores of the model that ships."""
-        return self.bases_[self._base].scores
+        base = self._base_of(self.choice_)
+        assert base is not None
+        return base.scores
 
-    def __sklearn_tags__(self) -> Any:
-        return tagged_as(super().__sklearn_tags__(), self.estimator)
+
+def _rule_name(request: Request) -> str:
+    return "blind rule" if request.blind else "group rule"
 
 
 def _categories_by_place(estimator: Any) -> bool:
     """Whether a classifier is told by number which columns are categories."""
     settings: dict[str, Any] = getattr(estimator, "get_params", dict)()
-    given = [np.ravel(value) for name, value in settings.items() if "cat" in name and _some(value)]
-    return any(one.dtype.kind in "iub" for one in given)
-
-
-def _some(value: Any) -> bool:
-    return isinstance(value, list | tuple | np.ndarray) and len(value) > 0
+    lists = [value for name, value in settings.items() if "cat" in name and np.ndim(value) == 1]
+    return any(np.asarray(places).dtype.kind in "iub" for places in lists)  # none are floats

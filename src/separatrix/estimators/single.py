@@ -15,8 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from separatrix import datasets, methods
 from separatrix.columns.draws import UNSET, Unset, drawn, uniforms
+from separatrix.columns.groups import group_codes
+from separatrix.core.numbers import one_of
+from separatrix.crossfit.base_models import has_text
 from separatrix.crossfit.out_of_fold import seed_from
-from separatrix.crossfit.rows import has_text
 from separatrix.errors import InputError
 from separatrix.estimators.base import SensitiveColumns, check_labels
 from separatrix.methods import Lane, Recipe, Sample
@@ -107,10 +109,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
         X is a matrix of numbers, or a frame whose text and categories become columns of 0 and 1.
         """
-        if self.policy not in ("deterministic", "randomized"):
-            raise InputError(
-                f"`policy` must be 'deterministic' or 'randomized', got {self.policy!r}."
-            )
+        one_of(self.policy, "policy", "deterministic", "randomized")
         sensitive_features = self._sensitive(X, sensitive_features)
         rows, codes, z, weight = self._prepare(X, y, sensitive_features, sample_weight)
         self.uses_groups_ = bool(self.use_sensitive and sensitive_features is not None)
@@ -210,7 +209,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 "A classifier needs at least two classes; this data has 1 class, "
                 f"{self.classes_[:1]}."
             )
-        dense = X.toarray() if hasattr(X, "toarray") else X
+        dense = _dense(X)
         self.mean_, self.scale_ = np.zeros(dense.shape[1]), np.ones(dense.shape[1])
         if methods.get(self.method).standardise:
             self.mean_ = np.average(dense, axis=0, weights=weight)
@@ -247,8 +246,7 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> NDArray[np.float32]:
         check_is_fitted(self)
-        checked = self._checked(X)
-        return self._scaled(checked.toarray() if hasattr(checked, "toarray") else checked)
+        return self._scaled(_dense(self._checked(X)))
 
     def _codes(self, sensitive_features: Any, n: int) -> NDArray[np.intp] | None:
         if not self.uses_groups_:
@@ -259,22 +257,21 @@ class SeparationClassifier(SensitiveColumns, ClassifierMixin, BaseEstimator):
                 "`sensitive_features` to predict. Fit it with use_sensitive=False to predict from "
                 "X alone."
             )
-        return self._known_groups(sensitive_features, n)
+        if self.grouping_ is not None:
+            return self.grouping_.codes_of(sensitive_features, n)
+        return group_codes(sensitive_features, self.groups_, n, "sensitive_features")
 
     def _recipe(self) -> Recipe:
-        return Recipe(
-            hidden=tuple(self.hidden),
-            epochs=self.epochs,
-            min_steps=self.min_steps,
-            batch=self.batch,
-            learning_rate=self.learning_rate,
-            patience=self.patience,
-            piecewise_linear=self.piecewise_linear,
-            level=self.level,
-            running=0.9 if self.level == "score" else 0.0,  # 16 bins need more rows than a batch
-        )
+        names = ["epochs", "min_steps", "batch", "learning_rate", "patience", "piecewise_linear"]
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        running = 0.9 if self.level == "score" else 0.0  # 16 bins need more rows than a batch
+        return Recipe(hidden=tuple(self.hidden), level=self.level, running=running, **given)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _dense(rows: Any) -> NDArray[Any]:
+    return rows.toarray() if hasattr(rows, "toarray") else rows

@@ -21,10 +21,22 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from separatrix.crossfit.base_models import JointModel, base_model_named, fit_one, scores_of
-from separatrix.crossfit.model_choice import choose_bases
-from separatrix.crossfit.nested import Fit, NestedScores, Piece, assemble, fit_piece, plan_fits
-from separatrix.crossfit.rows import with_group
+from separatrix.crossfit.base_models import (
+    JointModel,
+    base_model_named,
+    fit_one,
+    scores_of,
+    with_group,
+)
+from separatrix.crossfit.nested import (
+    Fit,
+    NestedScores,
+    Piece,
+    assemble,
+    choose_bases,
+    fit_piece,
+    plan_fits,
+)
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of

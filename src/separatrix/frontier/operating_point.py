@@ -30,8 +30,7 @@ from separatrix.frontier.trained import Mixture
 from separatrix.optimum.rules import DrawnLabel, PlainRule
 from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
-from separatrix.procedure.measuring import Measured
-from separatrix.procedure.promise import Promise, PromiseTable
+from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.words import (
     constant_text,

@@ -30,9 +30,8 @@ from separatrix.frontier.store import Record, ReferenceCurve, RunKey, Store, has
 from separatrix.frontier.traced import Traced, remove_checksums, write_checksums
 from separatrix.frontier.trained import TrainedPoint, trained, trained_points
 from separatrix.optimum.limit import limit
-from separatrix.procedure.measuring import Measured
 from separatrix.procedure.procedures import Decisions, Plain, Scoring
-from separatrix.procedure.promise import Promise
+from separatrix.procedure.promise import Measured, Promise
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text, is_constant, majority
 from separatrix.statistics.unseen import noise_floor, unseen

@@ -57,9 +57,8 @@ from separatrix.procedure.candidates import (
     coin_share,
     contributions,
 )
-from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Decisions, Procedure, Scoring
-from separatrix.procedure.promise import PromiseTable
+from separatrix.procedure.promise import Measured, PromiseTable, Run
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text, constant_text, is_constant, majority
 from separatrix.statistics.certificates import (

@@ -30,8 +30,8 @@ from separatrix.frontier.results import Columns, Results
 from separatrix.frontier.store import ALL_ROWS, ReferenceCurve, SavedRun
 from separatrix.frontier.sweep import fingerprint
 from separatrix.io import as_folder, as_path, write_whole
-from separatrix.procedure.measuring import Measured, Run
 from separatrix.procedure.procedures import Procedure, Rows
+from separatrix.procedure.promise import Measured, Run
 
 __all__ = [
     "CHECKSUMS",

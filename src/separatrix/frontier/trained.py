@@ -27,7 +27,7 @@ from separatrix.frontier.results import select
 from separatrix.frontier.store import ALL_ROWS, PointKey
 from separatrix.frontier.traced import Traced
 from separatrix.optimum.objectives import Cost
-from separatrix.procedure.measuring import mean_cost, measures_for
+from separatrix.procedure.promise import mean_cost, measures_for
 from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Promise, unseen

@@ -147,7 +147,8 @@ class Margin:
         shown = np.array([self._shown(float(b), confidence) for b in levels])
         shown = np.maximum.accumulate(shown)  # a laxer level cannot show less but by the draws
         level = asked if shown[-1] <= asked else float(np.interp(asked, shown, levels))
-        level = min(level, asked)
+        # the strictest rule is one rule, whatever grid is measured by now: its promise may be asked
+        level = 0.0 if asked <= smallest else min(level, asked)
         expected = float(np.interp(level, levels, shown))
         return Kept(
             level,

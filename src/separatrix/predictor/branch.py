@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from separatrix.columns.values import Coded
-from separatrix.crossfit.base_models import scores_of
-from separatrix.crossfit.rows import with_group
+from separatrix.crossfit.base_models import scores_of, with_group
 from separatrix.errors import InputError
 from separatrix.methods import POLICIES, Fitted, Stack
 from separatrix.optimum.rules import (

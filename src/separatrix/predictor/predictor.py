@@ -25,7 +25,7 @@ from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
 from separatrix.columns.groups import Grouping, group_codes
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed, objects
 from separatrix.core.counts import CountTable
-from separatrix.crossfit.rows import without_columns
+from separatrix.crossfit.base_models import without_columns
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 from separatrix.io import as_path

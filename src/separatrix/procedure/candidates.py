@@ -23,9 +23,9 @@ If nothing keeps the budget, the rule that was solved for it ships.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +33,10 @@ from numpy.typing import NDArray
 from separatrix.columns.values import Levels
 from separatrix.core.counts import CountTable
 from separatrix.core.measures import label_of
-from separatrix.errors import InfeasibleError, InputError
+from separatrix.errors import InfeasibleError, require
 from separatrix.optimum.objectives import Cost, objective_of
-from separatrix.procedure.measuring import Measured
 from separatrix.procedure.procedures import Decisions, Plain, Procedure, Rows
-from separatrix.procedure.promise import Promise, PromiseTable
+from separatrix.procedure.promise import Measured, Promise, PromiseTable
 from separatrix.procedure.request import Request
 from separatrix.report.table import Table
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound
@@ -58,6 +57,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
+_SAME = 1e-12  # rounding
 _BOUNDS: dict[str, Any] = {"eo_gap": eo_gap_bound, "violation": violation_bound}
 
 
@@ -108,7 +108,7 @@ class Candidate:
         return cls(name, note=f"not possible: {reason}", refusal=refusal)
 
 
-class CandidateTable(Sequence[Candidate]):
+class CandidateTable(Collection[Candidate]):
     """All candidates, simplest first; prints as a table, also in a notebook.
 
     Args:
@@ -118,16 +118,12 @@ class CandidateTable(Sequence[Candidate]):
     """
 
     def __init__(
-        self, candidates: Sequence[Candidate], metrics: Sequence[str], chosen: str = ""
+        self, candidates: Iterable[Candidate], metrics: Sequence[str], chosen: str = ""
     ) -> None:
         self.candidates = tuple(sorted(candidates, key=lambda one: one.place))
         self.metrics, self.chosen = tuple(metrics), chosen
 
-    @overload
-    def __getitem__(self, key: int | str) -> Candidate: ...
-    @overload
-    def __getitem__(self, key: slice) -> Sequence[Candidate]: ...
-    def __getitem__(self, key: int | str | slice) -> Candidate | Sequence[Candidate]:
+    def __getitem__(self, key: int | str) -> Candidate:
         """A candidate by its name or its place."""
         if not isinstance(key, str):
             return self.candidates[key]
@@ -137,32 +133,31 @@ class CandidateTable(Sequence[Candidate]):
         names = ", ".join(repr(one.name) for one in self.candidates)
         raise KeyError(f"There is no candidate {key!r}; there are {names}.")
 
+    def __contains__(self, candidate: object) -> bool:
+        return candidate in self.candidates
+
     def __len__(self) -> int:
         return len(self.candidates)
 
     def __iter__(self) -> Iterator[Candidate]:
         return iter(self.candidates)
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One plain row per candidate: its name, value and error of each metric, coin, note."""
-        out = []
+    def to_frame(self) -> Any:
+        """One row per candidate: its name, value and error of each metric, coin, note."""
+        rows = []
         for one in self.candidates:
             row: dict[str, Any] = {"candidate": one.name, "ships": one.name == self.chosen}
             for metric in self.metrics:
-                found = one.promise.get(metric)
-                row[metric] = np.nan if found is None else found.value
-                row[f"{metric}_error"] = np.nan if found is None else found.error
-            out.append(row | {"coin": one.coin if one.possible else np.nan, "note": one.note})
-        return out
-
-    def to_frame(self) -> Any:
-        """The rows as a pandas frame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
+                promise = one.promise.get(metric, Promise(*[np.nan] * 4))
+                row |= {metric: promise.value, f"{metric}_error": promise.error}
+            rows.append(row | {"coin": one.coin if one.possible else np.nan, "note": one.note})
+        return require("pandas", "pandas", "`to_frame`").DataFrame(rows)
 
     def __str__(self) -> str:
-        return "\n".join("  ".join(cells).rstrip() for cells in _aligned(self._cells()))
+        cells = self._cells()
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = (zip(row, widths, strict=True) for row in cells)
+        return "\n".join("  ".join(f"{x:<{w}}" for x, w in line).rstrip() for line in lines)
 
     def __repr__(self) -> str:
         return f"<CandidateTable: {', '.join(one.name for one in self.candidates)}>"
@@ -298,14 +293,6 @@ def coin_share(law: Array, weight: Array | None = None) -> float:
     return float(np.average((law.max(1) < 1.0 - 1e-9), weights=weight))
 
 
-def _aligned(cells: list[list[str]]) -> list[list[str]]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [[f"{x:<{w}}" for x, w in zip(row, widths, strict=True)] for row in cells]
-
-
-_SAME = 1e-12  # rounding
-
-
 class Difference(NamedTuple):
     """How much better one candidate is than another on the same rows, and its standard error."""
 
@@ -325,16 +312,10 @@ class Choice:
     Args:
         candidate: what ships, solved for the budgets that it ships with.
         sentence: the first thing that a user reads.
-        whole: what using the whole budget would buy, against what ships; None where it ships
-            already, or where nothing could use more.
     """
 
     candidate: Candidate
     sentence: str
-    whole: Difference | None = field(default=None)
-
-    def __str__(self) -> str:
-        return self.sentence
 
 
 def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -> Choice:
@@ -369,7 +350,7 @@ def choose(candidates: Sequence[Candidate], request: Request, group: str = "") -
         found = paired_difference(whole_best, chosen)
         bought = found if found.clear else None
     sentence = _sentence(possible[0], simplest, chosen, request, bought, group)
-    return Choice(chosen, sentence, bought)
+    return Choice(chosen, sentence)
 
 
 def keeps(candidate: Candidate, request: Request) -> bool:
@@ -392,14 +373,7 @@ def paired_difference(a: Candidate, b: Candidate) -> Difference:
     >>> paired_difference(a, b).value
     0.25
     """
-    if a.contributions is None or b.contributions is None:
-        raise InputError(f"{a.name!r} and {b.name!r} need `contributions` of the same rows.")
-    if a.contributions.shape != b.contributions.shape:
-        raise InputError(
-            f"{a.name!r} has {len(a.contributions):,} rows and {b.name!r} "
-            f"{len(b.contributions):,}: they are compared on the same ones."
-        )
-    d = a.contributions - b.contributions
+    d = np.asarray(a.contributions) - np.asarray(b.contributions)
     w = np.ones(len(d)) if a.weight is None else a.weight
     mean = float(np.average(d, weights=w))
     return Difference(mean, float(np.sqrt((w**2 * (d - mean) ** 2).sum()) / w.sum()))
@@ -418,33 +392,17 @@ def _no_worse(simplest: Candidate, later: Sequence[Candidate], request: Request)
     """The simplest, or a more involved one that is better and in no budget worse."""
     chosen = simplest
     for one in later:
-        rival = _solved_for(one, chosen, request.budgets)
-        if rival is None or not _uses_no_more(rival, chosen, request):
-            continue
-        if paired_difference(rival, chosen).clear:
+        rival = one
+        level = {k: min(most, chosen.promise[k].value) for k, most in request.budgets.items()}
+        if one.solve is not None and level != dict(request.budgets):
+            try:
+                rival = one.solve(level)
+            except InfeasibleError:  # these rows cannot promise as little as the simple one uses
+                continue
+        used = [rival.promise[k].value - chosen.promise[k].value for k in level]
+        if max(used, default=0.0) <= _SAME and paired_difference(rival, chosen).clear:
             chosen = rival
     return chosen
-
-
-def _solved_for(
-    candidate: Candidate, chosen: Candidate, budgets: Mapping[str, float]
-) -> Candidate | None:
-    """A rule for the smaller of what was asked and what the chosen one uses; None if none."""
-    if candidate.solve is None:
-        return candidate
-    level = {name: min(most, chosen.promise[name].value) for name, most in budgets.items()}
-    if level == dict(budgets):
-        return candidate
-    try:
-        return candidate.solve(level)
-    except InfeasibleError:  # these rows cannot promise as little as the simple one uses
-        return None
-
-
-def _uses_no_more(rival: Candidate, chosen: Candidate, request: Request) -> bool:
-    return all(
-        rival.promise[name].value <= chosen.promise[name].value + _SAME for name in request.budgets
-    )
 
 
 def _refusal(candidates: Sequence[Candidate]) -> InfeasibleError:

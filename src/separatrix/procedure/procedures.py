@@ -26,6 +26,7 @@ from separatrix.core import score_gaps
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError, InputError
+from separatrix.optimum.margin import up
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.promised import BlindPromises, PromisedRule, Promises
 from separatrix.optimum.rules import BlindRule, PlainRule
@@ -34,7 +35,8 @@ from separatrix.optimum.scores.separated import SeparatedScore, separate
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import unseen
 
-__all__ = ["Budgets", "Decisions", "Plain", "Procedure", "Rows", "Scoring", "Solver", "too_few"]
+__all__ = ["Budgets", "Decisions", "Plain", "Procedure", "Rows", "Scoring", "Solver"]
+__all__ += ["decision_sums", "refusal"]
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -87,7 +89,13 @@ class Procedure(Protocol):
     """What can be fitted to honest scores, and measured."""
 
     @property
+    def maximize(self) -> str | Cost: ...
+
+    @property
     def budgets(self) -> Budgets: ...
+
+    @property
+    def confidence(self) -> float | None: ...
 
     @property
     def promises(self) -> bool:
@@ -124,7 +132,7 @@ class Plain:
     maximize: str | Cost = "accuracy"
     show: str = "decisions"
     budgets: Budgets = field(default_factory=dict)
-    promises = False
+    promises, confidence = False, None
 
     @property
     def is_score(self) -> bool:
@@ -181,12 +189,11 @@ class Decisions:
 
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The rule of any budgets of the same kinds; curves and resamples are computed once."""
-        codes = tuple(range(len(rows.groups)))
         kind: Any = BlindPromises if self.blind else Promises
-        shaped = scores.reshape(len(scores), -1, len(codes)) if self.blind else scores
+        shaped = scores.reshape(len(scores), -1, len(rows.groups)) if self.blind else scores
         best = kind(
-            shaped, rows.y, rows.z, rows.weights, codes,
-            maximize=_coded(self.maximize, rows.groups),
+            shaped, rows.y, rows.z, rows.weights, rows.groups,
+            maximize=self.maximize,
             budget=min(self.budgets, default="eo_gap"),
         )  # fmt: skip
 
@@ -216,10 +223,7 @@ class Decisions:
 
     def _used(self, name: str, scores: Array, rows: Rows, rule: PromisedRule) -> float:
         """What a rule is expected to use of another budget on unseen rows."""
-        law = self.law(rule, scores, rows.z)
-        table, moments = soft_sums(law, rows.y, rows.z, (law.shape[1], len(rows.groups)))
-        assert moments is not None
-        square = np.diagonal(moments, axis1=-2, axis2=-1)
+        table, square = decision_sums(self.law(rule, scores, rows.z), rows, np.ones(len(rows.z)))
         return unseen(table[None], square[None], {name: METRICS[name]})[name].value
 
 
@@ -239,7 +243,7 @@ def _stricter(
 
     low, high, kept = 0.0, found.level, at(0.0)
     if used(kept) > most:
-        raise too_few({name: most}, {name: used(kept)}, float("nan"))
+        raise refusal({name: most}, {name: used(kept)})
     for _ in range(10):
         middle = 0.5 * (low + high)
         rule = at(middle)
@@ -250,26 +254,26 @@ def _stricter(
     return kept
 
 
-def too_few(asked: Budgets, smallest: Budgets, value: float) -> InfeasibleError:
+def refusal(asked: Budgets, smallest: Budgets) -> InfeasibleError:
     """The refusal of budgets that these rows cannot promise, with the smallest that they can."""
-    least = " and ".join(f"{METRICS[name].label} ≤ {most:.4g}" for name, most in smallest.items())
+    least = " and ".join(f"{METRICS[name].label} {up(most)}" for name, most in smallest.items())
     return InfeasibleError(
-        f"With these rows nothing can promise {budget_text(asked)} on unseen rows: even exact "
-        f"equality on the rows is expected to show {least}. Ask for that or more, or bring "
-        "more rows.",
+        f"With these rows no rule can promise {budget_text(asked)} in the population: the "
+        f"strictest promises {least}. Ask for that or more, bring more rows of the small groups, "
+        "or join them.",
         dict(smallest),
-        value,
+        float("nan"),
     )
 
 
-def _coded(maximize: str | Cost, groups: Levels) -> str | Cost:
-    """A cost by group, with codes instead of names."""
-    if not isinstance(maximize, Cost):
-        return maximize
-    by_code: list[Any] = [
-        dict(enumerate(column)) for column in maximize.per_group(groups).T.tolist()
-    ]
-    return Cost(*by_code)
+def decision_sums(law: Array, rows: Rows, counts: Array) -> tuple[Array, Array]:
+    """Expected counts N[y, z, u] of decisions, and the same of squared probabilities."""
+    cell, cells = rows.y * len(rows.groups) + rows.z, len(rows.labels) * len(rows.groups)
+    first, second = np.zeros((2, *rows.cells, law.shape[1]))
+    for u, share in enumerate(law.T):
+        first[..., u] = np.bincount(cell, counts * share, cells).reshape(rows.cells)
+        second[..., u] = np.bincount(cell, counts * share**2, cells).reshape(rows.cells)
+    return first, second
 
 
 _DRAWS = 200
@@ -292,7 +296,7 @@ class Scoring:
     exact: bool = False
     blind: bool = False
 
-    is_score = True
+    is_score, maximize, confidence = True, "auroc", None
 
     @property
     def promises(self) -> bool:
@@ -310,18 +314,17 @@ class Scoring:
                 "instead."
             )
         path = (_BlindPath if self.blind else _Path)(scores, rows.y, rows.z, len(groups))
-        strictest = path.strictest
 
         def score(budgets: Budgets, whole: Any = None) -> SeparatedScore | BlindScore:
             def keeps(i: int) -> bool:
                 return all(path.at(i)[1][name] <= most for name, most in budgets.items())
 
+            strictest, used = path.at(path.strictest)
             if self.exact:
-                return path.at(strictest)[0]
-            if not keeps(strictest):
-                used = path.at(strictest)[1]
-                raise too_few(budgets, {name: used[name] for name in budgets}, np.nan)
-            low, high = strictest, len(path) - 1
+                return strictest
+            if not keeps(path.strictest):
+                raise refusal(budgets, {name: used[name] for name in budgets})
+            low, high = path.strictest, path.length - 1
             while low < high:  # what is used rises along the path
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if keeps(middle) else (low, middle - 1)
@@ -341,18 +344,13 @@ class Scoring:
 class _Path:
     """Scores from exact separation on, each with what unseen rows are expected to show of it."""
 
+    length = len(_PENALTIES)
+    strictest = 0  # the place of exact separation
+
     def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
         self.scores, self.y, self.z = scores, y, z
         self.cells = np.bincount(y * groups + z, minlength=2 * groups).reshape(2, -1)
         self.known: dict[int, tuple[Any, dict[str, float]]] = {}
-
-    def __len__(self) -> int:
-        return len(_PENALTIES)
-
-    @property
-    def strictest(self) -> int:
-        """The place of exact separation."""
-        return 0
 
     def at(self, i: int) -> tuple[Any, dict[str, float]]:
         """The i-th score and what it is expected to use of each budget; the first is strictest."""
@@ -388,14 +386,9 @@ class _BlindPath(_Path):
                 "eo_gap": float(score_gaps.gap_curve(tables[i]).max(-1)),
             }
             self.known[i] = score, used
-
-    def __len__(self) -> int:
-        return len(self.known)
-
-    @property
-    def strictest(self) -> int:
-        """The score that used least: a large penalty on few rows may use more than a small one."""
-        return min(self.known, key=lambda i: self.known[i][1]["violation"])
+        self.length = len(self.known)
+        # the score that used least: a large penalty on few rows may use more than a small one
+        self.strictest = min(self.known, key=lambda i: self.known[i][1]["violation"])
 
     def _fitted(self, rows: NDArray[np.bool_]) -> list[BlindScore]:
         q = self.scores[rows].reshape(int(rows.sum()), 2, -1)

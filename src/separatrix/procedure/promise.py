@@ -1,4 +1,8 @@
-"""Promises by metric, and rules that keep what was asked.
+"""Promises: what unseen rows will show of a procedure, and rules that keep what was asked.
+
+A procedure is run on every fold. The scores come fold by fold, from a nested split (`trace`) or out
+of fold (estimators): a rule is fitted to `training(k)` and measured on `tested(k)`, whose rows no
+part of it saw. The rule that ships is fitted to `training(None)`, all rows.
 
 `tightened` sees to it that nothing ships whose promise is above its budget: a stricter rule, or a
 refusal with the smallest budget that succeeds.
@@ -6,19 +10,43 @@ refusal with the smallest budget that succeeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeVar
 
-from separatrix.core.measures import label_of
+import numpy as np
+from numpy.typing import NDArray
+
+from separatrix.columns.counting import soft_sums
+from separatrix.columns.values import Levels
+from separatrix.core import score_gaps
+from separatrix.core.measures import label_of, table_measures
+from separatrix.crossfit.nested import NestedScores
+from separatrix.crossfit.out_of_fold import OutOfFoldScores
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.margin import up
+from separatrix.optimum.objectives import Cost
+from separatrix.optimum.rules import PlainRule
+from separatrix.procedure.procedures import (
+    Budgets,
+    Procedure,
+    Rows,
+    Solver,
+    decision_sums,
+    refusal,
+)
 from separatrix.report.table import Table
-from separatrix.report.words import budget_text
-from separatrix.statistics.unseen import Promise
+from separatrix.statistics.unseen import Promise, unseen
 
-__all__ = ["Promise", "PromiseTable", "tightened"]
+__all__ = ["Measured", "Promise", "PromiseTable", "Run", "Scores"]
+__all__ += ["mean_cost", "measures_for", "tightened", "unseen_score"]
 
 T = TypeVar("T")
+Array = NDArray[np.float64]
+Codes = NDArray[np.intp]
+Scores = NestedScores | OutOfFoldScores
+
+
 _TRIES = 6
 _SAME = 1e-12  # rounding
 
@@ -68,6 +96,199 @@ class PromiseTable(Mapping[str, Promise]):
         return {name: one._asdict() for name, one in self.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A procedure, what it is on all rows, and what it showed on the test rows of the folds.
+
+    Args:
+        procedure: what was run.
+        rule: fitted to all rows: it ships.
+        tables, squares: of each fold's test rows, as `statistics.unseen` takes them; the squares of
+            a score are its rows' products Σ q qᵀ.
+        groups: their names.
+        eased: folds, which have fewer rows, in which a score's budget could not be promised and the
+            smallest that could was taken instead.
+        laws: of decisions, P(U = u | row) of the unseen rows, (n, K), in the order of the rows.
+    """
+
+    procedure: Procedure
+    rule: Any
+    tables: Array = field(repr=False)
+    squares: Array = field(repr=False)
+    groups: Levels
+    eased: int = 0
+    laws: Array | None = field(default=None, repr=False)
+
+    @property
+    def is_score(self) -> bool:
+        """Whether it predicts levels of a score rather than labels."""
+        return self.procedure.is_score
+
+    @cached_property
+    def promise(self) -> dict[str, Promise]:
+        """What unseen rows will show of each metric."""
+        if self.is_score:
+            return unseen_score(self.tables, self.squares)
+        measures = measures_for(self.procedure.maximize, self.groups)
+        fixed = isinstance(self.rule, PlainRule)
+        found = unseen(self.tables, self.squares, measures, fixed=fixed)
+        if self.procedure.promises and self.procedure.confidence is None:
+            first = min(self.procedure.budgets)  # whose level the margin found
+            found[first] = found[first].with_expected(self.rule.expected)
+            if first == "impact_gap":
+                found["impact_ratio"] = found[first].complement()
+        return found
+
+
+class Run:
+    """A procedure on the rows of a table, for its budgets and for stricter ones.
+
+    What they share, sorted rows, curves and resamples of every fold, is computed once. The margin
+    is read off a grid below the first budget that is asked for: ask a new run for a larger one.
+
+    Args:
+        procedure: what to run.
+        scores: of every fold, and of all rows.
+        rows: labels, groups and weights.
+    """
+
+    def __init__(self, procedure: Procedure, scores: Scores, rows: Rows) -> None:
+        self.procedure, self.scores, self.rows = procedure, scores, rows
+        self._solvers: dict[int | None, Solver] = {}
+
+    def measured(self, budgets: Budgets | None = None) -> Measured:
+        """Run on all rows, and with what was settled there on every fold.
+
+        Args:
+            budgets: instead of the procedure's own levels.
+
+        Raises:
+            InfeasibleError: all rows together cannot promise the budgets.
+        """
+        asked = self.procedure.budgets if budgets is None else budgets
+        if not self.procedure.promises:
+            return self._on_all(asked)
+        return tightened(self._on_all, self._used, asked)
+
+    def _used(self, found: Measured) -> dict[str, float]:
+        """What is promised of each budget; with a confidence, at least the margin's quantile."""
+        used = {name: found.promise[name].value for name in self.procedure.budgets}
+        if self.procedure.confidence is not None:
+            first = min(used)  # whose level the margin found
+            used[first] = max(used[first], found.rule.expected)
+        return used
+
+    def measured_fold(self, k: int) -> Measured:
+        """Run on the training rows of fold k, whose rule ships, measured on its test rows."""
+        fold = self._tested(k, self.procedure.budgets, None)
+        return self._measured(fold.rule, [fold])
+
+    def _on_all(self, budgets: Budgets) -> Measured:
+        rule = self._solver(None)(budgets, None)
+        return self._measured(rule, [self._tested(k, budgets, rule) for k in self.scores.folds])
+
+    def _tested(self, k: int, budgets: Budgets, whole: Any) -> _Fold:
+        solve = self._solver(k)
+        try:
+            rule, eased = solve(budgets, whole), 0
+        except InfeasibleError as error:  # the smallest that so few rows can promise
+            least = {name: error.smallest.get(name, 0.0) * (1 + 1e-9) for name in budgets}
+            rule = solve({name: max(most, least[name]) for name, most in budgets.items()}, whole)
+            eased = 1
+        places, own = self.scores.tested(k)
+        return _Fold(rule, places, self.procedure.law(rule, own, self.rows.z[places]), eased)
+
+    def _solver(self, k: int | None) -> Solver:
+        if k not in self._solvers:
+            self._solvers[k] = self.procedure.solver(*_training(self.scores, self.rows, k))
+        return self._solvers[k]
+
+    def _measured(self, rule: Any, folds: Sequence[_Fold]) -> Measured:
+        procedure, rows = self.procedure, self.rows
+        counts = rows.counts
+        sums = [_sums(one.law, rows[one.places], counts[one.places], procedure) for one in folds]
+        width = max(table.shape[-1] for table, _ in sums)
+        axes = 2 if procedure.is_score else 1  # of levels, in the squares
+        tables = np.stack([_padded(table, width, 1) for table, _ in sums])
+        squares = np.stack([_padded(square, width, axes) for _, square in sums])
+        laws = None
+        if not procedure.is_score:
+            order = np.argsort(np.concatenate([one.places for one in folds]))
+            laws = np.concatenate([one.law for one in folds])[order]
+        eased = sum(one.eased for one in folds)
+        return Measured(procedure, rule, tables, squares, rows.groups, eased, laws)
+
+
+class _Fold(NamedTuple):
+    """What the rule of a fold says of the fold's rows."""
+
+    rule: Any
+    places: Codes
+    law: Array
+    eased: int
+
+
+def _training(scores: Scores, rows: Rows, k: int | None) -> tuple[Array, Rows]:
+    """What the rule of fold k is fitted to; with k None all rows.
+
+    Where all rows of a group are in one fold, its rule knows the group by a row of no weight.
+    """
+    places, own = scores.training(k)
+    train = rows[places]
+    absent = np.setdiff1d(np.arange(len(rows.groups)), train.z)
+    if k is None or not len(absent):
+        return own, train
+    tested, theirs = scores.tested(k)
+    first = np.array([np.flatnonzero(rows.z[tested] == group)[0] for group in absent])
+    weight = np.concatenate([train.weights, np.zeros(len(first))])
+    both = rows[np.concatenate([places, tested[first]])]
+    return np.concatenate([own, theirs[first]]), replace(both, weight=weight)
+
+
+def _sums(law: Array, rows: Rows, counts: Array, procedure: Procedure) -> tuple[Array, Array]:
+    """Expected counts N[y, z, u], and the same of squared probabilities or of products."""
+    if not procedure.is_score:
+        return decision_sums(law, rows, counts)
+    table, moments = soft_sums(law, rows.y, rows.z, rows.cells)
+    assert moments is not None
+    return rows.share * table, rows.share * moments
+
+
+def measures_for(maximize: Any, groups: Levels) -> dict[str, Any]:
+    """The metrics of tables (..., y, z, u), and the mean cost where costs are maximised."""
+    measures: dict[str, Any] = {**table_measures()}
+    if isinstance(maximize, Cost):
+        measures["cost"] = partial(mean_cost, maximize.per_group(groups))
+    return measures
+
+
+def mean_cost(costs: Array, tables: Array) -> Array:
+    """Expected cost per row of tables (..., 2, z, 2), with costs (z, 2) of both errors."""
+    errors = np.stack([tables[..., 0, :, 1], tables[..., 1, :, 0]], axis=-1)
+    return np.asarray((errors * costs).sum((-2, -1)) / tables.sum((-3, -2, -1)))
+
+
+def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
+    """What unseen rows will show of a score: AUROC, and EO gap and violation in 20 bins.
+
+    A row's levels are neighbours and its expected counts have less noise than drawn levels, so the
+    products of its probabilities are needed. The error of AUROC is that of its 20 bins.
+
+    Args:
+        tables: of its levels, (F, 2, z, level).
+        moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
+    """
+    found = unseen(*score_gaps.in_bins(tables, moments), {**score_gaps.AREA, **score_gaps.IN_BINS})
+    area = Promise.normal(float(score_gaps.area(tables).mean()), found["auroc"].error)
+    return found | {"auroc": area}
+
+
+def _padded(table: Array, width: int, axes: int) -> Array:
+    """With empty levels below the others on the last axes, so that folds have the same number."""
+    more = [(0, 0)] * (table.ndim - axes) + [(width - table.shape[-1], 0)] * axes
+    return np.pad(table, more)
+
+
 def tightened(
     solve: Callable[[Mapping[str, float]], T],
     used: Callable[[T], Mapping[str, float]],
@@ -91,8 +312,7 @@ def tightened(
     for _ in range(_TRIES):
         try:
             found = solve(levels)
-        except InfeasibleError as error:
-            found = _strictest(solve, levels, error)
+        except InfeasibleError:
             break
         over = {name: used(found)[name] - most for name, most in asked.items()}
         if max(over.values()) <= _SAME:
@@ -102,35 +322,20 @@ def tightened(
             name: max(most - 1.25 * max(over[name], 0.0), 0.0) for name, most in levels.items()
         }
     else:
-        try:
-            found = solve(dict.fromkeys(asked, 0.0))
-        except InfeasibleError as error:
-            found = _strictest(solve, dict.fromkeys(asked, 0.0), error)
+        levels = dict.fromkeys(asked, 0.0)
+    found = _strictest(solve, levels)
     shown = used(found)
     if all(shown[name] <= most + _SAME for name, most in asked.items()):
         return found
-    raise _refusal(asked, {name: max(shown[name], most) for name, most in asked.items()})
+    raise refusal(asked, {name: max(shown[name], most) for name, most in asked.items()})
 
 
-def _strictest(
-    solve: Callable[[Mapping[str, float]], T], levels: Mapping[str, float], error: InfeasibleError
-) -> T:
+def _strictest(solve: Callable[[Mapping[str, float]], T], levels: Mapping[str, float]) -> T:
     """The rule of the smallest budgets that can be solved for."""
-    for _ in levels:
-        levels = {name: max(most, error.smallest.get(name, 0.0)) for name, most in levels.items()}
+    for _ in levels:  # a refusal may name another of several budgets
         try:
             return solve(levels)
-        except InfeasibleError as again:  # another of several budgets
-            error = again
-    raise error
-
-
-def _refusal(asked: Mapping[str, float], smallest: Mapping[str, float]) -> InfeasibleError:
-    least = " and ".join(f"{label_of(name)} {up(most)}" for name, most in smallest.items())
-    return InfeasibleError(
-        f"With these rows no rule can promise {budget_text(asked)} in the population: the "
-        f"strictest promises {least}. Ask for that or more, bring more rows of the small groups, "
-        "or join them.",
-        dict(smallest),
-        float("nan"),
-    )
+        except InfeasibleError as error:
+            least = error.smallest
+            levels = {name: max(most, least.get(name, 0.0)) for name, most in levels.items()}
+    return solve(levels)

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from separatrix.core.information import check_confidence
 from separatrix.core.measures import BUDGETS, OBJECTIVES, label_of
-from separatrix.core.numbers import one_number
+from separatrix.core.numbers import one_number, one_of
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost
 from separatrix.report.words import budget_text
-from separatrix.statistics.certificates import check_promise
 
 __all__ = ["Aim", "Request"]
 
@@ -66,7 +65,7 @@ class Request:
             )
         if self.maximize == "cost":
             raise InputError("Pass the costs: maximize=Cost(false_positive=1, false_negative=5).")
-        check_promise(self.guarantee, "population")
+        one_of(self.guarantee, "guarantee", "finite-sample", "large-sample")
         if self.confidence is None:
             return
         check_confidence(self.confidence)
