@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import separatrix as sx
 from separatrix.datasets import from_frame
+from separatrix.frontier.base_models import WITHOUT, base_of, fit_base
 from separatrix.frontier.rows import few_rows, leaking_columns, useless_model
 
 
@@ -53,6 +54,60 @@ def test_what_a_trace_fitted_ships_loads_predicts_and_is_audited(estimator, tmp_
     assert pd.read_csv(tmp_path / "out.csv")["decision"].tolist() == decided.tolist()
     with pytest.raises(sx.SeparatrixError, match="age"):
         model.predict(fresh.drop(columns="age"), random_state=0)
+
+
+def any_columns():
+    """A user's pipeline that takes whatever columns there are."""
+    text = OneHotEncoder(handle_unknown="ignore"), make_column_selector(dtype_exclude="number")
+    return make_pipeline(
+        make_column_transformer(text, remainder="passthrough"), LogisticRegression()
+    )
+
+
+def test_a_model_without_the_group_never_saw_its_column(tmp_path):
+    rows = applicants(120, 0)
+    X = rows.drop(columns="hired")
+    data = from_frame(rows, target="hired", sensitive="sex")
+    fold = np.arange(120) % 3
+    base = base_of(data, any_columns(), X, fold, 0)
+    assert base.left_out == (2,)
+    found = fit_base(tmp_path, data, base, fold, kind=WITHOUT).honest
+    alone = X.drop(columns="sex")
+    for k in range(3):
+        model = any_columns().fit(alone[fold != k], data.y[fold != k])
+        expected = model.predict_proba(alone[fold == k])
+        np.testing.assert_allclose(found[fold == k], expected, atol=1e-6)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("blind", [False, True])
+def test_a_pipeline_that_reads_the_group_is_traced_without_it_too(blind, tmp_path):
+    rows = applicants(240, 0)
+    X, sex = rows.drop(columns="hired"), rows[["sex"]]
+    frontier = sx.trace(
+        X, rows["hired"], sensitive_features=sex, cv=3, estimator=any_columns(), blind=blind,
+        progress=False,
+    )  # fmt: skip
+    without = frontier.candidates["without the group"].promise["eo_gap"].value
+    point = frontier.select(max_eo_gap=without + 0.01, blind=blind)
+    assert point.name.startswith("without the group")
+    point.save(tmp_path / "model")
+    alone = X.drop(columns="sex")  # rows that do not know the group
+    decided = point.predictor.predict_proba(X, sensitive_features=sex)
+    np.testing.assert_array_equal(sx.load(tmp_path / "model").predict_proba(alone), decided)
+
+
+@pytest.mark.nightly
+def test_a_pipeline_that_cannot_be_fitted_without_the_group_is_said():
+    rows = applicants(240, 0)
+    frontier = sx.trace(
+        rows.drop(columns="hired"), rows["hired"], sensitive_features=rows[["sex"]], cv=3,
+        estimator=pipeline(), progress=False,
+    )  # fmt: skip
+    (without,) = (one for one in frontier.candidates if one.name == "without the group")
+    assert not without.possible
+    assert "sex" in without.note
+    assert any("not possible" in note for note in frontier.manifest["notes"])
 
 
 def test_a_leak_a_handful_of_rows_and_a_useless_model_are_named():

@@ -169,6 +169,23 @@ def without_categories(model: Any, names: Collection[str]) -> Any:
     return _cloned(model).set_params(**shorter) if shorter else model
 
 
+def no_other_columns(estimator: Any, rows: Any, held: Sequence[int]) -> str:
+    """Why no model can be fitted without the columns that hold the group; "" if one can."""
+    width = len(rows) if by_name(rows) else rows.shape[-1]
+    if held and len(held) == width:
+        return "X has no other column"
+    if held and categories_by_place(estimator):
+        return f"{type(estimator).__name__} knows its categories by the place of a column"
+    return ""
+
+
+def categories_by_place(estimator: Any) -> bool:
+    """Whether a model is told by number which columns are categories."""
+    settings: dict[str, Any] = getattr(estimator, "get_params", dict)()
+    lists = [value for name, value in settings.items() if "cat" in name and np.ndim(value) == 1]
+    return any(np.asarray(places).dtype.kind in "iub" for places in lists)  # none are floats
+
+
 def last_step(model: Any) -> tuple[str, Any]:
     """What a pipeline puts before a parameter of its last step, and that step; "" for others."""
     prefix = ""

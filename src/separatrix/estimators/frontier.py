@@ -18,7 +18,7 @@ from separatrix import datasets
 from separatrix.columns.groups import group_name
 from separatrix.columns.values import encode, listed
 from separatrix.crossfit.array_models import ArrayModel
-from separatrix.crossfit.base_models import fit_one
+from separatrix.crossfit.base_models import categories_by_place, fit_one, no_other_columns
 from separatrix.crossfit.out_of_fold import (
     CrossFit,
     OutOfFoldScores,
@@ -330,7 +330,7 @@ class FrontierClassifier(ShippingClassifier):
                 self.notes_["plain"] = f"it reads {self._group_words()} at decision time"
         else:
             self.bases_["plain"] = self._cross_fit(learned, "x", z)
-        reason = self._no_other_columns(learned.rows)
+        reason = no_other_columns(self.estimator, learned.rows, self._held)
         if not self._held or given:
             self.notes_["without the group"] = "no column of X holds the group"
         elif reason:
@@ -370,16 +370,7 @@ class FrontierClassifier(ShippingClassifier):
             return False
         if rows.ndim != 2 or rows.dtype.kind not in "fiub":
             return False
-        return not _categories_by_place(self.estimator)
-
-    def _no_other_columns(self, rows: Any) -> str:
-        """Why no model can be fitted without the columns that hold the group; "" if one can."""
-        width = len(rows) if isinstance(rows, Mapping) else rows.shape[-1]
-        if self._held and len(self._held) == width:
-            return "X has no other column"
-        if self._held and _categories_by_place(self.estimator):
-            return f"{type(self.estimator).__name__} knows its categories by the place of a column"
-        return ""
+        return not categories_by_place(self.estimator)
 
     def _choose(self, request: Request) -> None:
         """Measure every candidate for the request, and take the one that ships."""
@@ -453,10 +444,3 @@ class FrontierClassifier(ShippingClassifier):
 
 def _rule_name(request: Request) -> str:
     return "blind rule" if request.blind else "group rule"
-
-
-def _categories_by_place(estimator: Any) -> bool:
-    """Whether a classifier is told by number which columns are categories."""
-    settings: dict[str, Any] = getattr(estimator, "get_params", dict)()
-    lists = [value for name, value in settings.items() if "cat" in name and np.ndim(value) == 1]
-    return any(np.asarray(places).dtype.kind in "iub" for places in lists)  # none are floats

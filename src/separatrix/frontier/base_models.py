@@ -21,12 +21,16 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from separatrix.columns.frames import as_frame, column_names
 from separatrix.crossfit.base_models import (
     JointModel,
     base_model_named,
     fit_one,
+    holding_columns,
     scores_of,
     with_group,
+    without_categories,
+    without_columns,
 )
 from separatrix.crossfit.nested import (
     Fit,
@@ -66,6 +70,8 @@ class Base:
         reads: "xz": the prepared matrix with a column per group in front; "x": the caller's rows.
         note: how they were chosen, one line.
         pieces: fits of the choice that need not be made again.
+        left_out: places of the columns of the caller's rows that hold the group; models without
+            the group do not see them.
     """
 
     bases: tuple[str, ...]
@@ -74,6 +80,7 @@ class Base:
     reads: str
     note: str
     pieces: Mapping[Fit, Piece] = field(default_factory=dict, repr=False)
+    left_out: tuple[int, ...] = ()
 
 
 def base_of(
@@ -101,7 +108,9 @@ def base_of(
                 "An `estimator` object needs rows to see: call `trace(X, y, ...)`, or pass a name."
             )
         name = type(estimator).__name__
-        return Base((name,) * (len(folds) + 1), {name: estimator}, raw, "x", f"Base model: {name}.")
+        names, note = (name,) * (len(folds) + 1), f"Base model: {name}."
+        held = holding_columns(raw, data.z, {}, _sensitive_columns(data, raw))
+        return Base(names, {name: estimator}, raw, "x", note, left_out=held)
     X = with_group(data.X, data.z, len(data.groups))
     if isinstance(estimator, str):
         model = base_model_named(estimator)
@@ -112,10 +121,19 @@ def base_of(
     return Base(chosen.names, models, X, "xz", str(chosen), chosen.pieces)
 
 
+def _sensitive_columns(data: Data, rows: Any) -> list[str] | None:
+    """Those of the sensitive columns that rows with names hold too."""
+    if data.grouping is None or as_frame(rows, "X") is None:
+        return None
+    known = column_names(rows, "X")
+    return [column for column in data.grouping.columns if column in known]
+
+
 def base_key(data: Data, base: Base, fold: NDArray[np.intp]) -> str:
     """Hash of the rows, the folds and the models: of all that decides the scores."""
     described = {name: repr(model) for name, model in base.models.items()}
-    return hash_of([fingerprint(data), fold.tolist(), described, base.reads])
+    known = [fingerprint(data), fold.tolist(), described, base.reads, list(base.left_out)]
+    return hash_of(known)
 
 
 def fit_base(
@@ -133,6 +151,11 @@ def fit_base(
     X, models, pieces = base.X, base.models, base.pieces
     if kind in (WITHOUT, JOINT):
         X, pieces = data.X if base.reads == "xz" else base.X, {}
+        if base.left_out:
+            names = column_names(X, "X") if as_frame(X, "X") is not None else []
+            left_out = [names[place] for place in base.left_out if names]
+            models = {name: without_categories(model, left_out) for name, model in models.items()}
+            X = without_columns(X, base.left_out)
     if kind == JOINT:
         models = {name: JointModel(model) for name, model in models.items()}
     shape = (len(data.labels), len(data.groups))

@@ -246,9 +246,9 @@ def procedure_predictor(
     """The predictor of a rule around the base model: of all rows, or of the outer fold k."""
     reads = {LABELS: frontier.manifest["base"]["reads"], WITHOUT: "x", JOINT: "joint"}[kind]
     solved = found.is_score or isinstance(found.rule, PlainRule)
-    branch = Branch(
-        Base(frontier.base_model(kind, k), reads), found.rule if solved else found.rule.rule
-    )
+    left_out = () if kind == LABELS else frontier.left_out
+    base = Base(frontier.base_model(kind, k), reads, left_out)
+    branch = Branch(base, found.rule if solved else found.rule.rule)
     return Predictor(
         labels=frontier.labels,
         groups=frontier.groups,

@@ -50,7 +50,8 @@ def write_answers(frontier: Traced) -> None:
     answers: list[Answer] = []
     asked: Asked | None = None
     store = Store(frontier.folder)
-    for blind in (False, True) if frontier.sees_groups or frontier.blind else (False,):
+    without = frontier.blind or (frontier.reads_group and not frontier.impossible)
+    for blind in (False, True) if without else (False,):
         plain = _plain(frontier, blind)
         asked = _asked(frontier, plain) if asked is None else asked  # both alike: comparable
         (decided, hard), (drawn, soft) = plain

@@ -141,13 +141,13 @@ def candidates_for(
         method: with names, only the rule and trained points of these; else all.
     """
     names = [] if method is not None else ["plain", "without the group"]
-    if request.blind and frontier.sees_groups:
+    if request.blind and frontier.reads_group:
         names = names[1:]
-    elif not frontier.sees_groups:
+    elif not frontier.reads_group:
         names = names[:1]
     names.append("blind rule" if request.blind else "group rule")
     found = candidates(
-        dict.fromkeys(names, ""),
+        {name: frontier.impossible if name == "without the group" else "" for name in names},
         lambda name, procedure: frontier.measured(_KINDS[name], procedure),
         frontier.table,
         request,

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from separatrix import datasets
-from separatrix.columns.frames import column_names
 from separatrix.columns.groups import group_name
 from separatrix.core.measures import criterion_named
 from separatrix.core.numbers import whole_number
+from separatrix.crossfit.base_models import no_other_columns
 from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
@@ -204,15 +204,24 @@ def trace_data(
             notes += leaking_columns(data, random_state)
         if blind:
             with stages.stage("Looking for columns that give the group away"):
-                notes += _blind_notes(data, raw, random_state)
-        kinds = [LABELS, *([WITHOUT] if base.reads == "xz" else []), *([JOINT] if blind else [])]
+                notes += _blind_notes(data, random_state)
+        impossible = no_other_columns(estimator, raw, base.left_out) if base.left_out else ""
+        if blind and impossible:
+            raise InputError(f"`blind=True` decides without the group, but {impossible}.")
+        another = base.reads == "xz" or (base.left_out and not impossible)
+        kinds = [LABELS, *([WITHOUT] if another else []), *([JOINT] if blind else [])]
         fits = len(plan_fits(base.bases))
         for kind in kinds:
             what = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}[kind]
             with stages.stage(f"Fitting the base model{what}", fits) as done:
-                scores = fit_base(
-                    folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
-                )
+                try:
+                    scores = fit_base(
+                        folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
+                    )
+                except Exception as error:  # a user's pipeline may raise anything: it is listed
+                    if kind != WITHOUT or base.reads == "xz":
+                        raise
+                    impossible = f"the model cannot be fitted without the group's columns: {error}"
             if kind == LABELS:
                 notes = [*useless_model(scores.honest, data.y), *notes]
         if stacks:
@@ -221,7 +230,12 @@ def trace_data(
                 run(stacks, folder, execution, done)
             _check_outcome(folder, wanted)
         Store(folder).describe(name, describe(data))
-        about = {"bases": list(base.bases), "key": key, "reads": base.reads, "note": base.note}
+        if impossible:
+            notes = [*notes, f"Without the group: not possible, {impossible}."]
+        about = {
+            "bases": base.bases, "key": key, "reads": base.reads, "note": base.note,
+            "left_out": base.left_out, "impossible": impossible,
+        }  # fmt: skip
         settings = {"name": name, "seed": random_state, "base": about, "blind": blind}
         settings |= {"criterion": criterion, "max_eo_gap": max_eo_gap, "notes": notes}
         write_manifest(folder, data, fold, settings)
@@ -264,16 +278,9 @@ def _methods(method: str | Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(asked))
 
 
-def _blind_notes(data: Data, raw: Any, random_state: int) -> list[str]:
+def _blind_notes(data: Data, random_state: int) -> list[str]:
     """What a user must know who decides without the group."""
     named = data.grouping.columns if data.grouping is not None else ()
-    if raw is not None and not isinstance(raw, np.ndarray | list):
-        inside = [column for column in named if column in column_names(raw, "X")]
-        if inside:
-            raise InputError(
-                f"`X` holds the sensitive column {inside[0]!r}, which a blind decision may not "
-                "see. Leave it out of `X`."
-            )
     said = [f"Left out for decisions without the group: {', '.join(map(repr, named))}."]
     found = proxies(data.columns or data.X, data.z, random_state=random_state)
     known = bool(named) and named != ("sensitive_features",)  # an array has no name of its own

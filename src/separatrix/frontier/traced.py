@@ -126,15 +126,15 @@ class Traced:
     def scores(self, kind: str) -> NestedScores:
         """The honest scores of a kind; see `base_models`.
 
-        A base model of the caller's sees the caller's rows as they are: with and without the
-        group's columns it is the same model.
+        A base model of the caller's sees the caller's rows as they are: where these do not hold the
+        group, it is the same model with and without.
         """
         if kind == JOINT and not self.blind:
             raise InputError(
                 "This frontier was traced with the group only. Trace it again with blind=True "
                 "(--blind) for decisions without the group."
             )
-        kind = LABELS if kind == WITHOUT and not self.sees_groups else kind
+        kind = LABELS if kind == WITHOUT and not self.reads_group else kind
         if kind not in self._scores:
             bases = self.manifest["base"]["bases"]
             self._scores[kind] = read_bases(self.folder, self._base_rows(kind), bases)
@@ -151,6 +151,21 @@ class Traced:
     def sees_groups(self) -> bool:
         """Whether the base model was given the group beside the features."""
         return bool(self.manifest["base"]["reads"] == "xz")
+
+    @property
+    def left_out(self) -> tuple[int, ...]:
+        """Places of the columns of the caller's rows that hold the group."""
+        return tuple(self.manifest["base"]["left_out"])
+
+    @property
+    def reads_group(self) -> bool:
+        """Whether the plain model needs the group, beside the features or among them."""
+        return self.sees_groups or bool(self.left_out)
+
+    @property
+    def impossible(self) -> str:
+        """Why there is no model without the columns that hold the group; "" if there is one."""
+        return str(self.manifest["base"]["impossible"])
 
     @property
     def criterion(self) -> str:
