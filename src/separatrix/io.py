@@ -26,24 +26,6 @@ from typing import Any, BinaryIO, TypeVar
 
 from separatrix.errors import DataError, InputError, SeparatrixError
 
-__all__ = [
-    "LOG",
-    "OpenFolder",
-    "Stages",
-    "appending",
-    "as_folder",
-    "as_path",
-    "copy_folder",
-    "in_processes",
-    "interactive",
-    "read_whole",
-    "remove_stale",
-    "whole_file",
-    "whole_folder",
-    "working",
-    "write_whole",
-]  # fmt: skip
-
 _END = ".unfinished"
 _EXCHANGE, _HERE = 2, -100  # RENAME_EXCHANGE and AT_FDCWD of Linux
 _TRIES, _PAUSE = 1_000, 0.005  # of a reader whose folder is exchanged while it reads

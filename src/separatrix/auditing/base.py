@@ -26,8 +26,6 @@ from separatrix.statistics.dependence import Dependence, dependences
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["AuditResult", "CertifiedAudit", "certified", "named_cells", "number_notes", "or_none"]
-
 SMALL = 5  # a cell (y, z) with fewer rows is named in the notes
 _MANY_LABELS = 50  # numbers beyond which labels look like a quantity
 _READABLE = 0.1  # of v: what small cells may add to it

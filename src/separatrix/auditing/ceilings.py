@@ -14,11 +14,6 @@ from separatrix.core.measures import METRICS
 from separatrix.errors import InputError
 from separatrix.statistics.gaps import unseen_cells
 
-__all__ = [
-    "CONTINUOUS_NAMES", "DECISION_NAMES", "FLOOR_NAMES", "SCORE_NAMES", "exceeded",
-    "parse_ceilings", "value_of",
-]  # fmt: skip
-
 _VIOLATION = "violation", "violation_corrected", "violation_upper"
 _BUDGETS = [m for m in METRICS.values() if m.criterion and m.needs == "table"]
 FLOOR_NAMES = tuple(m.name for m in _BUDGETS if not m.lower_is_better)

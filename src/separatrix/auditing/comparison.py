@@ -18,8 +18,6 @@ from separatrix.report.words import preformatted
 from separatrix.statistics import certificates, inference
 from separatrix.statistics.inference import paired_change
 
-__all__ = ["Comparison", "compare"]
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -23,8 +23,6 @@ from separatrix.report.audit_page import AuditPage
 from separatrix.statistics import inference
 from separatrix.statistics.rank_tables import RankTable, Resolution, resolution_of
 
-__all__ = ["ContinuousAudit", "RankCurve"]
-
 Array = NDArray[np.float64]
 _FINE = 200  # bins of ranks behind the medians
 _QUARTILES = np.array([0.25, 0.5, 0.75])

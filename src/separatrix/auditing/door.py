@@ -21,8 +21,6 @@ from separatrix.core import information
 from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
-__all__ = ["audit", "audit_regression", "audit_score", "utility_score", "violation_score"]
-
 
 def audit(
     y_true: Any,

@@ -22,8 +22,6 @@ from separatrix.statistics import bounds, gaps, inference
 from separatrix.statistics.proportions import accuracy_interval
 from separatrix.statistics.shuffling import violation_floor
 
-__all__ = ["Audit"]
-
 MANY = 20  # predictions, beyond which `cells` lists only those that occur with the label
 _DUST = 1e-150  # share of the weight below which a cell counts as empty: its square is no number
 

@@ -25,8 +25,6 @@ from separatrix.statistics.dependence import Dependence, Gap, dependences, mean_
 from separatrix.statistics.proportions import auroc_interval
 from separatrix.statistics.shuffling import shuffled_tables
 
-__all__ = ["RocCurve", "ScoreAudit"]
-
 Array = NDArray[np.float64]
 _FINE = 1_024  # quantile bins of the ROC curves and of the shuffled gap
 _DRAWS = 400  # shuffles behind the floor of v

@@ -42,8 +42,6 @@ from separatrix.core.counts import CountTable, diagonal
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = ["count_rows", "count_score_rows", "count_table"]
-
 Labels = Sequence[Hashable] | None
 Names = str | Sequence[str]
 _IN_MEMORY = 1_000_000  # rows up to which every score is told apart

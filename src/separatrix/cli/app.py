@@ -19,8 +19,6 @@ from separatrix import __version__
 from separatrix.errors import InputError
 from separatrix.io import LOG
 
-__all__ = ["JSON", "answer", "app", "readable", "say"]
-
 
 class _InOrder(TyperGroup):
     """The commands in the order in which people need them."""

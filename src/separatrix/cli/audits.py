@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
-__all__ = ["audit", "limit_command"]
-
 
 @app.command()
 def audit(

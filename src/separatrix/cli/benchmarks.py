@@ -12,8 +12,6 @@ from separatrix.errors import InputError, MissingExtraError
 from separatrix.io import working
 from separatrix.report.table import Table
 
-__all__ = ["benchmark", "list_datasets", "list_methods", "report"]
-
 
 @app.command()
 def benchmark(

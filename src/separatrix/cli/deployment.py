@@ -13,8 +13,6 @@ from separatrix.core.measures import leading_objectives
 from separatrix.errors import InputError
 from separatrix.io import working, write_whole
 
-__all__ = ["monitor", "predict", "replay", "select"]
-
 
 @app.command()
 def select(

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from separatrix.datasets import Data
     from separatrix.frontier.numeric import NumericFrontier
 
-__all__ = ["trace"]
-
 _UNNAMED = "Name the columns of {!r}: --target COLUMN --sensitive COLUMN."
 
 

@@ -35,11 +35,6 @@ from separatrix.core.crosstab import crosstab, crosstab_small
 from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 
-__all__ = [
-    "count_labels", "count_posteriors", "count_scores", "refuse_scores", "refuse_unlisted",
-    "soft_counts", "soft_sums",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Names = tuple[str, str, str]
 _NAMES = ("y_true", "sensitive_features", "y_pred")

@@ -30,11 +30,6 @@ from numpy.typing import ArrayLike, NDArray
 from separatrix.columns.values import Coded, is_missing
 from separatrix.errors import InputError
 
-__all__ = [
-    "MIN_SALT", "PURPOSES", "UNSET", "Unset", "check_seed", "check_sources", "drawn", "id_digests",
-    "id_texts", "key_id", "plain_values", "seed_of", "uniforms",
-]  # fmt: skip
-
 MIN_SALT, MIN_BITS = 16, 40.0  # bytes of a secret, and bits by its own counts of bytes
 PURPOSES = ("branch", "label", "level")  # a new purpose goes to the end: the place is part of seeds
 _LOG, _KEY = b"decision log", b"key id"

@@ -30,12 +30,6 @@ from separatrix.columns.values import Coded, Levels, as_levels, listed
 from separatrix.core.numbers import whole_number
 from separatrix.errors import DataError, InputError
 
-__all__ = [
-    "ScoreHistogram", "Source", "check_weights", "duckdb_is_here", "grouped_columns",
-    "is_parquet", "scan", "score_ends", "score_histogram", "summed", "weight_totals",
-    "with_numbers",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 _MOST = 5_000_000  # rows of the grouped table beyond which a column must be an identifier
 # `features.is_number` or missing, without a look ahead; rarer numbers are left to Python

@@ -29,12 +29,6 @@ from separatrix.columns.values import (
 )
 from separatrix.errors import InputError
 
-__all__ = [
-    "NOT_AVAILABLE", "Columns", "Values", "as_category", "as_days", "as_matrix",
-    "as_named_frame", "as_numbers", "date_text", "is_date_text", "is_number", "looks_like_dates",
-    "number_text", "raw_columns", "raw_values", "take",
-]  # fmt: skip
-
 Values = NDArray[Any] | Coded
 Columns = Mapping[str, Values]
 NOT_AVAILABLE = frozenset({"NA", "N/A", "NaN", "nan", "null", "NULL"})  # among numbers only

@@ -13,11 +13,6 @@ from narwhals.exceptions import NarwhalsError
 
 from separatrix.errors import InputError, MissingExtraError
 
-__all__ = [
-    "Frame", "Roles", "as_frame", "check_present", "column_names", "given", "named_columns",
-    "named_roles", "names_of", "tidy",
-]  # fmt: skip
-
 Frame = nw.DataFrame[Any] | nw.LazyFrame[Any]
 
 

@@ -35,12 +35,6 @@ from separatrix.columns.values import (
 )
 from separatrix.errors import InputError
 
-__all__ = [
-    "FEW", "MISSING", "OTHER", "Grouping", "as_groups", "bin_labels", "binned", "edges_of",
-    "from_plain", "group_codes", "group_columns", "group_name", "intersect", "numbers_of",
-    "quantile_edges", "to_plain",
-]  # fmt: skip
-
 FEW = 12
 _BINS = 4
 MISSING = "(missing)"  # the group of rows without one, where they have their own

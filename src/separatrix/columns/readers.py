@@ -22,10 +22,6 @@ from separatrix.columns.frames import Roles, as_frame, check_present, named_colu
 from separatrix.columns.text import read_files, text_blocks
 from separatrix.errors import DataError, InputError, MissingExtraError
 
-__all__ = [
-    "find_files", "in_engine", "is_large", "read_blocks", "read_table", "whole_columns",
-]  # fmt: skip
-
 _KINDS = {".csv": "CSV", ".tsv": "CSV", ".parquet": "Parquet", ".pq": "Parquet"}
 LARGE = 4 << 20  # bytes of CSV from which DuckDB is worth its start
 

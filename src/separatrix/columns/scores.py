@@ -26,11 +26,6 @@ from separatrix.columns.values import (
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
-__all__ = [
-    "Attribute", "Quantities", "Target", "binary_score", "check_posteriors", "check_weight",
-    "posterior_matrix", "quantities", "quantity_column", "scaled_weight", "score_column",
-]  # fmt: skip
-
 Names = tuple[str, str, str]
 Target = Literal["labels", "continuous"]
 Attribute = Literal["groups", "continuous"]

@@ -36,8 +36,6 @@ from separatrix.columns.frames import check_present
 from separatrix.columns.values import Coded
 from separatrix.errors import DataError, InputError
 
-__all__ = ["harmless", "read_csv", "read_files", "read_header", "text_blocks", "typed"]
-
 _EMPTY = frozenset({""})
 _CHUNK = 2_000  # rows of text in memory at a time; more are not faster
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")

@@ -34,11 +34,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "EMPTY", "SoftBins", "Value", "bins_below", "bins_for", "centres", "cmi_of_draws",
-    "cmi_of_scores", "log_ratio", "spread_out",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 

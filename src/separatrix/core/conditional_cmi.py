@@ -45,11 +45,6 @@ from separatrix.core.binned_cmi import Value, centres, cmi_of_scores
 from separatrix.core.crosstab import crosstab
 from separatrix.core.information import conditional_mutual_information, miller_madow_observed
 
-__all__ = [
-    "ConditionalCMI", "attribute_bins", "block_parts", "conditional_rank", "is_tied",
-    "outcome_blocks", "rank_violation",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 Blocks = NDArray[np.intp]

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
-__all__ = ["CountTable", "Levels", "diagonal", "in_order", "listed", "place", "union"]
-
 Array = NDArray[np.float64]
 Levels = tuple[Hashable, ...]  # the names that an axis stands for
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["crosstab", "crosstab_small"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
 _CHUNK = 1 << 19  # rows whose fused codes stay in the second-level cache

@@ -20,11 +20,6 @@ from separatrix.core import information
 from separatrix.core.numbers import as_floats
 from separatrix.errors import InputError
 
-__all__ = [
-    "PLANES", "Envelope", "Mixture", "Plane", "Secant", "concave_envelope", "expected_cost",
-    "hypervolume", "majority_rate", "pareto", "rising", "secant", "staircase", "utility_fraction",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 

@@ -18,14 +18,6 @@ from scipy.special import entr, kl_div, xlogy
 from separatrix.core.numbers import as_floats, one_number
 from separatrix.errors import InputError
 
-__all__ = [
-    "accuracy", "auditor_bound", "balanced_accuracy", "check_confidence", "conditional_entropy",
-    "conditional_mutual_information", "conditional_rates", "entropy", "eo_gap", "gaps_by_label",
-    "law", "miller_madow", "miller_madow_observed", "mutual_information", "rates_utility",
-    "rates_violation", "relative_entropy", "selection_rates", "violation_by_cell",
-    "violation_ceiling", "violation_gradient",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 
 

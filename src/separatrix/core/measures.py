@@ -40,12 +40,6 @@ from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
 from separatrix.errors import InputError
 
-__all__ = [
-    "BASE_DEPENDENCE", "BUDGETS", "CRITERIA", "METRICS", "OBJECTIVES", "Criterion", "Metric",
-    "budget_for", "budget_named", "criterion_named", "identity", "label_of", "leading_budgets",
-    "leading_metrics", "leading_objectives", "measure", "recorded_metrics", "table_measures",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 _NO_DECISIONS = 1e-12  # a share of decisions below this is none
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["as_floats", "not_negative", "one_number", "one_of", "whole_number"]
-
 
 def as_floats(values: Any, name: str) -> NDArray[np.float64]:
     """An array of any shape; text, complex numbers, masked and ragged ones are refused.

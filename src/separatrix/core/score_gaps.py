@@ -25,11 +25,6 @@ from numpy.typing import NDArray
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.score_tables import Binned, ScoreTable
 
-__all__ = [
-    "AREA", "BINS", "IN_BINS", "area", "gap_curve", "in_bins", "largest_gap", "merged",
-    "tail_rates",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 BINS = 20  # of the levels of a score
 _ROWS, _BINS = 2_048, 4_096  # entries in a coarse bin, and the most bins

@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from separatrix.core.counts import Levels, union
 
-__all__ = ["Binned", "ScoreTable"]
-
 Array = NDArray[np.float64]
 
 

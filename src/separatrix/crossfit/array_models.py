@@ -32,8 +32,6 @@ from separatrix.errors import InputError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.nn.networks import Networks
 
-__all__ = ["ArrayModel", "BoostedTrees", "Logistic", "Matrix", "Network", "as_matrix"]
-
 Array = NDArray[np.float64]
 Matrix = NDArray[np.floating[Any]]
 _BINS = 127

@@ -31,27 +31,6 @@ from separatrix.crossfit.array_models import ArrayModel, BoostedTrees, Logistic,
 from separatrix.errors import InputError, MissingExtraError
 from separatrix.optimum.rules import check_joint
 
-__all__ = [
-    "NAMES",
-    "JointModel",
-    "as_rows",
-    "base_model_named",
-    "by_name",
-    "fit_one",
-    "from_arrays",
-    "has_text",
-    "holding_columns",
-    "last_step",
-    "listed_names",
-    "posteriors",
-    "scores_of",
-    "some_rows",
-    "to_arrays",
-    "with_group",
-    "without_categories",
-    "without_columns",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 _FIRST = 500  # rows that a column is compared on before all of them are
 _COLUMN = "separatrix_group_"  # names of the 0/1 columns in a frame

@@ -21,8 +21,6 @@ from sklearn.svm._base import BaseLibSVM
 from sklearn.tree import BaseDecisionTree
 from sklearn.tree._tree import Tree
 
-__all__ = ["sound_predictor", "unsound"]
-
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), np.generic)
 _BITS = 256  # levels that a bitset of 8 words has room for
 

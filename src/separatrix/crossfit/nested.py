@@ -38,9 +38,6 @@ from separatrix.crossfit.array_models import Network
 from separatrix.crossfit.base_models import NAMES, base_model_named, posteriors
 from separatrix.errors import InputError
 
-__all__ = ["BaseChoice", "Fit", "NestedScores", "Piece"]
-__all__ += ["assemble", "choose_bases", "fit_piece", "plan_fits"]
-
 Array = NDArray[np.float64]
 Folds = NDArray[np.intp]
 Piece = tuple[Array, Any]  # the scores of the rows of the left-out folds, in order; the model

@@ -38,11 +38,6 @@ from separatrix.crossfit.base_models import (
 from separatrix.datasets import Preprocessing
 from separatrix.errors import InputError
 
-__all__ = [
-    "CrossFit", "OutOfFoldScores", "cross_fit", "default_model", "fold_codes",
-    "is_given", "seed_from", "splits_of",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]  # rows to fit on, rows to score

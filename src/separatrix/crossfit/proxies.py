@@ -27,8 +27,6 @@ from separatrix.columns.values import Coded, check_lengths
 from separatrix.crossfit.base_models import posteriors
 from separatrix.nn.networks import auroc
 
-__all__ = ["Proxies", "leaks", "proxies"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 

@@ -21,8 +21,6 @@ from separatrix.estimators.base import Shipping
 from separatrix.optimum.scores.align import align, attribute
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["EVERYONE", "AlignedRegressor"]
-
 Array = NDArray[np.float64]
 EVERYONE = "everyone"  # the one group of a regressor that was fitted without groups
 

@@ -49,8 +49,6 @@ from separatrix.predictor.branch import Base, Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Learned", "SensitiveColumns", "Shipping", "ShippingClassifier", "check_labels"]
-
 Array = NDArray[np.float64]
 _WHOLE = 2.0**53  # floats tell whole numbers apart up to here
 

@@ -37,8 +37,6 @@ from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Measured, Promise, PromiseTable, Run
 from separatrix.procedure.request import Request
 
-__all__ = ["FrontierClassifier"]
-
 Array = NDArray[np.float64]
 _FOLDS = 5  # of rules around a fitted classifier or bare probabilities
 

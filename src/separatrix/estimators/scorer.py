@@ -36,8 +36,6 @@ from separatrix.estimators.base import ShippingClassifier
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, raw_score, separate, separation_path
 
-__all__ = ["PenaltyChoice", "SeparatedScorer", "choose_penalty"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 _PATH = (1.0, 10.0, 100.0)  # the β that a blind score climbs by

@@ -26,8 +26,6 @@ from separatrix.nn.networks import Networks
 from separatrix.predictor.branch import Base, Branch, policy_rule
 from separatrix.predictor.predictor import Predictor
 
-__all__ = ["SeparationClassifier"]
-
 Array = NDArray[np.float64]
 
 

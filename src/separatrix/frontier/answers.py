@@ -27,11 +27,6 @@ from separatrix.report.words import WIDTH, listed, wrapped
 if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier
 
-__all__ = [
-    "ANSWERS", "BASE", "KINDS", "Answer", "Shippable", "describe", "read_answers",
-    "write_answers", "write_tables",
-]  # fmt: skip
-
 ANSWERS = "answers.json"
 BASE = "base model"  # the recipe of its records
 KINDS = {

@@ -48,9 +48,6 @@ from separatrix.frontier.sweep import fingerprint
 from separatrix.io import in_processes, write_whole
 from separatrix.predictor.stored import model_bytes, model_from_bytes
 
-__all__ = ["BASE", "JOINT", "KEPT", "LABELS", "NUMBERS", "WITHOUT", "Base", "BaseRows"]
-__all__ += ["base_key", "base_of", "fit_base", "fit_bases", "read_bases", "read_model"]
-
 BASE = "base"
 KEPT = 0  # the outer fold whose model is kept too: its rows certify it
 # what a model predicts: P(y | x, z), P(y | x) from x alone, P(y, z | x), or a number

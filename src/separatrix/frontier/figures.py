@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BLIND", "LIMITS", "ablations", "batch_sizes", "draw", "draw_answers", "gradient_norms",
-    "six_panels", "write_answers",
-]  # fmt: skip
-
 # lightness shows the order of batch sizes, also to colour-blind readers
 _SHADES = ("#9ecae1", "#4292c6", "#08519c", "#08224f", "#e69f00", "#d55e00")
 LIMITS = {

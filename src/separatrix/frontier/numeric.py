@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MANIFEST", "NumericFrontier", "NumericPoint", "trace_numeric"]
-
 ARRAYS, MANIFEST, FORMAT = "numeric.safetensors", "numeric.json", 3
 Array = NDArray[np.float64]
 METRICS = ("r2", "rmse", "violation")

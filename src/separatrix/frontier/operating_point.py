@@ -41,17 +41,6 @@ from separatrix.report.words import (
     wrapped,
 )
 
-__all__ = [
-    "CERTIFIED",
-    "OperatingPoint",
-    "held_out_audit",
-    "held_out_table",
-    "model_of",
-    "procedure_predictor",
-    "trained_predictor",
-    "with_warnings",
-]
-
 Array = NDArray[np.float64]
 _NEARLY = 0.99  # of the decisions: almost the same for everybody
 _ORDER = ("accuracy", "balanced_accuracy", "cost", "auroc", "eo_gap", "violation", "utility")

@@ -42,8 +42,6 @@ from separatrix.report.audits import measures
 from separatrix.report.page import render
 from separatrix.report.words import number
 
-__all__ = ["content", "page", "pooled", "write"]
-
 EVERYTHING = "all"
 BOTH = "both"  # policies: the points of the first, then those of the second
 _MOST_CURVES = 8  # of groups in one ROC figure

@@ -30,11 +30,6 @@ from separatrix.optimum.limit import limit
 from separatrix.report.figures import write_figure
 from separatrix.report.table import Table
 
-__all__ = [
-    "DATASETS", "METHODS", "PaperRow", "benchmark", "beside", "paper_benchmark", "paper_rows",
-    "recipe_of", "stability", "write_page",
-]  # fmt: skip
-
 DATASETS = ("adult", "compas", "bank", "acs_occupation", "celeba", "acs_occupation_large")
 METHODS = (
     "erm", "cmi", "adversarial", "fr_train", "fair_dummy", "fair_dro", "infofair",

@@ -36,8 +36,6 @@ from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text, is_constant, majority
 from separatrix.statistics.unseen import noise_floor, unseen
 
-__all__ = ["compare_criteria", "first_request", "plain_audit", "write_answers"]
-
 GAPS = (0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005)
 _COMPARED = 0.05  # the gap at which criteria are compared, and trained points are chosen
 _SHARES = (0.3, 0.05)  # of the plain model's v

@@ -24,11 +24,6 @@ from separatrix.frontier.store import ALL_ROWS, Record, ReferenceCurve, SavedRun
 from separatrix.methods import POLICIES
 from separatrix.statistics.bias import corrected_tables
 
-__all__ = [
-    "CORRECTED", "MARKERS", "REFERENCES", "Columns", "Results", "Series", "batch_series",
-    "each_path", "legend_names", "main_series", "means", "named_series", "select", "series", "tidy",
-]  # fmt: skip
-
 MARKERS = "osD^vP<X>ph8"
 REFERENCES = ("erm", "uniform")  # single points rather than paths
 _UNKNOWN = "#777777"

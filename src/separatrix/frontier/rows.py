@@ -23,17 +23,6 @@ from separatrix.crossfit.proxies import leaks
 from separatrix.datasets import Data
 from separatrix.errors import InputError
 
-__all__ = [
-    "as_data",
-    "features_of",
-    "few_rows",
-    "leaking_columns",
-    "one_column",
-    "repeated_rows",
-    "split_table",
-    "useless_model",
-]
-
 _UNIT = "(unit)"
 
 

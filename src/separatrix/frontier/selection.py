@@ -70,9 +70,6 @@ from separatrix.statistics.certificates import (
 from separatrix.statistics.certificates import promise as promise_text
 from separatrix.statistics.gaps import eo_gap_bound
 
-__all__ = ["POSTPROCESSING", "CertifiedRule", "ask", "bounds_of", "candidates_for", "choice_for"]
-__all__ += ["passed", "rules_of"]
-
 POSTPROCESSING = "postprocessing"
 _KINDS = {  # the scores that a candidate reads
     "plain": LABELS, "without the group": WITHOUT, "blind rule": JOINT, "group rule": LABELS

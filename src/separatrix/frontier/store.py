@@ -35,11 +35,6 @@ from separatrix import methods
 from separatrix.errors import DataError
 from separatrix.io import remove_stale, write_whole
 
-__all__ = [
-    "ALL_ROWS", "FINAL", "MODELS", "RECORDS", "PointKey", "Record", "ReferenceCurve", "RunKey",
-    "SavedRun", "Store", "hash_of",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 RECORDS, MODELS, DATASETS, CURVES = "records", "models", "datasets", "curves"
 FINAL = ("ok", "diverged")

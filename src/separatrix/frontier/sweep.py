@@ -43,11 +43,6 @@ from separatrix.io import in_processes
 from separatrix.nn.lanes import Lane, Recipe, Sample
 from separatrix.nn.networks import auroc, hard, tables
 
-__all__ = [
-    "HERE", "Execution", "Job", "Source", "Stack", "best_threshold", "describe", "evaluate",
-    "fingerprint", "grid", "run", "source_hash", "work",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 # where numbers are made
 _CODE = ("methods", "nn", "optimum", "core", "frontier/store.py", "frontier/sweep.py")

@@ -39,12 +39,6 @@ from separatrix.methods import POLICIES
 from separatrix.report.table import Table
 from separatrix.statistics.gaps import eo_gap_floor, gap_less_noise
 
-__all__ = [
-    "BOUNDED", "BUDGETS", "Reached", "area", "best", "envelopes", "floor_of_gaps",
-    "judged", "nested", "operating_points", "pair", "paths", "plane_table", "reached",
-    "secant_price", "small",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 COST = (1.0, 5.0)  # of a false positive and of a false negative, where a cost is shown
 BUDGETS = {  # "many" are the paper's budgets of v for more than two labels

@@ -44,8 +44,6 @@ from separatrix.frontier.traced import (
 )
 from separatrix.io import Stages
 
-__all__ = ["trace", "trace_data"]
-
 
 def trace(
     X: Any,

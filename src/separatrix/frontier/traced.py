@@ -33,20 +33,6 @@ from separatrix.io import as_folder, as_path, write_whole
 from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Measured, Run
 
-__all__ = [
-    "CHECKSUMS",
-    "MANIFEST",
-    "Traced",
-    "check_same_base",
-    "check_same_rows",
-    "check_sums",
-    "read_manifest",
-    "remove_checksums",
-    "write_checksums",
-    "write_manifest",
-    "writing",
-]
-
 FORMAT = 4
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
 

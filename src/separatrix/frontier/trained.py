@@ -32,9 +32,6 @@ from separatrix.procedure.request import Request
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import Promise, unseen
 
-__all__ = ["Mixture", "Trained", "TrainedPoint", "best_mixture", "best_pair", "held_out_law"]
-__all__ += ["objective_of_tables", "trained", "trained_points"]
-
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Any]
 _DECIDED = {"deterministic": "decided", "randomized": "drawn"}

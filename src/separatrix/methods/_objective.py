@@ -49,8 +49,6 @@ from separatrix.core.binned_cmi import (
 from separatrix.core.numbers import one_of
 from separatrix.errors import InputError
 
-__all__ = ["RATE", "Last", "Rows", "SeparationObjective", "falling_rates"]
-
 Array = NDArray[np.float64]
 RATE = 0.1
 _SOME = 4096  # rows that decide where the bins are

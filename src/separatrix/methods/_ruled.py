@@ -16,8 +16,6 @@ from separatrix.errors import InputError
 from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
-__all__ = ["Channel", "RuledNetworks", "normalised"]
-
 Array = NDArray[np.float64]
 Channel = ThresholdChannel | SoftmaxChannel
 

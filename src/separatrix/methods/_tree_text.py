@@ -12,8 +12,6 @@ import numpy as np
 
 from separatrix.errors import DataError
 
-__all__ = ["check_model"]
-
 _END = "end of trees"
 
 

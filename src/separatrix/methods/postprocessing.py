@@ -40,8 +40,6 @@ from separatrix.optimum.multiclass.cross_fitted import LabelRules
 from separatrix.optimum.roc.noise_aware import noise_aware_channels
 from separatrix.optimum.rules import SoftmaxChannel, ThresholdChannel
 
-__all__ = ["METHOD", "fit"]
-
 Array = NDArray[np.float64]
 _FOLDS = 5
 _ENSEMBLE = 4  # networks whose mean is one score

@@ -31,8 +31,6 @@ from scipy.special import logit
 from separatrix.core.numerics import weighted_quantiles
 from separatrix.optimum.roc.regions import RocCurve, roc_curve
 
-__all__ = ["GroupCurves", "group_curves_borrowing"]
-
 Array = NDArray[np.float64]
 _ATOMS = 200  # of the pooled curve
 _MIDDLES = (np.arange(_ATOMS) + 0.5) / _ATOMS

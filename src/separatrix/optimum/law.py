@@ -26,8 +26,6 @@ from numpy.typing import NDArray
 
 from separatrix.errors import InputError
 
-__all__ = ["BlindLaw", "BlindRows", "LabelLaw", "best_priced", "gains_of"]
-
 Array = NDArray[np.float64]
 _SINGLE = 200_000  # numbers from which single precision is used: its error then averages out
 _ATOMS = 2_000  # rows that are borrowed from

@@ -59,8 +59,6 @@ from separatrix.report.words import wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ColumnSolver", "DualSolver", "Limit", "RocSolver", "Solution", "Solver", "limit"]
-
 Array = NDArray[np.float64]
 _SHOWN = 9  # rows of the table
 _POINTS_OF_MANY = 9  # of a curve for more than two labels: each is a search over all rows

@@ -38,8 +38,6 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import best_rules, least_level
 from separatrix.optimum.rules import ThresholdChannel
 
-__all__ = ["RATES_ONLY", "Kept", "Margin", "refusal", "up"]
-
 Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
 RATES_ONLY = ("separation", "equal_opportunity")

@@ -22,8 +22,6 @@ from separatrix.core.measures import BUDGETS, OBJECTIVES, Metric, criterion_name
 from separatrix.core.numbers import one_number
 from separatrix.errors import InputError
 
-__all__ = ["Cost", "Value", "budgets_of", "objective_of", "parse_cost"]
-
 Array = NDArray[np.float64]
 PerGroup = float | Mapping[Hashable, float]
 

@@ -48,8 +48,6 @@ from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import best_rules, least_level
 from separatrix.optimum.rules import BlindRule, SoftmaxChannel, ThresholdChannel, check_joint
 
-__all__ = ["BlindPromises", "PromisedRule", "Promises", "check_question"]
-
 Array = NDArray[np.float64]
 Rule = ThresholdChannel | SoftmaxChannel | BlindRule
 _MANY_LABELS = ("eo_gap", "violation")  # budgets of rules for more than two

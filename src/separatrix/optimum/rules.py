@@ -34,21 +34,6 @@ from separatrix.errors import InputError
 from separatrix.optimum.law import best_priced
 from separatrix.optimum.objectives import Cost
 
-__all__ = [
-    "BlindRule",
-    "DrawnLabel",
-    "HardMixture",
-    "OneThreshold",
-    "PlainRule",
-    "Rule",
-    "Score",
-    "SoftmaxChannel",
-    "ThresholdChannel",
-    "balanced",
-    "check_joint",
-    "zeros_and_ones",
-]
-
 Array = NDArray[np.float64]
 _EXACT = 1e-9
 

@@ -29,8 +29,6 @@ from separatrix.optimum.scores.align import AlignedScore
 from separatrix.optimum.scores.blind_scores import BlindScore
 from separatrix.optimum.scores.separated import SeparatedScore
 
-__all__ = ["READS", "RULES", "Base", "Branch", "policy_rule"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
 READS = ("x", "xz", "joint", "value")

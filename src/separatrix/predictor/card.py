@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from separatrix.predictor.branch import Branch
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["CARD", "text"]
-
 CARD = "MODEL_CARD.md"
 _RULES = {
     "thresholds_by_group": "thresholds by group",

@@ -30,8 +30,6 @@ from separatrix.predictor.saving import plain
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Drawn", "append", "records", "replay", "write"]
-
 Record = dict[str, Any]
 Block = tuple[Any, Any, Any]  # decided rows, their groups, their identities
 _COINS = ("coin_branch", "coin_value")  # the second one draws a label or the level of a score

@@ -25,8 +25,6 @@ from separatrix.predictor.predictor import Predictor
 from separatrix.predictor.saving import ARRAYS, MANIFEST, SIGNATURE, Content, Key
 from separatrix.predictor.stored import checked_arrays, model_from_bytes
 
-__all__ = ["load"]
-
 _LARGEST = 1 << 26  # bytes of a manifest
 # what a base model is, by what it reads, and the method that it needs
 _CLASSIFIER = "classifier", "predict_proba"

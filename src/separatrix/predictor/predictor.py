@@ -36,8 +36,6 @@ from separatrix.predictor.branch import Branch
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.saving import Content, Key, save
 
-__all__ = ["Predictor"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
 

@@ -43,11 +43,6 @@ from separatrix.predictor.stored import file_ending, model_bytes, model_digest
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = [
-    "ARRAYS", "BASE", "CORE", "FIELDS", "MANIFEST", "SIGNATURE", "Content", "Key", "checksum",
-    "file_entry", "has_shape", "parse", "plain", "save", "verify",
-]  # fmt: skip
-
 FORMAT = 3
 CORE = ("labels", "groups", "features", "preprocessing", "grouping", "branches")
 BASE = ("reads", "left_out", "method", "trade_off", "lane")  # what a manifest says of a `Base`

@@ -31,8 +31,6 @@ from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.methods._tree_text import check_model
 from separatrix.nn.networks import Networks
 
-__all__ = ["checked_arrays", "file_ending", "model_bytes", "model_digest", "model_from_bytes"]
-
 _ABOUT, _MODELS = "about.json", ("label_model", "group_model")  # of a joint model's zip
 _TRAINED = "method:"  # before the name of a trained method
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")

@@ -41,20 +41,6 @@ from separatrix.procedure.request import Request
 from separatrix.report.table import Table
 from separatrix.statistics.certificates import eo_gap_bound, violation_bound
 
-__all__ = [
-    "ORDER",
-    "Candidate",
-    "CandidateTable",
-    "Choice",
-    "Difference",
-    "candidates",
-    "choose",
-    "coin_share",
-    "contributions",
-    "keeps",
-    "paired_difference",
-]
-
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
 _SAME = 1e-12  # rounding

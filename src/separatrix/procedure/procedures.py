@@ -35,9 +35,6 @@ from separatrix.optimum.scores.separated import SeparatedScore, separate
 from separatrix.report.words import budget_text
 from separatrix.statistics.unseen import unseen
 
-__all__ = ["Budgets", "Decisions", "Plain", "Procedure", "Rows", "Scoring", "Solver"]
-__all__ += ["decision_sums", "refusal"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 Budgets = Mapping[str, float]

@@ -16,8 +16,6 @@ from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost
 from separatrix.report.words import budget_text
 
-__all__ = ["Aim", "Request"]
-
 Aim = str | Cost | Callable[[NDArray[np.float64]], Any]
 
 

@@ -44,8 +44,6 @@ from separatrix.statistics.gap_evidence import GAPS, GapEvidence
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
 
-__all__ = ["Monitor"]
-
 Array = NDArray[np.float64]
 _FORMAT = 3
 _MEASURES = (*GAPS, "violation")

@@ -21,8 +21,6 @@ from separatrix.statistics.gap_evidence import GAPS
 if TYPE_CHECKING:
     from separatrix.production.monitor import Monitor
 
-__all__ = ["Alarm", "Cell", "Report", "metrics", "page", "shown"]
-
 _SCOPE = (
     "The promise: while the rates of each group given the label are constant and keep the "
     "budget, an alarm is ever raised with probability at most {error:g}, however often one looks. "

@@ -28,16 +28,6 @@ from separatrix.columns.values import Coded, as_array, as_levels, check_lengths,
 from separatrix.core.counts import CountTable
 from separatrix.errors import InputError
 
-__all__ = [
-    "SPACING",
-    "OrderedRows",
-    "Starts",
-    "coded_rows",
-    "counts_of",
-    "placed_counts",
-    "share_of",
-]
-
 Array = NDArray[np.float64]
 SPACING = 100  # rows
 _LEVELS, _LIFE = 15, 6

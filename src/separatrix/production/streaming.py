@@ -27,8 +27,6 @@ from separatrix.predictor.loading import load
 from separatrix.predictor.predictor import Predictor
 from separatrix.production.monitor import Monitor
 
-__all__ = ["open_monitor", "predict_file", "read_reference", "replay_file", "update_from_files"]
-
 _ROWS = 50_000  # at a time
 Block = Mapping[str, Any]
 

@@ -20,11 +20,6 @@ from separatrix.report.words import WIDTH, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "PALETTE", "AuditPage", "Curve", "Curves", "Rates", "draw", "html", "named_rows", "nats",
-    "text",
-]  # fmt: skip
-
 OTHERS = "Other criteria, in nats, and their gaps"
 # Okabe and Ito's palette: told apart by every kind of colour vision
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")

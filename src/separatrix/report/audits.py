@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from separatrix.auditing.result import Audit
     from separatrix.auditing.scores import ScoreAudit
 
-__all__ = ["decisions_page", "measures", "numbers_page", "score_page"]
-
 Row = tuple[str, ...]
 MOST_CELLS = 8
 _MOST_GROUPS = 24

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "blank_figure", "figure_bytes", "finish", "new_axes", "root_scale", "shared_legend",
-    "write_figure",
-]  # fmt: skip
-
 
 def blank_figure(width: float, height: float) -> Figure:
     """A figure of its own."""

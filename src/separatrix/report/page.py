@@ -14,8 +14,6 @@ from typing import Any
 
 from separatrix.report.words import number
 
-__all__ = ["render", "render_template"]
-
 
 def render(data: Any) -> str:
     """The page of what `frontier.page.content` collects."""

@@ -15,11 +15,6 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_rates
 from separatrix.core.measures import METRICS, label_of
 
-__all__ = [
-    "WIDTH", "budget_text", "constant_text", "estimate_text", "is_constant", "listed", "majority",
-    "number", "preformatted", "recognised", "wrapped",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 WIDTH = 100  # columns of a terminal
 _ALL = 0.999  # of the decisions: the same for everybody

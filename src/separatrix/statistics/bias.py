@@ -11,8 +11,6 @@ from scipy.special import gammaln, xlogy
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
 
-__all__ = ["MOST_EXCESS", "biases", "corrected_tables", "fitted_rows", "null_bias"]
-
 Array = NDArray[np.float64]
 MOST_EXCESS = 0.56  # what one cell can add to the mean of n v̂ (`_poisson_excess`)
 

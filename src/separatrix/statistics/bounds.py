@@ -18,18 +18,6 @@ from separatrix.core.score_tables import ScoreTable
 from separatrix.errors import InputError
 from separatrix.statistics.proportions import clopper_pearson
 
-__all__ = [
-    "chernoff_end",
-    "concentration_radius",
-    "gap_bound",
-    "mean_radius",
-    "rate_intervals",
-    "rate_radius",
-    "shared_budget",
-    "upper_bound",
-    "worst_violation",
-]
-
 Array = NDArray[np.float64]
 _STEPS = 60  # halvings of an interval of length one: down to the last bit that matters
 # ∫ min(1, 2 exp(−2x²)) dx: the most that √n sup|F̂ − F| is on average

@@ -23,8 +23,6 @@ from separatrix.core.information import conditional_mutual_information, eo_gap, 
 from separatrix.core.measures import BASE_DEPENDENCE, CRITERIA, Criterion
 from separatrix.statistics import gaps, inference
 
-__all__ = ["Dependence", "Gap", "dependence", "dependences", "mean_gap"]
-
 
 @dataclass(frozen=True)
 class Gap:

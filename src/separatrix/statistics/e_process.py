@@ -44,16 +44,6 @@ from separatrix.core.information import conditional_mutual_information, law
 from separatrix.core.numerics import bisect
 from separatrix.errors import InputError
 
-__all__ = [
-    "Alternatives",
-    "Bet",
-    "ViolationEvidence",
-    "evidence_ceiling",
-    "log_e_process",
-    "lower_bound",
-    "rate_sequences",
-]
-
 Array = NDArray[np.float64]
 _TIMES = (10.0, 4.0, 2.0)  # multiples of the budget that the bets are made for
 _SHARES = (0.43, 0.33, 0.24)  # of the evidence

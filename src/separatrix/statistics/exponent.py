@@ -27,11 +27,6 @@ from separatrix.errors import InputError
 from separatrix.statistics.bounds import chernoff_end
 from separatrix.statistics.inference import ceiling
 
-__all__ = [
-    "Limits", "curvature", "exponent_bound", "extremes", "fewest", "limits", "normal_bound",
-    "rate", "ratio", "smallest_refuted", "spread",
-]  # fmt: skip
-
 Array = NDArray[np.float64]
 _PRICES = np.geomspace(2e-3, 500.0, 96)  # λ: each gives a valid rate, the best one counts
 _SMALL = 0.01  # a bound below this comes from many rows: the second one is not tried

@@ -40,8 +40,6 @@ from separatrix.core.information import gaps_by_label
 from separatrix.core.numerics import bisect
 from separatrix.statistics.e_process import rate_sequences
 
-__all__ = ["GAPS", "GapEvidence"]
-
 Array = NDArray[np.float64]
 GAPS = {
     "eo_gap": "equalized-odds gap", "tpr_gap": "true-positive-rate gap",

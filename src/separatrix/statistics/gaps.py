@@ -19,8 +19,6 @@ from separatrix.statistics.bounds import rate_intervals
 from separatrix.statistics.proportions import clopper_pearson
 from separatrix.statistics.shuffling import shuffled_tables
 
-__all__ = ["eo_gap_bound", "eo_gap_floor", "eo_gap_interval", "gap_less_noise", "unseen_cells"]
-
 Array = NDArray[np.float64]
 _LIMITS_SHARE = 0.02  # of the error, for the limits of the rates in the variances
 _TRIES = 48  # prices of variance in the largest limit over tuples

@@ -34,20 +34,6 @@ from separatrix.core.information import (
 from separatrix.core.numerics import bisect
 from separatrix.statistics.bias import biases
 
-__all__ = [
-    "Noise",
-    "ceiling",
-    "corrected",
-    "has_limit",
-    "interval",
-    "lower_limit",
-    "noise",
-    "null_quantile",
-    "p_value",
-    "paired_change",
-    "upper_limit",
-]
-
 Array = NDArray[np.float64]
 # fitted rows of a cell below which v̂ − bias is not trustworthy (`benchmarks.simulations`)
 MIN_FITTED = 5.0

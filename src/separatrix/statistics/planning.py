@@ -18,8 +18,6 @@ from separatrix.statistics.certificates import check_promise, violation_bound
 from separatrix.statistics.gaps import eo_gap_bound
 from separatrix.statistics.inference import noise
 
-__all__ = ["sample_size"]
-
 Array = NDArray[np.float64]
 _MOST = 10**9
 _DRAWS = 81  # tables drawn at each number of rows

@@ -10,8 +10,6 @@ from separatrix.core.counts import CountTable
 from separatrix.core.information import accuracy, check_confidence
 from separatrix.core.score_tables import ScoreTable
 
-__all__ = ["accuracy_interval", "auroc_interval", "clopper_pearson"]
-
 Array = NDArray[np.float64]
 
 

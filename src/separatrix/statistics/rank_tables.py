@@ -25,8 +25,6 @@ from separatrix.core.information import conditional_mutual_information
 from separatrix.statistics import inference
 from separatrix.statistics.bias import null_bias
 
-__all__ = ["RankTable", "Resolution", "resolution_of"]
-
 Array = NDArray[np.float64]
 Codes = NDArray[np.intp]
 _PARTS = 4  # stretches of a block: what changes inside a block is seen between them

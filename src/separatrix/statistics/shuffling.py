@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from separatrix.core.counts import CountTable
 from separatrix.core.information import conditional_mutual_information
 
-__all__ = ["shuffled_tables", "violation_floor"]
-
 Array = NDArray[np.float64]
 _CELLS, _DRAWS = 2_000_000, 200  # numbers drawn at most, and tables, for the floor of v
 _EXACT_ROWS = 1_000_000  # Patefield's algorithm keeps a table of log-factorials of this length

@@ -38,8 +38,6 @@ from separatrix.core.information import eo_gap
 from separatrix.core.measures import METRICS
 from separatrix.core.score_gaps import IN_BINS
 
-__all__ = ["Promise", "noise_floor", "unseen"]
-
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]
 _DRAWS = 400

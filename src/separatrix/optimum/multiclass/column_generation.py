@@ -43,8 +43,6 @@ from separatrix.optimum.objectives import Cost, Value
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.rules import BlindRule, HardMixture
 
-__all__ = ["ColumnPoint", "Columns", "DifferenceBudget", "best_blind", "budget_of"]
-
 Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
 _CUTS = 60  # of the violation, for one mixture

@@ -26,8 +26,6 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.optimum.law import LabelLaw, gains_of
 from separatrix.optimum.multiclass.dual import DualPoint, DualState, LabelDual
 
-__all__ = ["LabelRules"]
-
 Array = NDArray[np.float64]
 _FACTORS = (0.3, 1.0, 3.0)  # c
 _BORROWED = (30.0, 300.0)  # pseudo-rows of a group

@@ -33,8 +33,6 @@ from separatrix.core.numerics import bisect
 from separatrix.optimum.law import LabelLaw
 from separatrix.optimum.rules import SoftmaxChannel
 
-__all__ = ["DualPoint", "DualState", "LabelDual", "tangent"]
-
 Array = NDArray[np.float64]
 _TEMPERATURES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)  # of the range of the gains, or nats for u
 _BOUND_GAP = 1e-5  # bound and value this close, in the range of the gains, are good enough

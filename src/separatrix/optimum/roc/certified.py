@@ -32,8 +32,6 @@ from scipy.special import expit, logit
 from separatrix.core.information import rates_utility
 from separatrix.optimum.roc.regions import Regions, lower_curve
 
-__all__ = ["certified_curve", "corners", "most_useful", "most_useful_vertex"]
-
 Array = NDArray[np.float64]
 Line = tuple[float, ...]
 _DIRECTIONS = 400  # support directions of one vertex; what is left shows in the upper bound

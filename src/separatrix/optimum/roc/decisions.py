@@ -33,16 +33,6 @@ from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, low
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 
-__all__ = [
-    "DecisionCurve",
-    "best_rules",
-    "group_curves",
-    "histogram_curves",
-    "least_level",
-    "rule_of",
-    "solve",
-]
-
 Array = NDArray[np.float64]
 _SHARE_GAP = 1e-6
 _UTILITY_GAP = 5e-5  # nats

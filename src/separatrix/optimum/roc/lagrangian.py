@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from separatrix.core.numerics import bisect
 from separatrix.optimum.roc.regions import Regions
 
-__all__ = ["best_linear"]
-
 Array = NDArray[np.float64]
 _AWAY = (
     1e-4  # a start for Newton's method closer to 0 or 1 stays there when the answer is elsewhere

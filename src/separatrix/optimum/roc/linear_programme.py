@@ -33,8 +33,6 @@ from separatrix.errors import SeparatrixError
 from separatrix.optimum.roc.certified import most_useful_vertex
 from separatrix.optimum.roc.regions import Regions
 
-__all__ = ["Programme"]
-
 Array = NDArray[np.float64]
 _FIRST = 8  # half-planes of each hull to begin with
 _OUTSIDE = 1e-10  # a solution this far above a hull is in the region

@@ -34,8 +34,6 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import conditional_mutual_information, mutual_information
 from separatrix.optimum.rules import SoftmaxChannel, balanced
 
-__all__ = ["noise_aware_channels"]
-
 Array = NDArray[np.float64]
 _HARDEST = 512.0
 _FIRM = 300.0  # cost of the squared log-distance from the wanted utility: a few per cent at most

@@ -44,8 +44,6 @@ from scipy.special import expit, logit
 from separatrix.core.information import rates_violation, relative_entropy, selection_rates
 from separatrix.core.numerics import bisect
 
-__all__ = ["ParityRegions", "Regions", "RocCurve", "lower_curve", "roc_curve"]
-
 Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
 _EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1

@@ -25,8 +25,6 @@ from separatrix.errors import InfeasibleError
 from separatrix.optimum.roc.certified import corners
 from separatrix.optimum.roc.regions import Regions
 
-__all__ = ["PredictiveSearch"]
-
 Array = NDArray[np.float64]
 _ANGLES = np.linspace(0.05, np.pi / 2 - 0.05, 9)  # of the utility's support lines
 _MOST = 1_000  # cells of one generation; what is left shows in the bound

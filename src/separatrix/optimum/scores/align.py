@@ -46,22 +46,6 @@ from separatrix.core.numerics import best_partition
 from separatrix.errors import InfeasibleError, InputError
 from separatrix.optimum.rules import Rule
 
-__all__ = [
-    "PENALTIES",
-    "SENSITIVE",
-    "AlignedScore",
-    "Numeric",
-    "RisingMaps",
-    "align",
-    "aligned_path",
-    "alignment_path",
-    "attribute",
-    "chosen",
-    "hats",
-    "numeric",
-    "outcome",
-]
-
 Array = NDArray[np.float64]
 _KNOTS, _BINS = 8, 8  # of a map; of the output in the penalty
 _ATTRIBUTE_KNOTS = 12

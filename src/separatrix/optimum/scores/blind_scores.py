@@ -26,8 +26,6 @@ from separatrix.core.numerics import weighted_quantiles
 from separatrix.errors import InputError
 from separatrix.optimum.rules import Score, check_joint
 
-__all__ = ["BlindScore", "blind_scores"]
-
 Array = NDArray[np.float64]
 # chosen with a look at one fold of Adult, so Adult's first fold cannot report these scores
 _KNOTS = 20  # of each m_z, at quantiles of P(Y=1 | x)

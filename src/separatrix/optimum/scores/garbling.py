@@ -48,8 +48,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-__all__ = ["arc_kernel", "rising_kernel"]
-
 Array = NDArray[np.float64]
 _TOUCH = 1e-13
 _MIXES = (1e-6, 1e-4, 1e-2, 0.1)  # δ

@@ -73,15 +73,6 @@ from separatrix.optimum.rules import Score, zeros_and_ones
 from separatrix.optimum.scores.garbling import rising_kernel
 from separatrix.report.words import preformatted
 
-__all__ = [
-    "SeparatedDecision",
-    "SeparatedScore",
-    "best_cuts",
-    "raw_score",
-    "separate",
-    "separation_path",
-]
-
 Array = NDArray[np.float64]
 _LEVELS = 40  # more do not change AUROC in the fourth digit
 _SOFT = 0.3  # share of noise in a start: entries of zero would stay zero
