@@ -25,7 +25,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from separatrix.core.information import selection_rates
 from separatrix.core.measures import Metric
@@ -35,6 +34,7 @@ from separatrix.optimum.roc.regions import Regions
 
 Array = NDArray[np.float64]
 _FIRST = 8  # half-planes of each hull to begin with
+_SMALL = {"presolve": False}  # dearer than a programme of so few numbers
 _OUTSIDE = 1e-10  # a solution this far above a hull is in the region
 
 
@@ -86,12 +86,14 @@ class Programme:
         scale = float(np.abs(direction).max()) or 1.0
         for _ in range(60):
             cuts, height = self._half_planes()
-            matrix = csr_array(np.vstack([coupling, cuts]))
+            matrix = np.vstack([coupling, cuts])
             right = np.r_[
                 np.full(len(self.widths), most), np.zeros(rows - len(self.widths)), height
             ]
             goal = np.r_[-direction.ravel() / scale, np.zeros(2 * self.widths.shape[1])]
-            found = linprog(goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds")
+            found = linprog(
+                goal, matrix, right, bounds=(0.0, 1.0), method="highs-ds", options=_SMALL
+            )
             if found.status != 0:
                 raise SeparatrixError(f"The linear programme failed: {found.message}")
             x = found.x[: 2 * k].reshape(k, 2)
