@@ -47,7 +47,8 @@ Array = NDArray[np.float64]
 _MOST = 400  # differences between groups; with more the programmes take minutes
 _CUTS = 60  # of the violation, for one mixture
 _MET = 1e-6  # of the range of the gains: cuts and violation have met
-_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+_SMALL = {"presolve": False}  # dearer than programmes of so few numbers
+_EXACT = _SMALL | {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 _INSIDE = 1e-9  # rates below this are cut as if they were this
 _NOTHING = 1e-12  # nats: a smaller violation is none
 _TINY = 1e-300
@@ -104,6 +105,7 @@ class DifferenceBudget:
             [1.0],
             bounds=(0.0, 1.0),
             method="highs-ds",
+            options=_SMALL,
         )
         if found.status != 0:
             raise SeparatrixError(f"The linear programme failed: {found.message}")
