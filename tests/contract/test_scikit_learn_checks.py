@@ -22,7 +22,9 @@ ESTIMATORS = [
     ),
 ]
 WEIGHTS = "check_sample_weight_equivalence_on_{}_data"
-DEAR = ("check_estimator_sparse_array", "check_estimator_sparse_matrix")  # ten formats each
+DEAR = (  # ten formats each; ten kinds of labels
+    "check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_classifiers_classes",
+)  # fmt: skip
 
 
 def known_failures(estimator):
@@ -43,10 +45,10 @@ def known_failures(estimator):
 
 
 def marked(case):
-    """The dear checks of the classifier that solves rules run by night."""
+    """The dear checks of the two that solve rules run by night."""
     estimator, check = case.values if hasattr(case, "values") else case
     name = getattr(check, "func", check).__name__
-    if isinstance(estimator, sx.FrontierClassifier) and name in DEAR:
+    if isinstance(estimator, sx.FrontierClassifier | sx.AlignedRegressor) and name in DEAR:
         return pytest.param(estimator, check, marks=pytest.mark.nightly)
     return case
 
