@@ -111,6 +111,11 @@ def test_the_sentence_says_what_the_whole_budget_would_buy():
     assert choose([leave, candidate("group rule", 0.05, more)], whole).candidate.name != leave.name
 
 
+def test_a_gap_of_none_is_said_as_what_these_rows_can_see():
+    found = choose([candidate("plain", 7.9e-5, np.ones(9), error=0.022)], ASKED)
+    assert "EO gap below 0.044" in found.sentence
+
+
 def test_the_rule_ships_where_nothing_simpler_keeps_the_budget():
     right = np.r_[np.ones(80), np.zeros(20)]
     rule = candidate(

@@ -90,14 +90,13 @@ def plain_audit(frontier: Traced) -> Audit | None:
 
 def _plain(frontier: Traced, blind: bool) -> list[tuple[Answer, Array]]:
     """The base model, decided and drawn."""
-    known = " without the group" if blind else ""
     kind = WITHOUT if blind else LABELS
     found = frontier.measured(kind, Plain())
     drawn = frontier.measured(kind, Plain(show="posterior"))
     point: dict[str, Any] = {"method": "erm", "inputs": "x" if blind else "xz", "recipe": BASE}
     point |= {"trade_off": 0.0}
     hard, soft = (point | {"policy": policy} for policy in ("deterministic", "randomized"))
-    name = f"plain model{known}"
+    name = "plain, without the group" if blind else "plain model"
     plain = _answer(frontier, "plain", name, found, point=hard, blind=blind)
     if len(frontier.labels) == 2:
         score = frontier.measured(kind, Plain(show="score"))

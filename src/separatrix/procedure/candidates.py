@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.values import Levels
 from separatrix.core.counts import CountTable
-from separatrix.core.measures import label_of
+from separatrix.core.measures import METRICS, label_of
 from separatrix.errors import InfeasibleError, require
 from separatrix.optimum.objectives import Cost, objective_of
 from separatrix.procedure.procedures import Decisions, Plain, Procedure, Rows
@@ -44,6 +44,7 @@ from separatrix.statistics.certificates import eo_gap_bound, violation_bound
 Array = NDArray[np.float64]
 ORDER = ("plain", "without the group", "blind rule", "group rule", "separated score")
 _SAME = 1e-12  # rounding
+_ZERO = 5e-4  # three digits show 0.000
 _BOUNDS: dict[str, Any] = {"eo_gap": eo_gap_bound, "violation": violation_bound}
 
 
@@ -450,6 +451,11 @@ def _sentence(
 
 
 def _said(candidate: Candidate, metric: str) -> str:
-    value = candidate.promise[metric].value
-    digits = f"{value:.1e}" if 0 < value < 5e-4 else f"{value:.3f}"
+    value, error = candidate.promise[metric][:2]
+    digits = f"{value:.3f}"
+    if value < _ZERO:  # a small v is a number; a gap of none is one that these rows cannot see
+        if not METRICS[metric].unit and error > 0:
+            digits = f"below {2 * error:.2g}"
+        elif value > 0:
+            digits = f"{value:.1e}"
     return f"{label_of(metric)} {digits}"
