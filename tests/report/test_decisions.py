@@ -88,7 +88,7 @@ def test_the_scores_have_a_curve_per_group(opened):
     opened.find("#scores-section summary").click()
     figures = opened.all("#scores figure")
     assert [f.text.splitlines()[0] for f in figures] == [
-        "plain score", "separated score", "plain score without the group",
+        "plain score", "separated score", "plain score, without the group",
     ]  # fmt: skip
     assert len(opened.all("#scores polyline")) == 6
     assert opened.all("#scores-legend li")[0].text in ("sex=f", "sex=m")

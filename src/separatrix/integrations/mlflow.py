@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from separatrix.frontier.frontier import Frontier
     from separatrix.predictor.predictor import Predictor
 
+__all__ = ["log_audit", "log_frontier", "log_model"]
+
 _NUMBERS = (
     "violation", "violation_corrected", "violation_upper", "violation_lower",
     "violation_at_resolution", "p_value", "utility", "accuracy", "eo_gap", "eo_gap_upper",

@@ -24,6 +24,21 @@ from separatrix.optimum.limit import ColumnSolver, Limit, RocSolver
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.regions import roc_curve
 
+__all__ = [
+    "Budgets",
+    "ExactFrontier",
+    "TradeOff",
+    "blind_limit",
+    "budgets",
+    "exact_frontier",
+    "frozen",
+    "necessary_trade_off",
+    "overlap_gap",
+    "predictor_point",
+    "separated_features",
+    "u_x",
+]
+
 Array = NDArray[np.float64]
 Map = NDArray[np.intp]
 MAX_PREDICTORS = 1 << 22

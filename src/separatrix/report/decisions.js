@@ -150,7 +150,7 @@ function drawScores() {
     groups.forEach((g, k) => a.roc[g].length && svg.append(node("polyline", { points: a.roc[g].map(([u, v]) => `${px(u).toFixed(1)},${py(v).toFixed(1)}`).join(" "), fill: "none", stroke: colour(g), "stroke-width": 2, ...(k % 2 ? { "stroke-dasharray": "6 3" } : {}) })));
     const area = `AUROC ${estimate(a, "auroc")}`;
     const gap = a.kind === "score" ? `; EO gap at any threshold: ${estimate(a, "eo_gap")} or less` : "";
-    return node("figure", {}, node("figcaption", {}, node("b", {}, a.kind === "plain" ? a.name.replace("plain model", "plain score") : a.name), node("br"), area + gap), svg);
+    return node("figure", {}, node("figcaption", {}, node("b", {}, a.kind === "plain" ? a.name.replace(/^plain( model)?/, "plain score") : a.name), node("br"), area + gap), svg);
   }));
   fill("scores-legend", ...groups.map((g, k) => node("li", {}, node("svg", { viewBox: "-11 -7 22 14", "aria-hidden": "true" },
     node("line", { x1: -11, x2: 11, y1: 0, y2: 0, stroke: colour(g), "stroke-width": 2.5, ...(k % 2 ? { "stroke-dasharray": "6 3" } : {}) })), d().groups[g])));
