@@ -1,30 +1,33 @@
-"""Ours and the peers on the same rows, folds and trees, in three planes, with and without the
-group; each peer in an environment of its own.
+"""Ours and the peers on the same rows, folds and trees, in four planes, with and without the group;
+each peer in an environment of its own.
 
     python -m benchmarks.peers compare [--data compas ...] [--package oxonfair ...] [--seeds ...]
     python -m benchmarks.peers compare --only-page
-    python -m benchmarks.peers compare --show --data compas --seeds 2104 ...
 
-What is there already is not traced again, so several may run side by side, each with its own
-`--data`. `--only-page` writes the tables and the picture of peers.md, made of all that has been
-traced. `--show` prints the short tables of other data or seeds, of packages that have
-been traced there. `--quick`: two folds and few points, does everything run?
+The tables of peers.md (`rows.DATA`) and those of unseen.md (`rows.UNSEEN`). What is there already
+is not traced again, so several may run side by side, each with its own `--data`. `--only-page`
+writes the tables and the pictures of both pages, made of all that has been traced. `--quick`: two
+folds and few points, does everything run?
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
+from benchmarks.peers import protocol
 from benchmarks.peers.roster import COLOURS, LINES, OURS, SEEDS, Line, result_of
-from benchmarks.peers.rows import DATA, rows_of
+from benchmarks.peers.rows import FOLDER, TITLES, rows_of
 
-QUICK = ("--quick", "--data", "compas", "--seeds", "2101", "--package", "separatrix")
+QUICK = ("--quick", "--data", "compas", "--seeds", "4102", "--package", "separatrix")
 QUICK += ("ThresholdOptimizer", "trees as they are")
+PATIENCE, MEMORY = 1_800, 8 * 2**30  # seconds and bytes that a peer may take
 ROOT = Path(__file__).resolve().parents[2]
 ONE_CORE = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 # torch first and alone: as a bare dependency it would bring gigabytes of CUDA
@@ -62,49 +65,60 @@ def trace(line: Line, data: str, seed: int, folder: Path, quick: bool) -> bool:
         return True
     print(f"{data}, {seed}: {line.name}", flush=True)
     rows = rows_of(data, seed, folder, joint=seed == SEEDS[0])
-    return trace_rows(line, rows, out, folder, *(["--quick"] if quick else []))
+    return trace_rows(line, rows, out, folder, quick)
 
 
-def trace_rows(line: Line, rows: Path, out: Path, folder: Path, *options: str) -> bool:
-    """Trace one series on a file of rows in its environment; whether it worked."""
+def trace_rows(
+    line: Line, rows: Path, out: Path, folder: Path, quick: bool = False, folds: int = 0
+) -> bool:
+    """Trace one series on a file of rows, a peer in its environment; whether it worked."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    python, environment = sys.executable, os.environ | ONE_CORE
-    if line.environment != OURS:
-        python = str(python_of(line.environment, folder / "environments").absolute())
-        environment.pop("PYTHONPATH", None)
     part = out.with_suffix(".part.npz")
-    command = [python, "-m", f"benchmarks.peers.{line.module}", str(rows.absolute())]
-    command += [str(part.absolute()), line.name, *options]
-    if subprocess.run(command, cwd=ROOT, env=environment).returncode:
-        return False
+    if line.environment == OURS:
+        module = import_module(f"benchmarks.peers.{line.module}")
+        protocol.run(module.SERIES[line.name], module.PACKAGE, rows, part, quick, folds)
+    else:
+        python = str(python_of(line.environment, folder / "environments").absolute())
+        command = [python, "-m", f"benchmarks.peers.{line.module}", str(rows.absolute())]
+        command += [str(part.absolute()), line.name, "--folds", str(folds)]
+        command += ["--quick"] if quick else []
+        environment = os.environ | ONE_CORE
+        environment.pop("PYTHONPATH", None)
+        try:
+            done = subprocess.run(
+                command, cwd=ROOT, env=environment, timeout=PATIENCE, preexec_fn=_limit_memory
+            )
+        except subprocess.TimeoutExpired:
+            return False
+        if done.returncode:
+            return False
     part.replace(out)
     return True
 
 
+def _limit_memory() -> None:
+    """A grid over the thresholds of many groups asks for more than there is."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
 def main(
-    data: Sequence[str] = tuple(DATA),
+    data: Sequence[str] = tuple(TITLES),
     package: Sequence[str] = tuple(COLOURS),
     seeds: Sequence[int] = SEEDS,
-    only: str = "",
     quick: bool = False,
     only_page: bool = False,
-    show: bool = False,
-    folder: Path = ROOT / ".bench" / "peers",
+    folder: Path = FOLDER,
 ) -> None:
-    failed = []
-    for seed in () if only_page or show else seeds:
-        for name, line in product(data, LINES):
-            wanted = line.package in package and line.name.startswith(only)
-            known = SEEDS[: line.repeats] if line.repeats < len(SEEDS) else seeds
-            if wanted and seed in known and not trace(line, name, seed, folder, quick):
-                failed.append(f"{line.name} on {name}")
-    if only_page or show:
+    """Trace what is not there yet; with `only_page` write what is."""
+    if only_page:
         from benchmarks.peers import page
 
-        if only_page:
-            page.write(folder)
-        for plane in page.PLANES if show else ():
-            table = page.short_table(folder, plane, False, data, seeds)
-            page.publish(plane, *table, write=False)
+        page.write(folder)
+        return
+    failed = []
+    for seed, name, line in product(seeds, data, LINES):
+        wanted = line.package in package and (line.repeats > 1 or seed == SEEDS[0])
+        if wanted and not trace(line, name, seed, folder, quick):
+            failed.append(f"{line.name} on {name}")
     if failed:
         sys.exit(f"failed: {'; '.join(failed)}")

@@ -20,27 +20,26 @@ from error_parity.classifiers import (
 )
 from numpy.typing import NDArray
 
-from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Series, main, mean_over
+from benchmarks.peers.protocol import COSTS, GAPS, Array, Fold, Predict, Series, main, mean_over
 
 
-def trace(
-    kind: str, balanced: bool, gaps: tuple[float, ...], fold: Fold, quick: bool
-) -> Iterator[tuple[str, Predict]]:
-    """One linear programme per tolerance."""
-    own = fold.scored[kind]
+def trace(fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """One linear programme per costs and tolerance."""
+    own = fold.scored["cross-fitted"]
     rate = float(own.y.mean())
-    costs = (1 / (1 - rate), 1 / rate) if balanced else (1.0, 1.0)
-    for gap in gaps[::5] if quick else gaps:
-        rule = RelaxedThresholdOptimizer(
-            predictor=np.ravel,
-            constraint="equalized_odds",
-            tolerance=gap,
-            false_pos_cost=costs[0],
-            false_neg_cost=costs[1],
-        )
-        rule.fit(X=own.scores[:, None], y=own.y, group=own.z)
-        decide = partial(decided, rule._realized_classifier.group_to_clf, fold.test.z)
-        yield f"tolerance {gap:g}", partial(mean_over, own.test, decide)
+    balanced = 1 / (1 - rate), 1 / rate
+    for goal, costs in (("accuracy", (1.0, 1.0)), ("cost", COSTS), ("balanced", balanced)):
+        for gap in GAPS[::2] if quick else GAPS:
+            rule = RelaxedThresholdOptimizer(
+                predictor=np.ravel,
+                constraint="equalized_odds",
+                tolerance=gap,
+                false_pos_cost=costs[0],
+                false_neg_cost=costs[1],
+            )
+            rule.fit(X=own.scores[:, None], y=own.y, group=own.z)
+            decide = partial(decided, rule._realized_classifier.group_to_clf, fold.test.z)
+            yield f"{goal}, {gap:g}", partial(mean_over, own.test, decide)
 
 
 def decided(rules: dict[int, Any], z: NDArray[Any], scores: Array) -> Array:
@@ -68,23 +67,15 @@ def _probability(rule: Any, s: Array) -> Array:
 
 
 SERIES = {
-    f"error-parity, {what}, {kind}": Series(
-        f"equalized_odds, {len(GAPS)} tolerances {GAPS[0]:g} … {GAPS[-1]:g}, {costs}",
-        partial(trace, kind, what == "balanced costs", GAPS),
-        trees=kind,
-    )
-    for what, costs in (
-        ("accuracy", "costs 1 and 1"),
-        ("balanced costs", "costs 1/P(Y=0) and 1/P(Y=1)"),
-    )
-    for kind in ("held out", "cross-fitted")
-} | {
-    "one budget": Series(
-        "equalized_odds, tolerance 0.05, costs 1 and 1",
-        partial(trace, "held out", False, (0.05,)),
-        trees="held out",
+    "error-parity": Series(
+        f"equalized_odds, {len(GAPS)} tolerances {GAPS[0]:g} … {GAPS[-1]:g}, costs 1 and 1, "
+        "1 and 5, 1/P(Y=0) and 1/P(Y=1)",
+        trace,
+        trees="cross-fitted",
     )
 }
 
+PACKAGE = "error-parity"
+
 if __name__ == "__main__":
-    main(SERIES, "error-parity")
+    main(SERIES, PACKAGE)

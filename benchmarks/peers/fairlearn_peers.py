@@ -70,9 +70,9 @@ def _mixed(mixture: ExponentiatedGradient, X: Any) -> Array:
         return np.clip(mixture._pmf_predict(X)[:, 1], 0.0, 1.0)
 
 
-def thresholds(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+def thresholds(fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """One rule for each of the two objectives that fit."""
-    own = fold.scored[kind]
+    own = fold.scored["cross-fitted"]
     for objective in ("accuracy_score", "balanced_accuracy_score"):
         rule = rule_of(own.scores, own.y, own.z, objective=objective)
         yield objective, partial(mean_over, own.test, partial(decided, rule, fold.test.z))
@@ -89,12 +89,11 @@ def mixtures(blind: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predic
 
 
 SERIES = {
-    f"ThresholdOptimizer, {kind}": Series(
+    "ThresholdOptimizer": Series(
         "equalized_odds; accuracy and balanced accuracy, a point each",
-        partial(thresholds, kind),
-        trees=kind,
+        thresholds,
+        trees="cross-fitted",
     )
-    for kind in ("held out", "cross-fitted")
 } | {
     f"ExponentiatedGradient, {'X alone' if blind else '[Z|X]'}": Series(
         f"EqualizedOdds(difference_bound) at {', '.join(map(str, BOUNDS))}, {ROUNDS} rounds around "
@@ -105,5 +104,7 @@ SERIES = {
     for blind in (False, True)
 }
 
+PACKAGE = "fairlearn"
+
 if __name__ == "__main__":
-    main(SERIES, "fairlearn")
+    main(SERIES, PACKAGE)

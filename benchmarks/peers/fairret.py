@@ -74,5 +74,7 @@ SERIES = {
     for blind in (False, True)
 }
 
+PACKAGE = "fairret"
+
 if __name__ == "__main__":
-    main(SERIES, "fairret")
+    main(SERIES, PACKAGE)

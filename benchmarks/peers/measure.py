@@ -1,6 +1,7 @@
-r"""Three planes, all series measured alike, every choice made on other folds.
+r"""Four planes, all series measured alike, every choice made on other folds.
 
-Planes: (v, u) and (EO gap, accuracy) of decisions, (score v, AUROC) of scores in 20 quantile bins.
+Planes: (EO gap, accuracy), (EO gap, cost) and (v, u) of decisions, (score v, AUROC) of scores in 20
+quantile bins.
 A fold of test rows shows more violation than there is, by chance: as much as groups shuffled within
 the labels show (the floor). So each axis is corrected: v and score v less their floor, the EO gap
 √(gap² − floor²). Means are over folds, never of tables that were added, which would cancel what
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.peers.protocol import COSTS, GAPS, NATS
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
 from separatrix.core.score_tables import ScoreTable
@@ -45,16 +47,14 @@ class Plane(NamedTuple):
     budgets: tuple[float, ...]
     coin: bool = True
 
-    @property
-    def labels(self) -> tuple[str, str]:
-        return METRICS[self.x].label, METRICS[self.y].label
-
 
 PLANES = {
-    "decisions": Plane("accuracy within an EO gap", "eo_gap", "accuracy", (0.01, 0.02, 0.05)),
-    "information": Plane("utility within v", "violation", "utility", (1e-4, 1e-3, 1e-2)),
-    "scores": Plane("AUROC within score v", "score_violation", "auroc", (2e-3, 5e-3), coin=False),
+    "decisions": Plane("accuracy, EO gap", "eo_gap", "accuracy", GAPS),
+    "costs": Plane("cost 1 : 5, EO gap", "eo_gap", "cost", GAPS[1:2]),
+    "information": Plane("u, v", "violation", "utility", NATS),
+    "scores": Plane("AUROC, score v", "score_violation", "auroc", (5e-3, 2e-2), coin=False),
 }
+REFUSED = "refused: "  # a point that is no prediction: ones where the budget was refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,19 +155,26 @@ class Kept(NamedTuple):
     """What a series gave the test rows: (points, rows), NaN on folds that it did not trace."""
 
     q: Array
+    points: list[str]
     about: dict[str, Any]
 
 
 @cache
 def kept(file: Path) -> Kept:
     with np.load(file) as found:
-        q, about = found["q"].astype(np.float64), json.loads(str(found["about"]))
-    return Kept(q, about)
+        points = found["points"].tolist()
+        return Kept(found["q"].astype(np.float64), points, json.loads(str(found["about"])))
 
 
-def measured(file: Path, rows: Path, plane: str, gives: str) -> Path_:
-    """A series in a plane. A posterior decides by a draw and, as further points, at ½."""
-    q, about = kept(file)
+def measured(file: Path, rows: Path, plane: str, gives: str, point: str = "") -> Path_:
+    """A series in a plane. A posterior decides by a draw and, as further points, at ½.
+
+    Args:
+        point: only this one; a posterior's decides at ½.
+    """
+    q, points, about = kept(file)
+    wanted = [name == point if point else not name.startswith(REFUSED) for name in points]
+    q = (q[wanted] > 0.5).astype(float) if point and gives == "posterior" else q[wanted]
     with np.load(rows) as data:
         y, z, fold = data["y"], data["z"], data["fold"]
     own: Callable[..., Any] = of_scores if plane == "scores" else of_decisions
@@ -176,11 +183,11 @@ def measured(file: Path, rows: Path, plane: str, gives: str) -> Path_:
     for k in range(about["folds"]):
         here = fold == k
         points = q[traced][:, here]
-        if plane != "scores" and gives == "posterior":
+        if plane != "scores" and gives == "posterior" and not point:
             points = np.concatenate([points, (points > 0.5).astype(float)])
         parts.append(own(points, y[here], z[here], plane if plane != "scores" else gives))
     stacked = (np.stack(part, axis=-1) for part in zip(*parts, strict=True))
-    return Path_(*stacked, gap=plane == "decisions")
+    return Path_(*stacked, gap=PLANES[plane].x == "eo_gap")
 
 
 def joined(paths: list[Path_]) -> Path_:
@@ -196,13 +203,18 @@ def joined(paths: list[Path_]) -> Path_:
 def of_decisions(q: Array, y: Any, z: Any, plane: str) -> tuple[Any, ...]:
     """x, floor and y (points,), and y of the best constant."""
     groups, both = int(z.max()) + 1, np.stack([1.0 - q, q])
-    x_of, y_of = (METRICS[name].of for name in (PLANES[plane].x, PLANES[plane].y))
+    x_of, y_of = METRICS[PLANES[plane].x].of, METRICS[PLANES[plane].y].of or _less_cost
     assert x_of is not None
-    assert y_of is not None
     table, rng = _sums(both, y, z, groups), np.random.default_rng(0)
     shuffled = [x_of(_sums(both, y, _shuffled(y, z, rng), groups)) for _ in range(SHUFFLES)]
-    constant = max(y.mean(), 1.0 - y.mean()) if plane == "decisions" else 0.0
-    return x_of(table), np.mean(shuffled, axis=0), y_of(table), constant
+    always = _sums(np.eye(2)[:, :, None].repeat(len(y), 2), y, z, groups)  # 0 or 1 for everybody
+    return x_of(table), np.mean(shuffled, axis=0), y_of(table), y_of(always).max()
+
+
+def _less_cost(table: Array) -> Array:
+    """Minus the mean cost of tables (..., y, z, u)."""
+    wrong = COSTS[0] * table[..., 0, :, 1].sum(-1) + COSTS[1] * table[..., 1, :, 0].sum(-1)
+    return np.asarray(-wrong / table.sum((-3, -2, -1)))
 
 
 def _sums(parts: Array, y: Any, z: Any, groups: int) -> Array:

@@ -4,75 +4,85 @@ penalty, with the group and without it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.protocol import GAPS, Array, Fold, Predict, Scored, Series, main, mean_over
+import separatrix as sx
+from benchmarks.peers.measure import REFUSED
+from benchmarks.peers.protocol import (
+    COSTS,
+    GAPS,
+    NATS,
+    Array,
+    Fold,
+    Predict,
+    Scored,
+    Series,
+    main,
+    mean_over,
+)
+from benchmarks.peers.rows import booster
 from separatrix import methods
-from separatrix.errors import InfeasibleError
 from separatrix.methods import Lane, Sample
-from separatrix.optimum.promised import BlindPromises, Promises
 from separatrix.optimum.scores.blind_scores import blind_scores
 from separatrix.optimum.scores.separated import SeparatedScore, separate
 
-NATS = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 4e-3, 7e-3, 0.01, 0.02, 0.04)
-BLIND_GAPS, BLIND_NATS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2), (1e-4, 1e-3, 0.01, 0.03)
 PENALTIES = (None, 3.0, 1.5, 0.8, 0.4, 0.2)
-BLIND_PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
-QUESTIONS = {"accuracy": ("eo_gap", GAPS), "utility": ("violation", NATS)}
-BLIND_QUESTIONS = {"accuracy": ("eo_gap", BLIND_GAPS), "utility": ("violation", BLIND_NATS)}
+BLIND_PENALTIES = (0.3, 3.0, 30.0)
+MODES = ("as it comes", "whole budget")
+GOALS: dict[str, tuple[str | sx.Cost, str, tuple[float, ...]]] = {
+    "accuracy": ("accuracy", "eo_gap", GAPS),
+    "cost": (sx.Cost(*COSTS), "eo_gap", GAPS[1:2]),
+    "utility": ("utility", "violation", NATS),
+}
 
 
-def rules(kind: str, maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """What `FrontierClassifier` fits, with its margin and, as the peers do, without one."""
-    own, (budget, levels) = fold.scored[kind], QUESTIONS[maximize]
-    both = np.stack([1.0 - own.scores, own.scores], axis=1)
-    best = Promises(both, *_rest(own), maximize=maximize, budget=budget)
-    for name, rule in _asked(best, budget, levels[::5] if quick else levels):
-        yield name, partial(mean_over, own.test, partial(_of, rule, fold.test.z))
+def asked(blind: bool, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+    """`FrontierClassifier`, fitted once and asked for every goal, budget and mode.
 
-
-def blind_rules(maximize: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
-    """The same without the group: mixtures of half-spaces of q(y, z | x)."""
-    own, (budget, levels) = fold.scored["joint"], BLIND_QUESTIONS[maximize]
-    best = BlindPromises(own.scores, *_rest(own), maximize=maximize, budget=budget)
-    for name, rule in _asked(best, budget, levels[::3] if quick else levels):
-        yield name, partial(mean_over, own.test, partial(_of_joint, rule))
-
-
-def _rest(own: Scored) -> tuple[Any, Any, Array, tuple[int, ...]]:
-    return own.y, own.z, np.ones(len(own.y)), tuple(range(int(own.z.max()) + 1))
-
-
-def _asked(
-    best: Promises | BlindPromises, budget: str, levels: Sequence[float]
-) -> Iterator[tuple[str, Any]]:
-    """Rules that promise each level; where that is refused, the smallest that can be promised. And
-    rules that keep it on the rows that they are fitted to.
+    Where a budget is refused, the smallest that the refusal names is asked for, and a point says
+    so.
     """
-    for level in levels:
+    train, test = fold.blind_rows if blind else (fold.train.with_group, fold.test.with_group)
+    model = sx.FrontierClassifier(booster(), max_eo_gap=1.0, blind=blind, random_state=fold.seed)
+    model.fit(train, fold.train.y, sensitive_features=fold.train.z)
+    for goal, (maximize, budget, levels) in GOALS.items():
+        for level in levels[::2] if quick else levels:
+            first = _within(model, budget, level, maximize=maximize)
+            # the rule that is better by more than chance is also the best within the budget
+            ruled = first[0].choice_.endswith("rule")
+            other = {"maximize": maximize, "use_whole_budget": True}
+            whole = first if ruled else _within(model, budget, level, **other)
+            for mode, (found, refused) in zip(MODES, (first, whole), strict=True):
+                name = f"{mode}, {goal}, {level:g}"
+                yield name, partial(_decisions, found, test, fold.test.z)
+                yield REFUSED + name, partial(np.full, len(test), float(refused))
+
+
+def _within(model: Any, budget: str, level: float, **how: Any) -> tuple[Any, bool]:
+    """The classifier within a budget; where it is refused, within the smallest that is not."""
+    for times in range(4):
         try:
-            found = best.rule(level)
-        except InfeasibleError as error:
-            found = best.rule(error.smallest[budget])
-        yield f"{budget} {level:g}, promised", found.rule
-        yield f"{budget} {level:g}, on the rows", best.rule(level, margin=0.0).rule
+            return model.with_budget(**how, **{f"max_{budget}": level}), times > 0
+        except sx.InfeasibleError as error:
+            level = error.smallest[budget] * (1 + 1e-6)
+    raise RuntimeError(f"the smallest {budget} that a refusal names was refused, four times")
 
 
-def _of(rule: Any, z: Any, scores: Array) -> Array:
-    return np.asarray(rule.predict_proba(scores, sensitive_features=z)[:, 1])
+def _decisions(model: Any, X: Any, z: Any) -> Array:
+    return np.asarray(model.predict_proba(X, z)[:, 1])
 
 
-def _of_joint(rule: Any, q: Array) -> Array:
-    return np.asarray(rule.predict_proba(q)[:, 1])
+def _rest(own: Scored) -> tuple[Any, Any, Array]:
+    return own.y, own.z, np.ones(len(own.y))
 
 
-def scores(kind: str, fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
+def scores(fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """What `SeparatedScorer` fits, for each penalty."""
-    own = fold.scored[kind]
+    own = fold.scored["cross-fitted"]
     for penalty in PENALTIES[::3] if quick else PENALTIES:
         found = separate(own.y, own.scores, sensitive_features=own.z, penalty=penalty, borrow=True)
         what = "separated" if penalty is None else f"β {penalty:g}"
@@ -83,7 +93,7 @@ def blind_score_path(fold: Fold, quick: bool) -> Iterator[tuple[str, Predict]]:
     """What `SeparatedScorer(blind=True)` fits, for each penalty."""
     own = fold.scored["joint"]
     betas = BLIND_PENALTIES[::3] if quick else BLIND_PENALTIES
-    for beta, score in zip(betas, blind_scores(own.scores, *_rest(own)[:3], betas), strict=True):
+    for beta, score in zip(betas, blind_scores(own.scores, *_rest(own), betas), strict=True):
         yield f"β {beta:g}", partial(mean_over, own.test, score.transform)
 
 
@@ -122,23 +132,13 @@ def _lane(fitted: Any, i: int, X: Any, z: Any) -> Array:
     return np.asarray(fitted[[i]].posteriors(X, z)[0, :, 1])
 
 
-_RULES = {
-    f"FrontierClassifier, {maximize}, {kind}": Series(
-        f"{len(levels)} levels of {budget}, margin computed and 0",
-        partial(rules, kind, maximize),
-        kind,
+_ASKED = {
+    f"FrontierClassifier{'(blind)' if blind else ''}": Series(
+        f"accuracy at {len(GAPS)} EO gaps, costs 1 and 5 at 0.05, u at {len(NATS)} violations; "
+        "as it comes, and with use_whole_budget",
+        partial(asked, blind),
     )
-    for maximize, (budget, levels) in QUESTIONS.items()
-    for kind in ("held out", "cross-fitted")
-}
-_BLIND = {
-    f"FrontierClassifier(blind), {maximize}": Series(
-        f"{len(levels)} levels of {budget}, margin computed and 0; q(y, z | x) of the same trees",
-        partial(blind_rules, maximize),
-        "joint",
-        folds=5 if maximize == "accuracy" else 3,
-    )
-    for maximize, (budget, levels) in BLIND_QUESTIONS.items()
+    for blind in (False, True)
 }
 _BOOSTING = {
     f"cmi_boosting, {recipe}, {'[Z|X]' if sees else 'X alone'}": Series(
@@ -152,12 +152,9 @@ _BOOSTING = {
 SERIES = {
     "trees, [Z|X]": Series("as they come", partial(plain, "cross-fitted"), "cross-fitted"),
     "trees, X alone": Series("as they come", partial(plain, "joint"), "joint"),
-    **_RULES,
-    **_BLIND,
-    "SeparatedScorer, cross-fitted": Series(
-        f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}",
-        partial(scores, "cross-fitted"),
-        "cross-fitted",
+    **_ASKED,
+    "SeparatedScorer": Series(
+        f"exact and β {', '.join(f'{b:g}' for b in PENALTIES if b)}", scores, "cross-fitted"
     ),
     "SeparatedScorer(blind)": Series(
         f"β {', '.join(f'{b:g}' for b in BLIND_PENALTIES)}; q(y, z | x) of the same trees",
@@ -167,5 +164,7 @@ SERIES = {
     **_BOOSTING,
 }
 
+PACKAGE = "separatrix"
+
 if __name__ == "__main__":
-    main(SERIES, "separatrix")
+    main(SERIES, PACKAGE)

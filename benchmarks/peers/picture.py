@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import separatrix as sx
+from benchmarks.peers.ours import MODES
 from benchmarks.peers.page import path_of
 from benchmarks.peers.protocol import GAPS
 from benchmarks.peers.roster import LINES, SEEDS
@@ -27,16 +28,12 @@ from separatrix.io import whole_file
 
 QUICK = None  # draws what `compare` has measured in full
 NAME = "adult-full"
-ASKED = (0.0, 0.01, 0.02, 0.03, 0.05, 0.1)  # the budgets that are drawn, of `protocol.GAPS`
-DRAWN = [GAPS.index(level) for level in ASKED]
-TRACED: dict[str, tuple[str, list[int]]] = {  # a line of the comparison, and which of its points
-    # every budget twice: with our margin, and on the rows alone
-    "separatrix": ("FrontierClassifier, accuracy, cross-fitted", [2 * i for i in DRAWN]),
-    "error-parity": ("error-parity, accuracy, cross-fitted", DRAWN),
-    # asked for a gap of 0, its grid has only the constant: 0.759
-    "oxonfair": ("oxonfair, accuracy, cross-fitted", DRAWN[1:]),
-    "fairlearn": ("ThresholdOptimizer, cross-fitted", [0]),  # has no budget for equalized odds
-    "as it is": ("trees, [Z|X]", [1]),  # decided at ½
+TRACED: dict[str, tuple[str, list[str]]] = {  # a line of the comparison, and its points
+    "separatrix": ("FrontierClassifier", [f"{MODES[1]}, accuracy, {gap:g}" for gap in GAPS]),
+    "error-parity": ("error-parity", [f"accuracy, {gap:g}" for gap in GAPS]),
+    "oxonfair": ("oxonfair", [f"accuracy, {gap:g}" for gap in GAPS]),
+    "fairlearn": ("ThresholdOptimizer", ["accuracy_score"]),  # no budget for equalized odds
+    "as it is": ("trees, [Z|X]", ["plain"]),
 }
 LOOKS = {
     "light": {
@@ -81,12 +78,12 @@ def main(folder: Path = Path(".bench/peers"), out: Path = Path("docs/_static")) 
 def _traced(folder: Path) -> dict[str, Points]:
     """What `compare` has kept."""
     series = {}
-    for name, (title, drawn) in TRACED.items():
+    for name, (title, points) in TRACED.items():
         line = next(line for line in LINES if line.name == title)
-        path = path_of(folder, NAME, SEEDS[0], line, "decisions")
-        if path is None:
+        drawn = [path_of(folder, NAME, SEEDS[0], line, "decisions", one) for one in points]
+        if None in drawn:
             raise SystemExit(f"{title!r} has not been traced: python -m benchmarks.peers compare")
-        series[name] = Points(path.x[drawn], path.y[drawn])
+        series[name] = Points(*(np.concatenate([getattr(p, a) for p in drawn]) for a in "xy"))
     return series
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._measuring import publish
-from benchmarks.peers.compare import ROOT, trace_rows
+from benchmarks.peers.compare import trace_rows
 from benchmarks.peers.measure import PLANES, Path_, joined, measured, nested
 from benchmarks.peers.roster import LINES, OURS, SEEDS, Line, result_of
-from benchmarks.peers.rows import DATA, rows_of
+from benchmarks.peers.rows import DATA, FOLDER, rows_of
 
 QUICK = None  # two of the peers need environments of their own
 KIND = "cross-fitted"
@@ -31,13 +31,14 @@ def samples_of(name: str, samples: int, folder: Path) -> Path:
     out = folder / "rows" / f"{name}-population-{samples}.npz"
     if out.is_file():
         return out
-    with np.load(rows_of(name, SEEDS[0], folder, joint=True)) as data:
+    with np.load(rows_of(name, SEEDS[0], folder, joint=False)) as data:
         rows, fold = {key: data[key] for key in ("X", "y", "z")}, data["fold"]
         score, rng = np.empty(len(fold)), np.random.default_rng(SEEDS[0])
         for k in range(5):
             score[fold == k] = data[f"{KIND} {k} test"].mean(0)
         found = {key: np.concatenate([value] * samples) for key, value in rows.items()}
-        found |= {"blind": data["blind"], "fold": np.repeat(np.arange(samples), len(fold))}
+        found |= {"blind": data["blind"], "seed": data["seed"]}
+        found |= {"fold": np.repeat(np.arange(samples), len(fold))}
         for k in range(samples):
             drawn = rng.integers(0, len(fold), int((fold != 0).sum()))
             parts = {"rows": drawn, "scores": score[drawn], "test": score[None], "cpu": 0.0}
@@ -52,7 +53,7 @@ def path_of(file: Path, rows: Path, line: Line) -> Path_:
     return Path_(path.x, np.zeros_like(path.x), path.y, path.constant)
 
 
-def main(data: str, /, samples: int = 40, folder: Path = ROOT / ".bench" / "peers") -> None:
+def main(data: str, /, samples: int = 40, folder: Path = FOLDER) -> None:
     """Trace every series on samples of the rows, and print who is ahead."""
     rows = samples_of(data, samples, folder)
     budgets, table = PLANES["decisions"].budgets, []
@@ -60,12 +61,11 @@ def main(data: str, /, samples: int = 40, folder: Path = ROOT / ".bench" / "peer
     for package in PACKAGES:
         paths = []
         for line in LINES:
-            if (line.package, line.gives) != (package, "decisions") or KIND not in line.name:
+            if (line.package, line.gives, line.blind) != (package, "decisions", False):
                 continue
             out = result_of(data, f"population-{samples}", line, folder)
             print(line.name, file=sys.stderr, flush=True)
-            asked = "--folds", str(samples)
-            if not out.is_file() and not trace_rows(line, rows, out, folder, *asked):
+            if not out.is_file() and not trace_rows(line, rows, out, folder, folds=samples):
                 sys.exit(f"failed: {line.name}")
             paths.append(path_of(out, rows, line))
         found = nested(joined(paths), budgets, coin=True)

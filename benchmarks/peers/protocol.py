@@ -28,8 +28,10 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Predict = Callable[[], Array]
 SMALL = 10_000  # rows
-# What each path of decisions is asked for: a bound of the EO gap
-GAPS = (0.0, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)
+# What each path of decisions is asked for: bounds of the EO gap and of v; costs of the two errors
+GAPS = (0.02, 0.05, 0.1)
+NATS = (1e-3, 0.01)
+COSTS = (1.0, 5.0)
 
 
 class Rows(NamedTuple):
@@ -66,12 +68,17 @@ class Scored(NamedTuple):
 
 
 class Fold(NamedTuple):
-    """Training and test rows, the columns that say nothing of the group by name, the scores."""
+    """Training and test rows, the columns that say nothing of the group by name, the scores.
+
+    Args:
+        seed: of the folds of the cross-fitting.
+    """
 
     train: Rows
     test: Rows
     blind: NDArray[np.intp]
     scored: Mapping[str, Scored]
+    seed: int
 
     @property
     def blind_rows(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -100,6 +107,7 @@ class Series:
 def folds_of(file: Path, count: int) -> Iterator[tuple[Fold, NDArray[np.bool_], Mapping[str, Any]]]:
     """The folds of a file of rows, the test rows of each, and the seconds that its trees took."""
     with np.load(file) as data:
+        seed = int(data["seed"])
         rows, fold, blind = Rows(data["X"], data["y"], data["z"]), data["fold"], data["blind"]
         kinds = sorted({key.rsplit(" ", 2)[0] for key in data.files if key.endswith(" rows")})
         for k in range(count):
@@ -110,27 +118,31 @@ def folds_of(file: Path, count: int) -> Iterator[tuple[Fold, NDArray[np.bool_], 
                 found = (data[f"{kind} {k} {part}"].astype(float) for part in ("scores", "test"))
                 scored[kind] = Scored(*seen, *found)
                 cpu[kind] = float(data[f"{kind} {k} cpu"])
-            yield Fold(rows.take(~test), rows.take(test), blind, scored), test, cpu
+            yield Fold(rows.take(~test), rows.take(test), blind, scored, seed), test, cpu
 
 
 def main(series: Mapping[str, Series], package: str) -> None:
-    """Trace one series and write what it found."""
+    """Trace one series of this module and write what it found: the command line of a peer."""
     parser = argparse.ArgumentParser()
     parser.add_argument("rows", type=Path)
-    parser.add_argument("out")
+    parser.add_argument("out", type=Path)
     parser.add_argument("series", choices=series)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--folds", type=int, help="so many of them")
+    parser.add_argument("--folds", type=int, default=0, help="so many of them")
     chosen = parser.parse_args()
-    one = series[chosen.series]
-    with np.load(chosen.rows) as data:
+    run(series[chosen.series], package, chosen.rows, chosen.out, chosen.quick, chosen.folds)
+
+
+def run(one: Series, package: str, rows: Path, out: Path, quick: bool, folds: int = 0) -> None:
+    """Trace one series and write what it found."""
+    with np.load(rows) as data:
         all_of_them = 5 if len(data["fold"]) <= SMALL else one.folds
-    folds = chosen.folds or (2 if chosen.quick else all_of_them)
+    folds = folds or (2 if quick else all_of_them)
     found: dict[str, NDArray[np.float32]] = {}
     cpu: list[float] = []
-    for fold, test, trees in folds_of(chosen.rows, folds):
+    for fold, test, trees in folds_of(rows, folds):
         cpu.append(trees[one.trees] if one.trees else 0.0)
-        points = one.trace(fold, chosen.quick)
+        points = one.trace(fold, quick)
         while True:
             start = time.process_time()
             point = next(points, None)
@@ -139,7 +151,7 @@ def main(series: Mapping[str, Series], package: str) -> None:
                 break
             q = np.asarray(point[1](), dtype=np.float64)
             if q.shape != fold.test.y.shape:
-                sys.exit(f"{chosen.series}: {point[0]} gave {q.shape} for {fold.test.y.shape}")
+                sys.exit(f"{one.settings}: {point[0]} gave {q.shape} for {fold.test.y.shape}")
             found.setdefault(point[0], np.full(len(test), np.nan, dtype=np.float32))[test] = q
         print(f"    {len(found)} points, {cpu[-1]:.1f} s", file=sys.stderr, flush=True)
     about = {
@@ -149,9 +161,7 @@ def main(series: Mapping[str, Series], package: str) -> None:
         "cpu": cpu,
     }
     q = np.stack(list(found.values()))
-    np.savez_compressed(
-        chosen.out, q=q, points=np.array(list(found)), about=np.array(json.dumps(about))
-    )
+    np.savez_compressed(out, q=q, points=np.array(list(found)), about=np.array(json.dumps(about)))
 
 
 def mean_over(members: Array, decide: Callable[[Array], Array]) -> Array:

