@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from separatrix.optimum.borrowing import group_curves_borrowing
+from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
 
 
 def sample(n, shift, seed=0, share=(0.8, 0.2), strength=(2.0, 2.0)):
@@ -22,7 +22,8 @@ def sample(n, shift, seed=0, share=(0.8, 0.2), strength=(2.0, 2.0)):
 
 def test_equal_odds_ratios_are_borrowed_and_unequal_ones_are_not():
     alike, unlike = (
-        group_curves_borrowing(*sample(4_000, shift), np.ones(4_000)) for shift in (0.0, 1.5)
+        group_curves_borrowing(ScoreTable.from_rows(*sample(4_000, shift), np.ones(4_000)))
+        for shift in (0.0, 1.5)
     )
     assert alike.borrowed.min() > 30  # although base rates, and with them scores, differ
     assert unlike.borrowed.max() < 15
@@ -30,8 +31,8 @@ def test_equal_odds_ratios_are_borrowed_and_unequal_ones_are_not():
 
 def test_the_curve_is_the_weighted_mean_of_the_rows_and_the_shifted_pool():
     s, y, z = sample(1_500, 0.0)
-    plain = group_curves_borrowing(s, y, z, np.ones(1_500), borrow=False)
-    pulled = group_curves_borrowing(s, y, z, np.ones(1_500))
+    plain = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(1_500)), borrow=False)
+    pulled = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(1_500)))
     n, m = pulled.rows[1], pulled.borrowed[1]
     np.testing.assert_array_equal(n, [((y == k) & (z == 1)).sum() for k in (0, 1)])
     odds = np.log((n[1] + 0.5) / (n[0] + 0.5)), None
@@ -59,7 +60,9 @@ def test_pulled_curves_of_like_groups_are_closer_to_the_law():
         off = []
         for seed in range(12):
             rows = sample(800, 0.0, seed, share=(0.9, 0.1))
-            curve = group_curves_borrowing(*rows, np.ones(800), borrow=borrow).curves[1]
+            curve = group_curves_borrowing(
+                ScoreTable.from_rows(*rows, np.ones(800)), borrow=borrow
+            ).curves[1]
             place = np.searchsorted(-curve.thresholds, -grid, side="right") - 1
             off.append(np.abs(curve.rates[place] - exact).mean())
         return np.mean(off)
@@ -69,7 +72,9 @@ def test_pulled_curves_of_like_groups_are_closer_to_the_law():
 
 def test_a_weight_of_two_everywhere_changes_nothing():
     s, y, z = sample(900, 0.3)
-    one, two = (group_curves_borrowing(s, y, z, np.full(900, w)) for w in (1.0, 2.0))
+    one, two = (
+        group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.full(900, w))) for w in (1.0, 2.0)
+    )
     np.testing.assert_allclose(one.borrowed, two.borrowed)
     for a, b in zip(one.curves, two.curves, strict=True):
         np.testing.assert_allclose(a.rates, b.rates, atol=1e-12)
@@ -78,6 +83,6 @@ def test_a_weight_of_two_everywhere_changes_nothing():
 def test_a_group_without_one_label_borrows_nothing():
     s, y, z = sample(500, 0.0)
     y = np.where(z == 1, 0, y)
-    found = group_curves_borrowing(s, y, z, np.ones(500))
+    found = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(500)))
     assert (found.borrowed == 0).all()
     assert found.rows[1, 1] == 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import joblib
@@ -71,8 +70,7 @@ class OutOfFoldScores:
     """`nested.NestedScores` of an estimator: one score per row, by a model that did not see it.
 
     A rule of the other folds that decides the rows of a fold knows nothing of them, and neither
-    does the model behind their scores. Rows are sorted by their score once: sorting the sorted rows
-    of a fold again takes linear time.
+    does the model behind their scores.
 
     Args:
         fold: of each row, (n,).
@@ -82,12 +80,6 @@ class OutOfFoldScores:
     fold: Rows
     scores: Array = field(repr=False)
 
-    @cached_property
-    def order(self) -> NDArray[np.intp]:
-        """The rows by rising score of the last label."""
-        last = self.scores.reshape(len(self.scores), -1)[:, -1]
-        return np.argsort(last, kind="stable")
-
     @property
     def folds(self) -> list[int]:
         """The folds that have rows."""
@@ -95,7 +87,9 @@ class OutOfFoldScores:
 
     def training(self, k: int | None) -> tuple[NDArray[np.intp], Array]:
         """Rows and scores that the rule of fold k is fitted to; None: all."""
-        rows = self.order if k is None else self.order[self.fold[self.order] != k]
+        if k is None:
+            return np.arange(len(self.fold)), self.scores
+        rows = np.flatnonzero(self.fold != k)
         return rows, self.scores[rows]
 
     def tested(self, k: int) -> tuple[NDArray[np.intp], Array]:
@@ -167,18 +161,18 @@ def cross_fit(
     if type(last_step(model)[1]).__module__.partition(".")[0] == "xgboost" and reads != "value":
         y, classes = np.searchsorted(classes, y), np.arange(len(classes))  # it takes codes only
 
-    def fitted(places: Rows) -> Any:
-        some = _safe_indexing(rows, places)
-        weight = None if sample_weight is None else sample_weight[places]
+    def fitted(places: Rows | None = None) -> Any:
+        some, at = (rows, slice(None)) if places is None else (_safe_indexing(rows, places), places)
+        weight = None if sample_weight is None else sample_weight[at]
         if reads == "joint":
-            return JointModel(model, group_estimator).fit(some, y[places], z[places], weight)
-        return fit_one(model, some, y[places], weight)
+            return JointModel(model, group_estimator).fit(some, y[at], z[at], weight)
+        return fit_one(model, some, y[at], weight)
 
     def scored(train: Rows, test: Rows) -> Array:
         return _scored(fitted(train), _safe_indexing(rows, test), reads, classes, shape)
 
     jobs = [joblib.delayed(scored)(*split) for split in splits]
-    *each, whole = joblib.Parallel(n_jobs)([*jobs, joblib.delayed(fitted)(np.arange(len(y)))])
+    *each, whole = joblib.Parallel(n_jobs)([*jobs, joblib.delayed(fitted)()])
     scores = np.zeros((len(y), *each[0].shape[1:]))
     for (_, test), of_fold in zip(splits, each, strict=True):
         scores[test] = of_fold

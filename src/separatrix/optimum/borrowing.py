@@ -22,6 +22,7 @@ unlike the others.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,59 @@ _CAUTION = 2.0  # standard errors by which groups are taken to differ more than 
 _MANY_ROWS = 200_000  # from here on neighbouring scores of a group are joined
 _BLOCKS = 4096  # of each group, at most: rates to a few parts in ten thousand
 _CLIP = 1e-9  # scores closer to 0 or 1 than this have no log odds of their own
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Scores by group, falling; neighbours are joined where there are many rows.
+
+    Whatever weighs the rows, such as a resample of them, is summed over this one table.
+
+    Args:
+        score, y, z: of each entry; joined rows have the least of their scores.
+        entry: the entry of each row.
+        weight: of each row.
+    """
+
+    score: Array
+    y: NDArray[np.intp]
+    z: NDArray[np.intp]
+    entry: NDArray[np.intp]
+    weight: Array
+
+    @classmethod
+    def from_rows(
+        cls, scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array
+    ) -> ScoreTable:
+        """One entry for each row; from 200,000 rows on, two (labels) for a block of neighbours."""
+        if len(y) <= _MANY_ROWS:
+            order = np.lexsort((-scores, z))
+            entry = np.empty_like(order)
+            entry[order] = np.arange(len(order))
+            return cls(scores[order], y[order], z[order], entry, weight)
+        entry, least, group = np.empty(len(y), dtype=np.intp), [], []
+        blocks = 0
+        for g in range(int(z.max()) + 1):
+            own = np.flatnonzero(z == g)
+            if not len(own):
+                continue
+            order = np.argsort(-scores[own])  # tied rows are of one block, in any order
+            s = scores[own[order]]
+            # blocks of equal size; rows of one score stay in one block
+            ends = np.arange(0, len(own), -(-len(own) // _BLOCKS))[1:]
+            starts = np.unique(np.r_[0, np.searchsorted(-s, -s[ends])])
+            sizes = np.diff(starts, append=len(own))
+            entry[own[order]] = 2 * np.repeat(np.arange(blocks, blocks + len(starts)), sizes)
+            least.append(s[starts + sizes - 1])
+            group.append(np.full(len(starts), g))
+            blocks += len(starts)
+        entry += y
+        score, of_group = (np.repeat(np.concatenate(parts), 2) for parts in (least, group))
+        return cls(score, np.arange(2 * blocks) % 2, of_group, entry, weight)
+
+    def sums(self, weight: Array) -> Array:
+        """The weight of each entry, for a weight of each row."""
+        return np.bincount(self.entry, weight, len(self.score))
 
 
 class GroupCurves(NamedTuple):
@@ -57,36 +111,31 @@ class GroupCurves(NamedTuple):
 
 
 def group_curves_borrowing(
-    scores: Array,
-    y: NDArray[np.intp],
-    z: NDArray[np.intp],
-    weight: Array,
+    table: ScoreTable,
     *,
     borrow: bool = True,
-    squares: Array | None = None,
+    repeats: Array | None = None,
     borrowed: Array | None = None,
 ) -> GroupCurves:
     """The ROC curve of every group, pulled towards the pooled one.
 
     Args:
-        scores: P(Y=1 | x) of rows that trained nothing.
-        y, z: codes of labels (0, 1) and groups (0, 1, …).
-        weight: weight of each row.
+        table: P(Y=1 | x) of rows that trained nothing.
         borrow: False for the curves of the rows as they are.
-        squares: the sum of squared weights of the rows that a row stands for; None for itself.
+        repeats: how often each row occurs; None for once.
         borrowed: the pseudo-rows of each cell (groups, 2); None to estimate them from these rows.
 
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 900), rng.choice(3, 900, p=[0.6, 0.35, 0.05])
     >>> s = 1 / (1 + np.exp(0.5 - y - rng.normal(size=900)))      # the groups are all alike
-    >>> found = group_curves_borrowing(s, y, z, np.ones(900))
+    >>> found = group_curves_borrowing(ScoreTable.from_rows(s, y, z, np.ones(900)))
     >>> bool((found.borrowed[2] > found.rows[2]).all())           # the smallest borrows most of it
     True
     """
+    scores, y, z = table.score, table.y, table.z
+    of_row = table.weight if repeats is None else repeats * table.weight
+    weight, squares = table.sums(of_row), table.sums(of_row * table.weight)
     groups = int(z.max()) + 1
-    squares = weight**2 if squares is None else squares
-    if len(y) > _MANY_ROWS:
-        scores, y, z, weight, squares = _joined(scores, y, z, weight, squares)
     cell = 2 * z + y
     total = np.bincount(cell, weight, 2 * groups).reshape(groups, 2)
     square = np.bincount(cell, squares, 2 * groups).reshape(groups, 2)
@@ -110,10 +159,9 @@ def group_curves_borrowing(
         borrowed[~whole] = 0.0
     atoms = [weighted_quantiles(aligned[y == k], weight[y == k], _MIDDLES) for k in range(2)]
     curves = []
-    order = np.argsort(z, kind="stable")
-    ends = np.searchsorted(z[order], np.arange(groups + 1))
+    ends = np.searchsorted(z, np.arange(groups + 1))
     for g in range(groups):
-        own = order[ends[g] : ends[g + 1]]
+        own = slice(ends[g], ends[g + 1])
         s, parts = scores[own], [weight[own] * (y[own] == k) for k in range(2)]
         if borrowed[g].max() > 0:
             s = np.concatenate([s, *(1.0 / (1.0 + np.exp(-(a + shift[g]))) for a in atoms)])
@@ -122,28 +170,6 @@ def group_curves_borrowing(
             parts[1] = np.r_[parts[1], np.zeros(_ATOMS), np.full(_ATOMS, each[1])]
         curves.append(roc_curve(s, parts[1], parts[0]))
     return GroupCurves(tuple(curves), mass, rows, borrowed)
-
-
-def _joined(
-    scores: Array, y: NDArray[np.intp], z: NDArray[np.intp], weight: Array, squares: Array
-) -> tuple[Array, NDArray[np.intp], NDArray[np.intp], Array, Array]:
-    """Two rows for each block of neighbouring scores of a group: one for each label."""
-    found = []
-    for g in range(int(z.max()) + 1):
-        own = np.flatnonzero(z == g)
-        if not len(own):
-            continue
-        own = own[np.argsort(scores[own], kind="stable")]
-        s = scores[own]
-        # blocks of equal size; rows of one score stay in one block
-        ends = np.arange(0, len(own), -(-len(own) // _BLOCKS))[1:]
-        starts = np.unique(np.r_[0, np.searchsorted(s, s[ends])])
-        for label in range(2):
-            here = y[own] == label
-            sums = (np.add.reduceat(w[own] * here, starts) for w in (weight, squares))
-            found.append((s[starts], np.full(len(starts), label), np.full(len(starts), g), *sums))
-    joined = [np.concatenate(column) for column in zip(*found, strict=True)]
-    return joined[0], joined[1], joined[2], joined[3], joined[4]
 
 
 def _pseudo_rows(score: Array, z: NDArray[np.intp], weight: Array, rows: Array) -> Array:

@@ -33,7 +33,7 @@ from separatrix.columns.values import Levels
 from separatrix.core.information import check_confidence
 from separatrix.core.measures import budget_named
 from separatrix.errors import InfeasibleError
-from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
+from separatrix.optimum.borrowing import _MANY_ROWS, GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.objectives import Cost
 from separatrix.optimum.roc.decisions import best_rules, least_level
 from separatrix.optimum.rules import ThresholdChannel
@@ -42,7 +42,7 @@ Array = NDArray[np.float64]
 # criteria whose gaps depend on the rates of each label only, not on how frequent the label is
 RATES_ONLY = ("separation", "equal_opportunity")
 _RESAMPLES, _FEWER = 20, 8
-_MANY_ROWS = 200_000  # from here on the margin is small, and fewer resamples tell it
+_BAGS = 20_000  # of rows of a stratum, drawn together where there are many rows
 _SLOW = ("violation", "independence", "predictive_gap")  # budgets that no linear programme solves
 _ALL = -1  # in place of the number of a resample
 _OUTSIDE = 0.632  # weight of the rows outside of the resample
@@ -83,9 +83,7 @@ class Margin:
     """Finds the level that keeps a budget in the population; remembers the levels it has measured.
 
     Args:
-        scores: P(Y=1 | x) of rows that trained nothing.
-        y, z: codes of labels (0, 1) and groups (0, 1, …).
-        weight: weight of each row.
+        table: P(Y=1 | x) of rows that trained nothing.
         groups: the names of the groups.
         maximize, budget: as in `limit`.
         known: the curves of the rows, which say how much each cell borrows.
@@ -93,33 +91,26 @@ class Margin:
     >>> rng = np.random.default_rng(0)
     >>> y, z = rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)
     >>> s = 1 / (1 + np.exp(-rng.normal(size=2000) - (2 * y - 1) * (1 + z)))
-    >>> w = np.ones(2000)
-    >>> known = group_curves_borrowing(s, y, z, w)
-    >>> kept = Margin(s, y, z, w, (0, 1), "accuracy", "eo_gap", known).keep(0.05)
+    >>> table = ScoreTable.from_rows(s, y, z, np.ones(2000))
+    >>> known = group_curves_borrowing(table)
+    >>> kept = Margin(table, (0, 1), "accuracy", "eo_gap", known).keep(0.05)
     >>> kept.level < 0.05, kept.expected <= 0.05, kept.smallest < 0.05
     (True, True, True)
     """
 
     def __init__(
         self,
-        scores: Array,
-        y: NDArray[np.intp],
-        z: NDArray[np.intp],
-        weight: Array,
+        table: ScoreTable,
         groups: Levels,
         maximize: str | Cost,
         budget: str,
         known: GroupCurves,
     ) -> None:
-        # sorted once: resamples change how often a row occurs, not its place
-        order = np.lexsort((-scores, z))
-        self.scores, self.weight = scores[order], weight[order]
-        self.y, self.z = y[order], z[order]
-        self.groups, self.maximize, self.known = groups, maximize, known
+        self.table, self.groups, self.maximize, self.known = table, groups, maximize, known
         self.kind = budget_named(budget)
-        self._rising = -self.scores  # within each group
-        self._label = np.stack([self.y == 0, self.y == 1])
-        self._ends = np.searchsorted(self.z, np.arange(len(groups) + 1))
+        self._rising = -table.score  # within each group
+        self._label = np.stack([table.y == 0, table.y == 1])
+        self._ends = np.searchsorted(table.z, np.arange(len(groups) + 1))
         self._measured: dict[float, _Judged] = {}
         self._least: dict[int, float] = {}  # by resample; _ALL for all rows
 
@@ -172,7 +163,8 @@ class Margin:
         new = np.array(sorted({float(b) for b in levels} - set(self._measured)))
         if not len(new):
             return
-        everything = self._counts(self.weight)
+        weight = self.table.weight
+        everything = self._counts(weight)
         whole_rules = self._fits(self.known, new, _ALL)
         all_rows: list[list[Array]] = []
         within: list[list[Array]] = []
@@ -180,16 +172,9 @@ class Margin:
         judges = []
         for k, repeats in enumerate(self._resamples()):
             curves = group_curves_borrowing(
-                self.scores,
-                self.y,
-                self.z,
-                repeats * self.weight,
-                squares=repeats * self.weight**2,
-                borrowed=self.known.borrowed,
+                self.table, repeats=repeats, borrowed=self.known.borrowed
             )
-            chosen, others = (
-                self._counts(self.weight * w) for w in (repeats, (repeats == 0).astype(np.float64))
-            )
+            chosen, others = (self._counts(weight * w) for w in (repeats, repeats == 0))
             rules = self._fits(curves, new, k)
             all_rows.append([self._passed(r, everything) for r in rules])
             for sums, counts in ((within, chosen), (outside, others)):
@@ -219,23 +204,26 @@ class Margin:
         """How often each row occurs, in balanced resamples of every cell, or of every group.
 
         Balanced: over all resamples each row occurs equally often, so their mean has no noise of
-        the first order.
+        the first order. From 200,000 rows on, the margin is small and fewer resamples tell it; the
+        rows of a large stratum are drawn in random bags.
         """
-        rng = np.random.default_rng(0)
-        few = len(self.y) > _MANY_ROWS or self.kind.name in _SLOW
-        number = _FEWER if few else _RESAMPLES
-        stratum = 2 * self.z + self.y if self.kind.criterion in RATES_ONLY else self.z
-        members = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
-        drawn = [
-            rng.permutation(np.tile(np.arange(len(rows), dtype=np.int32), number)).reshape(
-                number, -1
-            )
-            for rows in members
-        ]
+        rng, table = np.random.default_rng(0), self.table
+        many = len(table.entry) > _MANY_ROWS
+        number = _FEWER if many or self.kind.name in _SLOW else _RESAMPLES
+        stratum = 2 * table.z + table.y if self.kind.criterion in RATES_ONLY else table.z
+        members = np.argsort(table.entry) if not many else np.arange(len(table.entry))
+        of_row = stratum[table.entry[members]]
+        strata = [members[of_row == k] for k in np.unique(stratum)]
+        drawn, bags = [], []
+        for rows in strata:
+            bagged = many and len(rows) > _BAGS
+            bags.append(rng.integers(_BAGS, size=len(rows)) if bagged else np.arange(len(rows)))
+            units = np.arange(_BAGS if bagged else len(rows), dtype=np.int32)
+            drawn.append(rng.permutation(np.tile(units, number)).reshape(number, -1))
         for k in range(number):
-            repeats = np.zeros(len(self.y))
-            for rows, places in zip(members, drawn, strict=True):
-                repeats[rows] = np.bincount(places[k], minlength=len(rows))
+            repeats = np.zeros(len(table.entry))
+            for rows, bag, places in zip(strata, bags, drawn, strict=True):
+                repeats[rows] = np.bincount(places[k], minlength=places.shape[1])[bag]
             yield repeats
 
     def _fits(self, known: GroupCurves, levels: Array, sample: int) -> list[ThresholdChannel]:
@@ -249,9 +237,9 @@ class Margin:
         )  # fmt: skip
 
     def _counts(self, weight: Array) -> Array:
-        """The weight of the rows before each place, by label: (2, rows + 1)."""
-        counts = np.zeros((2, len(weight) + 1))
-        np.cumsum(self._label * weight, axis=1, out=counts[:, 1:])
+        """The weight of the rows before each entry, by label: (2, entries + 1)."""
+        counts = np.zeros((2, len(self.table.score) + 1))
+        np.cumsum(self._label * self.table.sums(weight), axis=1, out=counts[:, 1:])
         return counts
 
     def _passed(self, rule: ThresholdChannel, counts: Array) -> Array:

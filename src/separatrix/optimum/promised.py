@@ -39,7 +39,7 @@ from separatrix.core.information import check_confidence
 from separatrix.core.measures import BUDGETS, budget_named
 from separatrix.core.numbers import one_number
 from separatrix.errors import InfeasibleError, InputError
-from separatrix.optimum.borrowing import GroupCurves, group_curves_borrowing
+from separatrix.optimum.borrowing import GroupCurves, ScoreTable, group_curves_borrowing
 from separatrix.optimum.law import BlindRows
 from separatrix.optimum.margin import RATES_ONLY, Margin, refusal
 from separatrix.optimum.multiclass.column_generation import ColumnPoint, Columns, best_blind
@@ -149,17 +149,20 @@ class Promises:
         return self._rule(known, max(level, least))
 
     @cached_property
+    def _table(self) -> ScoreTable:
+        return ScoreTable.from_rows(self.scores[:, 1], self.y, self.z, self.weight)
+
+    @cached_property
     def _plain(self) -> GroupCurves:
-        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight, borrow=False)
+        return group_curves_borrowing(self._table, borrow=False)
 
     @cached_property
     def _known(self) -> GroupCurves:
-        return group_curves_borrowing(self.scores[:, 1], self.y, self.z, self.weight)
+        return group_curves_borrowing(self._table)
 
     @cached_property
     def _margin(self) -> Margin:
-        rows = self.scores[:, 1], self.y, self.z, self.weight
-        return Margin(*rows, self.groups, self.maximize, self.budget, self._known)
+        return Margin(self._table, self.groups, self.maximize, self.budget, self._known)
 
     def _rule(self, known: GroupCurves, level: float) -> ThresholdChannel:
         """The best rule within a level on the curves."""

@@ -213,8 +213,11 @@ class Run:
         squares = np.stack([_padded(square, width, axes) for _, square in sums])
         laws = None
         if not procedure.is_score:
-            order = np.argsort(np.concatenate([one.places for one in folds]))
-            laws = np.concatenate([one.law for one in folds])[order]
+            laws = folds[0].law
+        if not procedure.is_score and len(folds) > 1:  # all rows
+            laws = np.empty((len(rows.y), laws.shape[1]))
+            for one in folds:
+                laws[one.places] = one.law
         eased = sum(one.eased for one in folds)
         return Measured(procedure, rule, tables, squares, rows.groups, eased, laws)
 

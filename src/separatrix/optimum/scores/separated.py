@@ -66,7 +66,7 @@ from separatrix.core.information import conditional_mutual_information, mutual_i
 from separatrix.core.numbers import one_number
 from separatrix.core.numerics import best_partition
 from separatrix.errors import InputError
-from separatrix.optimum.borrowing import group_curves_borrowing
+from separatrix.optimum.borrowing import ScoreTable, group_curves_borrowing
 from separatrix.optimum.roc.decisions import group_curves
 from separatrix.optimum.roc.regions import RocCurve, lower_curve
 from separatrix.optimum.rules import Score, zeros_and_ones
@@ -434,7 +434,7 @@ def separation_path(
                 f"`borrow` compares odds and needs probabilities, got scores from {s.min():.4g} to "
                 f"{s.max():.4g}. Pass probabilities, or borrow=False."
             )
-        known = group_curves_borrowing(s, y, z, w)
+        known = group_curves_borrowing(ScoreTable.from_rows(s, y, z, w))
         curves, mass = known.curves, known.mass
     else:
         curves, mass = group_curves(s, y, z, w, len(groups))
