@@ -91,7 +91,7 @@ class ScoreTable:
 
     def sums(self, weight: Array) -> Array:
         """The weight of each entry, for a weight of each row."""
-        return np.bincount(self.entry, weight, len(self.score))
+        return np.bincount(self.entry, weight, len(self.score)).astype(np.float64, copy=False)
 
 
 class GroupCurves(NamedTuple):

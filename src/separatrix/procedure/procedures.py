@@ -104,6 +104,11 @@ class Procedure(Protocol):
         """Whether it predicts levels of a score rather than labels."""
         ...
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether its rule depends on the rows."""
+        ...
+
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The rule of any budgets of the same kinds; what these share is computed once.
 
@@ -134,6 +139,10 @@ class Plain:
     @property
     def is_score(self) -> bool:
         return self.show == "score"
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.is_score or self.maximize not in ("accuracy", "utility")
 
     def solver(self, scores: Array, rows: Rows) -> Solver:
         """The threshold of the objective, or the edges of the bins of a score."""
@@ -178,7 +187,7 @@ class Decisions:
     blind: bool = False
     margin: float | None = None
     confidence: float | None = None
-    is_score = False
+    is_score, is_fitted = False, True
 
     @property
     def promises(self) -> bool:
@@ -293,7 +302,7 @@ class Scoring:
     exact: bool = False
     blind: bool = False
 
-    is_score, maximize, confidence = True, "auroc", None
+    is_score, is_fitted, maximize, confidence = True, True, "auroc", None
 
     @property
     def promises(self) -> bool:

@@ -155,6 +155,8 @@ class Run:
     def __init__(self, procedure: Procedure, scores: Scores, rows: Rows) -> None:
         self.procedure, self.scores, self.rows = procedure, scores, rows
         self._solvers: dict[int | None, Solver] = {}
+        self._counts = rows.counts
+        self._unseen: dict[int, tuple[Codes, Array, Rows, Array]] = {}
 
     def measured(self, budgets: Budgets | None = None) -> Measured:
         """Run on all rows, and with what was settled there on every fold.
@@ -195,39 +197,42 @@ class Run:
             least = {name: error.smallest.get(name, 0.0) * (1 + 1e-9) for name in budgets}
             rule = solve({name: max(most, least[name]) for name, most in budgets.items()}, whole)
             eased = 1
-        places, own = self.scores.tested(k)
-        return _Fold(rule, places, self.procedure.law(rule, own, self.rows.z[places]), eased)
+        if k not in self._unseen:
+            places, own = self.scores.tested(k)
+            self._unseen[k] = places, own, self.rows[places], self._counts[places]
+        places, own, rows, counts = self._unseen[k]
+        law = self.procedure.law(rule, own, rows.z)
+        return _Fold(rule, places, law, *_sums(law, rows, counts, self.procedure), eased)
 
     def _solver(self, k: int | None) -> Solver:
+        k = k if self.procedure.is_fitted else None
         if k not in self._solvers:
             self._solvers[k] = self.procedure.solver(*_training(self.scores, self.rows, k))
         return self._solvers[k]
 
     def _measured(self, rule: Any, folds: Sequence[_Fold]) -> Measured:
-        procedure, rows = self.procedure, self.rows
-        counts = rows.counts
-        sums = [_sums(one.law, rows[one.places], counts[one.places], procedure) for one in folds]
-        width = max(table.shape[-1] for table, _ in sums)
+        procedure, n = self.procedure, len(self.rows.y)
+        width = max(one.table.shape[-1] for one in folds)
         axes = 2 if procedure.is_score else 1  # of levels, in the squares
-        tables = np.stack([_padded(table, width, 1) for table, _ in sums])
-        squares = np.stack([_padded(square, width, axes) for _, square in sums])
-        laws = None
-        if not procedure.is_score:
-            laws = folds[0].law
-        if not procedure.is_score and len(folds) > 1:  # all rows
-            laws = np.empty((len(rows.y), laws.shape[1]))
+        tables = np.stack([_padded(one.table, width, 1) for one in folds])
+        squares = np.stack([_padded(one.square, width, axes) for one in folds])
+        laws = None if procedure.is_score else folds[0].law
+        if laws is not None and len(folds) > 1:  # of all rows
+            laws = np.empty((n, laws.shape[1]))
             for one in folds:
                 laws[one.places] = one.law
         eased = sum(one.eased for one in folds)
-        return Measured(procedure, rule, tables, squares, rows.groups, eased, laws)
+        return Measured(procedure, rule, tables, squares, self.rows.groups, eased, laws)
 
 
 class _Fold(NamedTuple):
-    """What the rule of a fold says of the fold's rows."""
+    """What the rule of a fold says of the fold's rows, and what they add up to."""
 
     rule: Any
     places: Codes
     law: Array
+    table: Array
+    square: Array
     eased: int
 
 
