@@ -83,6 +83,23 @@ def appending(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """Read a file, change it and write it again while others that do so in its folder wait."""
+    folder = _folder_of(path)
+    try:
+        import fcntl
+    except ImportError:  # Windows has no such locks
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def whole_folder(path: Path, *, parents: bool = False) -> Iterator[Path]:
     """A temporary folder to fill, which takes the place of `path` in one step at the end.
 
@@ -196,11 +213,7 @@ def _beside(path: Path, *, parents: bool, folder: bool) -> Iterator[Path]:
     target = path.absolute()
     if parents:
         target.parent.mkdir(parents=True, exist_ok=True)
-    elif not target.parent.is_dir():
-        raise InputError(
-            f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first."
-        )
-    remove_stale(target.parent)
+    remove_stale(_folder_of(path))
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_END}")
         if folder:
@@ -216,6 +229,16 @@ def _beside(path: Path, *, parents: bool, folder: bool) -> Iterator[Path]:
         _remove(temporary)
         if handle is not None:
             os.close(handle)
+
+
+def _folder_of(path: Path) -> Path:
+    """The folder that a file is to be written into."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no folder {str(path.parent)!r} to write {path.name!r} into. Create it first."
+        )
+    return folder
 
 
 def _lock(path: Path) -> int | None:

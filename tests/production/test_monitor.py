@@ -475,7 +475,7 @@ def test_a_monitor_of_a_gap_alarms_in_its_own_words_and_comes_back():
     assert "separatrix_alarm 1" in lines
     assert "separatrix_eo_gap_budget 0.05" in lines
     assert any(line.startswith('separatrix_rate{label="1",group="0",') for line in lines)
-    with pytest.raises(InputError, match="one budget, got max_eo_gap, max_violation"):
+    with pytest.raises(InputError, match="one budget, got `max_eo_gap`, `max_violation`"):
         Monitor(known, max_eo_gap=0.05, max_violation=0.1)
 
 

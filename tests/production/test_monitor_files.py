@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import separatrix as sx
 from separatrix.cli import app
 from separatrix.errors import InputError
 from separatrix.production.monitor import Monitor
-from separatrix.production.streaming import open_monitor, read_reference, update_from_files
+from separatrix.production.streaming import watch
 
 NAMES = ["income", "sex", "race", "decision", "score", "other"]
 COLUMNS = ["--y", "income", "--z", "sex", "--pred", "decision"]
@@ -50,7 +51,8 @@ def run(*arguments):
 
 
 def test_the_reference_is_the_table_of_the_audit(folder):
-    table = read_reference(folder / "reference.json")
+    start = {"audit": folder / "reference.json", "budgets": {"violation": 0.005}}
+    table = watch(folder / "state.json", **start).reference
     columns = {name: [] for name in NAMES}
     with (folder / "ref.csv").open() as file:
         for row in csv.DictReader(file):
@@ -101,14 +103,13 @@ def test_files_are_the_same_stream_as_arrays_in_csv_and_parquet(folder):
     y, u = ([int(row[name]) for row in rows] for name in ("income", "decision"))
     z = [row["sex"] for row in rows]
     parquet.write_table(pyarrow.table({"income": y, "sex": z, "decision": u}), folder / "q.parquet")
-    reference = read_reference(folder / "reference.json")
-    arrays = Monitor(reference, max_violation=0.005)
-    arrays.update(y, u, sensitive_features=z, check=False)
+    start = {"audit": folder / "reference.json", "budgets": {"violation": 0.005}}
+    arrays = watch(folder / "arrays.json", **start)
+    arrays.update(y, u, sensitive_features=z)
     for name in ("quiet.csv", "q.parquet"):
-        files = Monitor(reference, max_violation=0.005)
         columns = {"y": "income", "z": ["sex"], "pred": ["decision"]}
-        update_from_files(files, [str(folder / name)], **columns)
-        np.testing.assert_array_equal(files._starts.tables, arrays._starts.tables)
+        files = watch(folder / f"{name}.json", [str(folder / name)], **start, **columns)
+        assert files.to_json() == arrays.to_json()
 
 
 def test_numbers_are_found_again_however_they_are_written(folder):
@@ -138,8 +139,8 @@ def test_posteriors_and_two_sensitive_columns(folder):
 
 def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
     state, audit = folder / "state.json", folder / "reference.json"
-    with pytest.raises(InputError, match="to start one"):
-        open_monitor(state, budgets={"violation": 0.005})
+    with pytest.raises(InputError, match="pass --model, or --audit"):
+        watch(state, budgets={"violation": 0.005})
     assert run("monitor", state, folder / "quiet.csv", "--audit", audit).exception is not None
     run(
         "monitor", state, folder / "quiet.csv", "--audit", audit, "--max-violation", 0.005, *COLUMNS
@@ -149,18 +150,32 @@ def test_errors_say_what_to_pass_and_leave_the_state_as_it_was(folder):
     bad = run("monitor", state, folder / "quiet.csv", folder / "loud.csv", *other)
     assert isinstance(bad.exception, InputError)
     assert state.read_text() == before
-    with pytest.raises(InputError, match=r"has the budget violation 0.005, not violation 0.1"):
-        open_monitor(state, budgets={"violation": 0.1})
-    with pytest.raises(InputError, match="only if reference, budget"):
-        open_monitor(state, audit=audit, budgets={"violation": 0.1})
-    with pytest.raises(InputError, match="is not an audit"):
-        read_reference(state)
-    with pytest.raises(InputError, match="cannot be read"):
-        read_reference(folder / "nothing.json")
+    for other in (None, audit):
+        with pytest.raises(InputError, match=r"budget violation 0.005, not violation 0.1"):
+            watch(state, audit=other, budgets={"violation": 0.1})
+    with pytest.raises(InputError, match=r"confidence 0\.95, not 0\.9"):
+        watch(state, audit=audit, confidence=0.9)
+    for wrong in (state, folder / "nothing.json"):
+        with pytest.raises(InputError, match=wrong.name):
+            watch(folder / "new.json", audit=wrong, budgets={"violation": 0.1})
+    assert state.read_text() == before
+
+
+def test_rows_of_many_processes_are_all_counted(folder):
+    """Each reads the state, adds its rows and writes it again: none may lose another's rows."""
+    start = {"audit": folder / "reference.json", "budgets": {"violation": 0.5}}
+    columns = {"y": "income", "z": ["sex"], "pred": ["decision"]}
+    files = [str(folder / "quiet.csv")]
+    with ThreadPoolExecutor(4) as pool:  # a lock of a file is one of its handle
+        done = [
+            pool.submit(watch, folder / "state.json", files, **start, **columns) for _ in range(4)
+        ]
+    assert sorted(one.result().rows for one in done) == [3_000, 6_000, 9_000, 12_000]
 
 
 def test_a_page_before_the_first_row_says_so(folder):
-    text = Monitor(read_reference(folder / "reference.json"), max_violation=0.005).to_html()
+    start = {"audit": folder / "reference.json", "budgets": {"violation": 0.005}}
+    text = watch(folder / "state.json", **start).to_html()
     assert "nothing is known" in text
 
 
@@ -171,10 +186,12 @@ def test_labels_and_decisions_may_be_words(tmp_path):
     with (tmp_path / "words.csv").open("w", newline="") as file:
         rows = zip(truth, sex, decided, strict=True)
         csv.writer(file).writerows([["income", "sex", "decision"], *rows])
-    monitor = Monitor(sx.audit(truth, decided, sensitive_features=sex), max_violation=0.01)
-    update_from_files(
-        monitor, [str(tmp_path / "words.csv")], y="income", z=["sex"], pred=["decision"]
-    )
+    audit = sx.audit(truth, decided, sensitive_features=sex)
+    (tmp_path / "reference.json").write_text(audit.to_json())
+    monitor = watch(
+        tmp_path / "state.json", [str(tmp_path / "words.csv")], y="income", z=["sex"],
+        pred=["decision"], audit=tmp_path / "reference.json", budgets={"violation": 0.01},
+    )  # fmt: skip
     assert monitor.report().rows == 2_000
 
 
@@ -184,11 +201,9 @@ def test_the_shipped_model_brings_its_groups_and_its_budget(tmp_path):
     y = (X[:, 0] + rng.normal(size=300) > 0).astype(int)
     model = sx.FrontierClassifier(LogisticRegression(), max_eo_gap=0.08, cv=3, random_state=0)
     sx.Predictor.from_estimator(model.fit(X, y, sensitive_features=z)).save(tmp_path / "model")
-    watched = open_monitor(tmp_path / "state.json", model=tmp_path / "model")
+    watched = watch(tmp_path / "state.json", model=tmp_path / "model")
     assert (watched.measure, watched.budget) == ("eo_gap", 0.08)
     assert watched.reference.groups == ("f", "m")
     assert watched.update(y, (z == "f").astype(int), sensitive_features=z) is not None
-    other = open_monitor(
-        tmp_path / "state.json", model=tmp_path / "model", budgets={"parity_gap": 0.2}
-    )
+    other = watch(tmp_path / "other.json", model=tmp_path / "model", budgets={"parity_gap": 0.2})
     assert (other.measure, other.budget) == ("parity_gap", 0.2)

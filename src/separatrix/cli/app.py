@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,19 +67,9 @@ def say(text: str, *, err: bool = False) -> None:
 
 def answer(text: str, values: Mapping[str, Any] | Sequence[Any], as_json: bool) -> None:
     """Print what a command found: as text or as JSON, where what is not finite is null."""
-    say(json.dumps(_plain(values), ensure_ascii=False, indent=2) if as_json else text)
+    from separatrix.columns.groups import to_plain
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if hasattr(value, "tolist"):  # numpy's arrays and numbers
-        return _plain(value.tolist())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, int | str) else str(value)
+    say(json.dumps(to_plain(values), ensure_ascii=False, indent=2) if as_json else text)
 
 
 @contextmanager

@@ -219,22 +219,19 @@ def monitor(
     Example: separatrix monitor state.json january.csv --audit reference.json --max-eo-gap 0.05
     --y income --z sex --pred decision
     """
-    from separatrix.production.streaming import open_monitor, update_from_files
+    from separatrix.production.streaming import watch
 
     files = file or []
-    if files and not (y and z and pred):
-        raise InputError("New rows need --y, --z and --pred: the names of their columns.")
     budgets = {
         "eo_gap": max_eo_gap, "tpr_gap": max_tpr_gap, "fpr_gap": max_fpr_gap,
         "parity_gap": max_parity_gap, "violation": max_violation,
     }  # fmt: skip
-    watched = open_monitor(
-        state, audit=audit, model=model, budgets=budgets, confidence=confidence, horizon=horizon
-    )
     with working(f"Watching {', '.join(files) or state}"):
-        update_from_files(watched, files, y=y or "", z=z, pred=pred)
+        watched = watch(
+            state, files, y=y or "", z=z, pred=pred, audit=audit, model=model, budgets=budgets,
+            confidence=confidence, horizon=horizon,
+        )  # fmt: skip
         report = watched.report()
-    watched.save(state)
     if html is not None:
         write_whole(html, watched.to_html(), parents=False)
     answer(str(report), report.to_dict(), json)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import isfinite
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -141,12 +142,20 @@ def group_name(group: Hashable, columns: Sequence[str] = ()) -> str:
     return " & ".join(f"{own}={level}" for own, level in zip(columns, levels, strict=True))
 
 
-def to_plain(level: Any) -> Any:
-    """A level as JSON has it: a tuple becomes a list."""
-    if isinstance(level, tuple):
-        return [to_plain(one) for one in level]
-    value = level.item() if isinstance(level, np.generic) else level
-    return value if isinstance(value, str | int | float | bool) else str(value)
+def to_plain(value: Any) -> Any:
+    """Levels and what is told of them as JSON has it.
+
+    A tuple becomes a list, a number that is not finite null, and what JSON does not know text.
+    """
+    if isinstance(value, Mapping):
+        return {str(name): to_plain(one) for name, one in value.items()}
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        return [to_plain(one) for one in value]
+    if isinstance(value, float) and not isfinite(value):
+        return None
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)
 
 
 def from_plain(level: Any) -> Any:

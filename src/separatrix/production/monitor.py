@@ -30,7 +30,7 @@ from separatrix.core.numbers import not_negative
 from separatrix.errors import InputError
 from separatrix.io import as_path, write_whole
 from separatrix.production.monitor_report import Alarm, Cell, Report, metrics, page
-from separatrix.production.stream import SPACING, Starts, coded_rows, counts_of, placed_counts
+from separatrix.production.stream import Starts, counts_of, placed_counts, row_blocks
 from separatrix.statistics import inference
 from separatrix.statistics.bounds import worst_violation
 from separatrix.statistics.e_process import (
@@ -179,9 +179,9 @@ class Monitor:
         Returns:
             The first alarm, once there is one; None before.
         """
-        rows = coded_rows(self.reference, y_true, y_pred, sensitive_features, branch)
+        batch = self.reference, y_true, y_pred, sensitive_features, branch
         with self._lock:
-            for n, counts in rows.blocks(self._starts.until_next(), SPACING):
+            for n, counts in row_blocks(*batch, self._starts.until_next()):
                 before = self._starts.clock
                 self._starts.add(counts, n)
                 if check and self._starts.clock // _LOOK > before // _LOOK:
@@ -266,11 +266,12 @@ class Monitor:
         if not monitors or not all(isinstance(one, Monitor) for one in monitors):
             raise InputError("`monitors` is empty or holds something else: pass Monitors to merge.")
         first = monitors[0]
-        if any(other._settings != first._settings for other in monitors):
-            raise InputError(
-                "Monitors can be merged only if reference, budget, confidence and horizon are the "
-                "same."
-            )
+        for other in monitors:
+            if different := first.difference(other):
+                raise InputError(
+                    "Monitors can be merged only if reference, budget, confidence and horizon are "
+                    f"the same: one has {different}."
+                )
         merged = Monitor(
             first.reference, confidence=first.confidence, horizon=first.horizon,
             **{_argument(first.measure): first.budget},
@@ -351,11 +352,20 @@ class Monitor:
         """A whole page that opens offline."""
         return page(self)
 
-    @property
-    def _settings(self) -> tuple[Any, ...]:
-        axes = tuple(getattr(self.reference, name) for name in _AXES)
-        counts = self.reference.counts.tolist()
-        return counts, axes, self.measure, self.budget, self.confidence, self.horizon
+    def difference(self, other: Monitor) -> str:
+        """What this monitor has and another has not, in words; empty for two of one stream."""
+        old, new = self.reference, other.reference
+        same = all(getattr(old, axis) == getattr(new, axis) for axis in _AXES)
+        if not same or not np.array_equal(old.counts, new.counts):
+            return "another reference"
+        for what, own, its in (
+            ("budget", f"{self.measure} {self.budget:.9g}", f"{other.measure} {other.budget:.9g}"),
+            ("confidence", self.confidence, other.confidence),
+            ("horizon", self.horizon, other.horizon),
+        ):
+            if own != its:
+                return f"the {what} {own}, not {its}"
+        return ""
 
     def _tests(self, quick: bool = True) -> _Tests:
         """The tests, and which of them may be beyond their level, the most likely first."""
@@ -420,7 +430,7 @@ def _one_budget(asked: Mapping[str, float | None], reference: Any) -> tuple[str,
         }
         given = {name: level for name, level in held.items() if name in _MEASURES}
     if len(given) != 1:
-        names = ", ".join(_argument(name) for name in given) or "none"
+        names = ", ".join(f"`{_argument(name)}`" for name in given) or "none"
         raise InputError(
             f"A monitor has one budget, got {names}. Pass `max_eo_gap`, `max_tpr_gap`, "
             "`max_fpr_gap`, `max_parity_gap` or `max_violation` (in nats)."

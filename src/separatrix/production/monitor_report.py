@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from math import isfinite, nan
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,7 +90,7 @@ class Alarm:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return dict(_plain(asdict(self)))
+        return dict(to_plain(asdict(self)))
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Alarm:
@@ -138,7 +138,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON or a metrics endpoint; None instead of NaN and infinity."""
-        return dict(_plain(asdict(self)))
+        return dict(to_plain(asdict(self)))
 
     def _repr_html_(self) -> str:
         return preformatted(self)
@@ -171,17 +171,6 @@ def shown(measure: str, value: float) -> str:
     if measure == "violation":
         return f"v = {nats(value)} nats"
     return f"a{'n' * (measure == 'eo_gap')} {GAPS[measure]} of {value:.4f}"
-
-
-def _plain(value: Any) -> Any:
-    """Plain data for JSON; None instead of NaN and infinity."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if value is None or (isinstance(value, float) and not isfinite(value)):
-        return None
-    return to_plain(value)
 
 
 def page(monitor: Monitor) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -198,36 +198,13 @@ def _place(level: NDArray[np.int64], index: Any) -> NDArray[np.int64]:
     return np.asarray(odd * (1 << np.maximum(level, 0)))
 
 
-class OrderedRows(NamedTuple):
-    """The cell (y, z) of each row, and its prediction: a code, or a posterior in (n, u)."""
+def row_blocks(
+    reference: CountTable, y: Any, u: Any, z: Any, branch: ArrayLike | None, first: int
+) -> Iterator[tuple[int, Array]]:
+    """Rows and counts (y, z, u) of the first rows of a batch, and of the others in blocks.
 
-    shape: tuple[int, ...]
-    cell: NDArray[np.intp]
-    prediction: NDArray[Any]
-
-    def blocks(self, first: int, others: int) -> Iterator[tuple[int, Array]]:
-        """Rows and counts (y, z, u) of the first rows, and of the others in blocks."""
-        n, (labels, groups, predictions) = len(self.cell), self.shape
-        if not n:
-            return
-        block = np.maximum(np.arange(n) - first, -1) // others + 1
-        cells, count = labels * groups, int(block[-1]) + 1
-        fused = block * cells + self.cell
-        if self.prediction.ndim == 1:
-            size = count * cells * predictions
-            counts = np.bincount(fused * predictions + self.prediction, minlength=size)
-        else:
-            columns = self.prediction.T
-            sums = [np.bincount(fused, weights=one, minlength=count * cells) for one in columns]
-            counts = np.stack(sums, -1)
-        tables = counts.astype(np.float64).reshape(count, *self.shape)
-        yield from zip(np.bincount(block).tolist(), tables, strict=True)
-
-
-def coded_rows(
-    reference: CountTable, y: Any, u: Any, z: Any, branch: ArrayLike | None = None
-) -> OrderedRows:
-    """Places of the rows on the axes of a reference; a value that it does not know is an error."""
+    A value that the reference does not know is an error before anything is counted.
+    """
     at_y = as_levels(y, "y_true").places(reference.labels, "y_true")
     at_z = as_groups(z).places(reference.groups, "sensitive_features")
     if not isinstance(u, Coded) and as_array(u, "y_pred").ndim == 2:
@@ -243,7 +220,20 @@ def coded_rows(
             decided = intersect({"branch": as_levels(branch, "branch"), "y_pred": decided})
         predicted = decided.places(reference.predictions, "y_pred")
     check_lengths({"y_true": at_y, "sensitive_features": at_z, "y_pred": predicted})
-    return OrderedRows(reference.counts.shape, at_y * len(reference.groups) + at_z, predicted)
+    if not len(at_y):
+        return
+    labels, groups, predictions = shape = reference.counts.shape
+    block = np.maximum(np.arange(len(at_y)) - first, -1) // SPACING + 1
+    cells, count = labels * groups, int(block[-1]) + 1
+    fused = block * cells + at_y * groups + at_z
+    if predicted.ndim == 1:
+        size = count * cells * predictions
+        counts = np.bincount(fused * predictions + predicted, minlength=size)
+    else:
+        sums = [np.bincount(fused, weights=q, minlength=count * cells) for q in predicted.T]
+        counts = np.stack(sums, -1)
+    tables = counts.astype(np.float64).reshape(count, *shape)
+    yield from zip(np.bincount(block).tolist(), tables, strict=True)
 
 
 def placed_counts(reference: CountTable, batch: CountTable) -> Array:

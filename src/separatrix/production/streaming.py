@@ -20,7 +20,7 @@ from separatrix.columns.text import harmless
 from separatrix.columns.values import objects
 from separatrix.core.counts import CountTable, Levels, diagonal, listed
 from separatrix.errors import DataError, InputError, require
-from separatrix.io import interactive, whole_file
+from separatrix.io import interactive, one_at_a_time, whole_file
 from separatrix.predictor import decision_log
 from separatrix.predictor.decision_log import Drawn
 from separatrix.predictor.loading import load
@@ -234,6 +234,95 @@ def _writer(path: Path, suffix: str) -> Iterator[Callable[[Mapping[str, NDArray[
         yield write_block
 
 
+def watch(
+    state: Path,
+    files: Sequence[str] = (),
+    *,
+    y: str = "",
+    z: Sequence[str] = (),
+    pred: Sequence[str] = (),
+    audit: Path | None = None,
+    model: Path | None = None,
+    budgets: Mapping[str, float | None] | None = None,
+    confidence: float = 0.95,
+    horizon: int | None = None,
+) -> Monitor:
+    """Add the rows of files, in their order, to the monitor in a file; all of them or none.
+
+    Other processes that add to a monitor in that folder wait for their turn.
+
+    Args:
+        state: file of the monitor; a new one needs a reference and a budget.
+        files: CSV or Parquet; none to look only.
+        y, z, pred: names of their columns.
+        audit: the reference, JSON of the audit at selection.
+        model: the reference, folder of the shipped model, whose budget is the default.
+        budgets: levels by measure, of which one is not None.
+        confidence, horizon: as in `Monitor`.
+
+    Raises:
+        InputError: the monitor has another reference, budget, confidence or horizon.
+    """
+    if audit is not None and model is not None:
+        raise InputError("Pass --audit or --model: a monitor has one reference.")
+    if files and not (y and z and pred):
+        raise InputError("New rows need --y, --z and --pred: the names of their columns.")
+    asked = {name: level for name, level in (budgets or {}).items() if level is not None}
+    with one_at_a_time(state):
+        old = Monitor.load(state) if state.exists() else None
+        reference: Any = None
+        if model is not None:
+            reference = load(model)
+        elif audit is not None:
+            reference = read_reference(audit)
+        elif old is not None:
+            reference, confidence, horizon = old.reference, old.confidence, old.horizon
+        else:
+            raise InputError(
+                f"There is no monitor {str(state)!r} yet: pass --model, or --audit and a budget "
+                "such as --max-eo-gap, to start one."
+            )
+        if old is not None and model is None:
+            asked = asked or {old.measure: old.budget}
+        level_of: dict[str, Any] = {f"max_{name}": level for name, level in asked.items()}
+        new = Monitor(reference, confidence=confidence, horizon=horizon, **level_of)
+        if old is not None and (different := old.difference(new)):
+            raise InputError(
+                f"The monitor {str(state)!r} has {different}. Start another one in another file."
+            )
+        monitor = new if old is None else old
+        for block in _rows_of(files, [y, *z, *pred]):
+            _add(monitor, block, y, z, pred)
+        monitor.save(state)
+    return monitor
+
+
+def _rows_of(files: Sequence[str], columns: Sequence[str]) -> Iterator[Block]:
+    for pattern in files:
+        for file in find_files(pattern):
+            for block, _ in read_blocks(file, columns, _ROWS):
+                yield block
+
+
+def _add(monitor: Monitor, block: Block, y: str, z: Sequence[str], pred: Sequence[str]) -> None:
+    table = monitor.reference
+    if len(pred) > 1 or monitor.posteriors:
+        if len(pred) == 1 and len(table.predictions) != 2:
+            raise InputError(
+                f"The reference has posteriors of {len(table.predictions)} predictions "
+                f"({listed(table.predictions)}): repeat --pred, one column for each."
+            )
+        columns = [as_numbers(block[name], name) for name in pred]
+        columns = [1.0 - columns[0], *columns] if len(columns) == 1 else columns
+        predicted: Any = np.column_stack(columns)
+    else:
+        predicted = _like(block[pred[0]], table.predictions, pred[0])
+    groups = {name: block[name] for name in z}
+    if len(z) == 1:
+        groups = {z[0]: _like(block[z[0]], table.groups, z[0])}
+    monitor.update(_like(block[y], table.labels, y), predicted, sensitive_features=groups)
+
+
 def read_reference(path: str | Path) -> CountTable:
     """The table behind the JSON of an audit: `separatrix audit … --json > reference.json`."""
     try:
@@ -260,85 +349,6 @@ def read_reference(path: str | Path) -> CountTable:
             "`separatrix audit FILE … --json > reference.json`."
         ) from error
     return CountTable(counts, *axes, rows, moments=None if hard else diagonal(counts))
-
-
-def open_monitor(
-    state: Path,
-    *,
-    audit: Path | None = None,
-    model: Path | None = None,
-    budgets: Mapping[str, float | None] | None = None,
-    confidence: float = 0.95,
-    horizon: int | None = None,
-) -> Monitor:
-    """The saved monitor; or a new one, which needs a reference and a budget.
-
-    Args:
-        state: file of the monitor.
-        audit: JSON of the audit at selection.
-        model: folder of the shipped model, whose budget is the default; instead of an audit.
-        budgets: levels by measure, of which one is not None.
-        confidence, horizon: as in `Monitor`.
-
-    Raises:
-        InputError: the saved one has another reference, budget, confidence or horizon.
-    """
-    asked = {name: level for name, level in (budgets or {}).items() if level is not None}
-    reference: Any = None
-    if audit is not None and model is not None:
-        raise InputError("Pass --audit or --model: a monitor has one reference.")
-    if model is not None:
-        reference = load(model)
-    elif audit is not None:
-        reference = read_reference(audit)
-    new = None
-    if reference is not None and (asked or model is not None):
-        level_of: dict[str, Any] = {f"max_{name}": level for name, level in asked.items()}
-        new = Monitor(reference, confidence=confidence, horizon=horizon, **level_of)
-    if not state.exists():
-        if new is None:
-            raise InputError(
-                f"There is no monitor {str(state)!r} yet: pass --model, or --audit and a budget "
-                "such as --max-eo-gap, to start one."
-            )
-        return new
-    old = Monitor.load(state)
-    if new is not None:
-        Monitor.merge([old, new])  # refuses another reference, budget, confidence or horizon
-    elif asked and asked != {old.measure: old.budget}:
-        measure, level = next(iter(asked.items()))
-        raise InputError(
-            f"The monitor {str(state)!r} has the budget {old.measure} {old.budget:g}, not "
-            f"{measure} {level:g}. Another budget needs another monitor."
-        )
-    return old
-
-
-def update_from_files(
-    monitor: Monitor, paths: Sequence[str], *, y: str, z: Sequence[str], pred: Sequence[str]
-) -> None:
-    """Add the rows of files in their order; an error leaves the monitor somewhere in between."""
-    table = monitor.reference
-    soft = len(pred) > 1 or monitor.posteriors
-    if soft and len(pred) == 1 and len(table.predictions) != 2:
-        raise InputError(
-            f"The reference has posteriors of {len(table.predictions)} predictions "
-            f"({listed(table.predictions)}): repeat --pred, one column for each."
-        )
-    for path in paths:
-        for file in find_files(path):
-            for block, _ in read_blocks(file, [y, *z, *pred], _ROWS):
-                truth = _like(block[y], table.labels, y)
-                if soft:
-                    columns = [as_numbers(block[name], name) for name in pred]
-                    columns = [1.0 - columns[0], *columns] if len(columns) == 1 else columns
-                    predicted: Any = np.column_stack(columns)
-                else:
-                    predicted = _like(block[pred[0]], table.predictions, pred[0])
-                groups = {name: block[name] for name in z}
-                if len(z) == 1:
-                    groups = {z[0]: _like(block[z[0]], table.groups, z[0])}
-                monitor.update(truth, predicted, sensitive_features=groups)
 
 
 def _like(column: Any, levels: Levels, name: str) -> Any:
