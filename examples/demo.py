@@ -10,6 +10,7 @@ from pathlib import Path
 
 from separatrix import datasets
 from separatrix.frontier.answers import write_tables
+from separatrix.frontier.rows import Settings
 from separatrix.frontier.sweep import Execution
 from separatrix.frontier.trace import trace_data
 
@@ -17,9 +18,8 @@ if __name__ == "__main__":  # local processes import this file again
     out = Path("demo")
     data = datasets.load("adult")
     execution = Execution(n_jobs=2, progress=True)
-    frontier = trace_data(
-        data, name="adult", estimator="trees", method="cmi_boosting", out=out, execution=execution
-    )
+    asked = Settings(estimator="trees", method="cmi_boosting", out=out, execution=execution)
+    frontier = trace_data(data, asked, name="adult")
     print()
     for line in write_tables(frontier):
         print(line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ import separatrix as sx
 from people import paid
 from separatrix.cli import app
 from separatrix.core.conditional_cmi import rank_violation
-from separatrix.errors import DataError, InputError
+from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier.numeric import NumericFrontier, NumericPoint
 from separatrix.statistics.unseen import Promise
 
@@ -79,18 +80,18 @@ def test_a_frontier_is_saved_loaded_and_shown(frontier, tmp_path):
     assert again.plot(ax=ax) is ax
     assert max(map(len, str(again).splitlines())) <= 100
     assert (tmp_path / "p.png").stat().st_size > 1000
-    (tmp_path / "copy" / "numeric.json").write_text("{}")
+    (tmp_path / "copy" / "frontier.json").write_text("{}")
     with pytest.raises(DataError, match="checksum does not match"):
         sx.Frontier.load(tmp_path / "copy")
     (tmp_path / "copy" / "checksums.json").unlink()
-    with pytest.raises(DataError, match="is not a whole frontier of a numeric target"):
+    with pytest.raises(DataError, match=r"frontier\.json is damaged"):
         sx.Frontier.load(tmp_path / "copy")
 
 
 def test_a_trace_that_did_not_end_says_so(frontier, tmp_path):
     place = frontier.save(tmp_path / "half")
-    manifest = json.loads((place / "numeric.json").read_text())
-    (place / "numeric.json").write_text(json.dumps(manifest | {"points": []}))
+    manifest = json.loads((place / "frontier.json").read_text())
+    (place / "frontier.json").write_text(json.dumps(manifest | {"points": []}))
     (place / "checksums.json").unlink()  # it is written last
     with pytest.raises(DataError, match="its trace did not end"):
         print(sx.Frontier.load(place))
@@ -108,6 +109,8 @@ def test_a_file_from_trace_to_predictions(tmp_path):
     assert "pay given age" in done.output
     assert (tmp_path / "f" / "report.html").is_file()
     model = str(tmp_path / "m")
+    _, *command = shlex.split(done.output.split("Next: ")[1])
+    assert run(app, [*command[:-1], model]).exit_code == 0  # what is printed succeeds
     done = run(app, ["select", str(tmp_path / "f"), "--max-violation", "0.5", "--out", model])
     assert done.exit_code == 0, done.output
     done = run(
@@ -165,9 +168,30 @@ def test_a_regressor_without_signal_is_told(r2, said):
     assert point.to_dict()["notes"] == list(point.notes)
 
 
-@pytest.mark.parametrize(("v", "told"), [(0.014, True), (0.009, False)])
-def test_a_promise_above_the_budget_is_said(v, told):
-    values = {"r2": 0.5, "rmse": 1.0, "violation": v}
-    promise = {name: Promise.normal(value, 0.005) for name, value in values.items()}
-    point = NumericPoint(0.01, 1.0, promise, 0, lambda: None)
-    assert ("more than the 0.01 asked" in str(point)) == told
+@pytest.mark.parametrize("asked", [0.0, 0.01, 0.02, 0.05])
+def test_no_point_is_promised_above_its_budget(frontier, asked):
+    """A point was shipped for .01 whose promise said .0139; labels are refused there."""
+    try:
+        point = frontier.select(max_violation=asked)
+    except InfeasibleError as error:
+        smallest = error.smallest["violation"]
+        assert smallest > asked
+        point, asked = frontier.select(max_violation=smallest), smallest
+    assert point.promise["violation"].value <= asked
+    assert point.max_violation == asked
+    best = frontier.select().promise["r2"]
+    assert point.promise["r2"].value <= best.value + best.error
+
+
+def test_a_killed_numeric_trace_goes_on_and_other_rows_are_refused(tmp_path):
+    d, out = paid(7, 300), tmp_path / "f"
+    asked = {"sensitive_features": d["sex"], "task": "regression", "estimator": "linear"}
+    first = sx.trace(d[["test"]], d["pay"], out=out, cv=3, **asked)
+    fits = {path: path.stat().st_mtime_ns for path in (out / "base").iterdir()}
+    again = sx.trace(d[["test"]], d["pay"], out=out, cv=3, **asked)
+    assert {path: path.stat().st_mtime_ns for path in (out / "base").iterdir()} == fits
+    assert again.means == first.means
+    for change in ({"y": d["pay"] + 1}, {"cv": 4}, {"estimator": "trees"}):
+        rows = {"y": d["pay"], "cv": 3, **asked, **change}
+        with pytest.raises(InputError, match="remove that one"):
+            sx.trace(d[["test"]], out=out, **rows)

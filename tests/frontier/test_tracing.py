@@ -113,7 +113,7 @@ def test_plot_and_report_are_whole_files(frontier, tmp_path):
     assert page.rstrip().endswith("</html>")
     assert 'src="http' not in page  # opens offline
     assert "Of people with 'yes'" in str(frontier)
-    assert "cmi" in repr(frontier)
+    assert "3 folds" in repr(frontier)
     assert "<table>" in frontier._repr_html_()
 
 
@@ -264,9 +264,9 @@ def test_a_changed_byte_in_a_finished_folder_is_refused(traced, traced_pay, tmp_
     for frontier, name, change in (
         (traced, "rows.safetensors", lambda raw: raw[:-80] + bytes(80)),
         (traced, "answers.json", lambda raw: raw.replace(b"0.", b"1.", 1)),
-        (traced_pay, "numeric.safetensors", lambda raw: raw[:-80] + bytes(80)),
+        (traced_pay, "rows.safetensors", lambda raw: raw[:-80] + bytes(80)),
     ):
-        copy = frontier.save(tmp_path / name)
+        copy = frontier.save(tmp_path / type(frontier).__name__ / name)
         sx.Frontier.load(copy)
         changed = copy / name
         changed.write_bytes(change(changed.read_bytes()))

@@ -98,13 +98,12 @@ def report(
     Example: separatrix report frontier
     """
     from separatrix.frontier import page
-    from separatrix.frontier.frontier import NUMERIC, Frontier
+    from separatrix.frontier.frontier import Frontier
     from separatrix.frontier.traced import MANIFEST
 
     with working(f"Reading {folder}"):
         place = out or folder / "report.html"
-        frontier = (folder / MANIFEST).is_file() or (folder / NUMERIC).is_file()
-        if frontier:  # its held-out posteriors say more
+        if (folder / MANIFEST).is_file():  # its held-out posteriors say more
             Frontier.load(folder).report(place)
         else:
             page.write(folder, place)

@@ -63,7 +63,8 @@ def select(
 
     Example: separatrix select frontier --max-eo-gap 0.05 --maximize accuracy --out model
     """
-    from separatrix.frontier.frontier import Frontier, NumericFrontier
+    from separatrix.frontier.frontier import Frontier
+    from separatrix.frontier.numeric import NumericFrontier
     from separatrix.optimum.objectives import parse_cost
 
     with working(f"Choosing from {folder}"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from separatrix.errors import InputError
 if TYPE_CHECKING:
     from separatrix.datasets import Data
     from separatrix.frontier.numeric import NumericFrontier
+    from separatrix.frontier.rows import Settings
 
 _UNNAMED = "Name the columns of {!r}: --target COLUMN --sensitive COLUMN."
 
@@ -97,30 +99,31 @@ def trace(
                 "--regression takes --target, --sensitive, --estimator trees or linear, --drop, "
                 "--levels, --folds, --seed and --jobs; --continuous-sensitive needs it."
             )
-        kind = "continuous" if continuous_sensitive else "groups"
-        with readable(data) as path:
-            numbers = _numbers(
-                path, target, sensitive, drop, sensitive=kind, estimator=estimator, levels=levels,
-                cv=folds, random_state=seed, n_jobs=jobs, out=out,
-            )  # fmt: skip
-        page = numbers.report(out / "report.html")
-        ask = f"separatrix select {out} --max-violation 0.003 --out MODEL"
-        text = f"{numbers}\n\nReport: {page}\nNext: {ask}"
-        answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
-        return
     from separatrix.frontier.answers import describe, write_tables
+    from separatrix.frontier.rows import Settings
     from separatrix.frontier.sweep import Execution
     from separatrix.frontier.trace import trace_data
 
+    shared = partial(
+        Settings, estimator=estimator, cv=folds, random_state=seed, out=out, levels=levels,
+        execution=Execution(jobs, backend, scheduler, progress=True),
+    )  # fmt: skip
+    if continuous:
+        kind = "continuous" if continuous_sensitive else "groups"
+        with readable(data) as path:
+            numbers = _numbers(path, target, sensitive, drop, shared(sensitive=kind))
+        page = numbers.report(out / "report.html")
+        text = f"{numbers}\n\nReport: {page}\nNext: {numbers.command()}"
+        answer(text, {"folder": out, "points": numbers.manifest["points"]}, json)
+        return
     with readable(data) as path:
         rows = _open(path, columns, min_level_rows)
     for line in () if json else describe(rows, data):
         say(line)
     name = data if target is None else Path(data).name
     frontier = trace_data(
-        rows, name=name, estimator=estimator, max_eo_gap=max_eo_gap, blind=blind,
-        criterion=criterion, method=method, cv=folds,
-        random_state=seed, out=out, execution=Execution(jobs, backend, scheduler, progress=True),
+        rows, shared(max_eo_gap=max_eo_gap, blind=blind, criterion=criterion, method=method),
+        name=name,
     )  # fmt: skip
     lines = list(write_tables(frontier))
     found = [one.to_dict() for one in frontier.answers]
@@ -128,7 +131,7 @@ def trace(
 
 
 def _numbers(
-    data: str, target: str | None, groups: list[str], drop: list[str], **options: Any
+    data: str, target: str | None, groups: list[str], drop: list[str], settings: Settings
 ) -> NumericFrontier:
     """Trace a numeric target of a file."""
     from separatrix.columns.frames import check_present
@@ -143,10 +146,7 @@ def _numbers(
     z = {column: columns[column] for column in groups}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # columns that are left out
-        return trace_numeric(
-            rest, {target: columns[target]}, sensitive_features=z, name=Path(data).name,
-            progress=True, **options,
-        )  # fmt: skip
+        return trace_numeric(rest, {target: columns[target]}, z, settings, Path(data).name)
 
 
 def _open(source: str, columns: Mapping[str, Any], min_level_rows: int) -> Data:

@@ -16,15 +16,14 @@ from separatrix.core.envelope import Envelope, concave_envelope
 from separatrix.errors import DataError, InfeasibleError, InputError
 from separatrix.frontier import figures, page, tables
 from separatrix.frontier.answers import Answer, Shippable
-from separatrix.frontier.numeric import MANIFEST as NUMERIC
 from separatrix.frontier.numeric import NumericFrontier
 from separatrix.frontier.operating_point import OperatingPoint, model_of
 from separatrix.frontier.questions_answered import compare_criteria, first_request, plain_audit
 from separatrix.frontier.results import select
 from separatrix.frontier.selection import ask, candidates_for
 from separatrix.frontier.store import ALL_ROWS
-from separatrix.frontier.traced import Traced
-from separatrix.io import as_path, copy_folder
+from separatrix.frontier.traced import Traced, read_manifest
+from separatrix.io import as_path
 from separatrix.methods import POLICIES
 from separatrix.optimum.objectives import Cost, budgets_of
 from separatrix.predictor.predictor import Predictor
@@ -36,8 +35,6 @@ from separatrix.report.words import WIDTH, wrapped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-__all__ = ["NUMERIC", "Frontier", "FrontierEnvelope", "NumericFrontier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +66,14 @@ class Frontier(Traced):
     def load(folder: str | Path) -> Frontier | NumericFrontier:
         """The frontier that `save` or `separatrix trace --out` wrote; also of a numeric target."""
         place = as_path(folder, "folder")
-        return NumericFrontier(place) if (place / NUMERIC).is_file() else Frontier(place)
+        numbers = read_manifest(place)["task"] == NumericFrontier.task
+        return NumericFrontier(place) if numbers else Frontier(place)
 
     @property
     def points(self) -> Any:
         """The points as a tidy frame: method, trade_off, fold, policy, violation, utility, …"""
-        shown = [name for name in self.columns if name not in ("counts", "dataset")]
+        inner = ("dataset", "counts", "squares", "ordered")
+        shown = [name for name in self.columns if name not in inner]
         return tidy({name: self.columns[name].tolist() for name in shown})
 
     def envelope(
@@ -211,10 +210,6 @@ class Frontier(Traced):
         compare_criteria(self)
         return page.write(self.folder, path, plain_audit=plain_audit(self))
 
-    def save(self, folder: str | Path) -> Path:
-        """Copy the frontier to a folder that does not exist yet; whole or not at all."""
-        return copy_folder(self.folder, as_path(folder, "folder"))
-
     def summary(self, policy: str = "randomized") -> Table:
         """Fold means of every point as a table."""
         return tables.paths(self.columns, self.name, policy)
@@ -234,8 +229,3 @@ class Frontier(Traced):
         shown = self.shippable
         said = "".join(f"<p>{escape(text)}</p>" for text in (shown.sentence(), *shown.explained()))
         return said + shown.table().html()
-
-    def __repr__(self) -> str:
-        traced = ", ".join(dict.fromkeys(self.columns["method"].tolist()))
-        size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
-        return f"<Frontier of {self.name!r}: {traced}; {size}>"

@@ -1,4 +1,4 @@
-"""The caller's X, y and groups as `Data`, with names, so that raw rows are recognised later.
+"""What is traced: the settings, and the caller's X, y and groups as `Data`, with names.
 
 And what must be said about the rows before anybody believes a number: a leak, a group of a handful
 of rows, a base model that has learnt nothing.
@@ -6,7 +6,8 @@ of rows, a base model that has learnt nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,52 @@ from separatrix.columns.frames import as_frame, check_present, column_names, nam
 from separatrix.columns.groups import group_columns, group_name
 from separatrix.columns.readers import read_table
 from separatrix.columns.values import as_array, check_lengths
+from separatrix.core.measures import criterion_named
+from separatrix.core.numbers import whole_number
 from separatrix.crossfit.proxies import leaks
 from separatrix.datasets import Data
 from separatrix.errors import InputError
+from separatrix.frontier.sweep import HERE, Execution
 
 _UNIT = "(unit)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to trace; each is an argument of `trace`, and `execution` says where the work is done."""
+
+    estimator: Any = None
+    max_eo_gap: float = 0.05
+    blind: bool = False
+    criterion: str = "separation"
+    method: str | Sequence[str] | None = None
+    trade_offs: Sequence[float] | None = None
+    cv: int = 5
+    random_state: int = 0
+    out: str | Path | None = None
+    sensitive: str = "groups"
+    levels: int = 16
+    execution: Execution = HERE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cv", whole_number(self.cv, "cv"))
+        object.__setattr__(self, "levels", whole_number(self.levels, "levels", least=2))
+        criterion_named(self.criterion)
+        if self.trade_offs is not None and not self.methods:
+            raise InputError(
+                "`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'."
+            )
+
+    @property
+    def methods(self) -> list[str]:
+        """The trained paths that were asked for, as "cmi" or with a recipe, as "cmi:score"."""
+        asked = [] if self.method is None else self.method
+        return list(dict.fromkeys([asked] if isinstance(asked, str) else asked))
+
+    def check_folds(self, rows: int) -> None:
+        """Refuse a number of folds that these rows do not allow."""
+        if not 3 <= self.cv <= rows:  # a model that saw neither of two folds needs a third
+            raise InputError(f"`cv` must be between 3 and the {rows:,} rows, got {self.cv}.")
 
 
 def as_data(

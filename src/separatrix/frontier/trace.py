@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from separatrix import datasets
-from separatrix.columns.groups import group_name
-from separatrix.core.measures import criterion_named
-from separatrix.core.numbers import whole_number
+from separatrix.columns.groups import group_name, to_plain
 from separatrix.crossfit.base_models import no_other_columns
 from separatrix.crossfit.nested import plan_fits
 from separatrix.crossfit.proxies import proxies
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError
-from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, base_key, base_of, fit_base
+from separatrix.frontier.base_models import (
+    JOINT,
+    LABELS,
+    WITHOUT,
+    Base,
+    base_key,
+    base_of,
+    fit_base,
+)
 from separatrix.frontier.frontier import Frontier
-from separatrix.frontier.numeric import MANIFEST as NUMERIC
 from separatrix.frontier.numeric import NumericFrontier, trace_numeric
 from separatrix.frontier.questions_answered import write_answers
 from separatrix.frontier.rows import (
+    Settings,
     as_data,
     few_rows,
     leaking_columns,
@@ -33,16 +37,28 @@ from separatrix.frontier.rows import (
     split_table,
     useless_model,
 )
-from separatrix.frontier.store import Store
-from separatrix.frontier.sweep import HERE, Execution, Job, Source, describe, grid, run
+from separatrix.frontier.store import ALL_ROWS, Store
+from separatrix.frontier.sweep import (
+    Execution,
+    Job,
+    Source,
+    Stack,
+    describe,
+    fingerprint,
+    grid,
+    run,
+)
 from separatrix.frontier.traced import (
-    check_same_base,
-    check_same_rows,
+    check_same,
+    kept_with,
     remove_checksums,
     write_manifest,
     writing,
 )
 from separatrix.io import Stages
+
+# what a model predicts, and how its stage is called
+_KINDS = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}
 
 
 def trace(
@@ -121,100 +137,68 @@ def trace(
         )
     if target is not None:
         X, y, sensitive_features = split_table(X, target, sensitive_features)
-    processes = 1 if n_jobs is None else n_jobs
+    settings = Settings(
+        estimator=estimator, max_eo_gap=max_eo_gap, blind=blind, criterion=criterion,
+        method=method, trade_offs=trade_offs, cv=cv, random_state=random_state, out=out,
+        sensitive=sensitive, levels=levels,
+        execution=Execution(1 if n_jobs is None else n_jobs, progress=progress),
+    )  # fmt: skip
     if task == "regression":
-        others = blind or criterion != "separation" or method or trade_offs is not None
-        if others or groups is not None:
+        if blind or criterion != "separation" or settings.methods or groups is not None:
             raise InputError(
                 "`blind`, `criterion`, `method`, `trade_offs` and `groups` are for labels, not for "
                 "numbers."
             )
-        return trace_numeric(
-            X, y, sensitive_features=sensitive_features, sensitive=sensitive, estimator=estimator,
-            levels=levels, cv=cv, random_state=random_state, n_jobs=processes, out=out,
-            progress=progress,
-        )  # fmt: skip
+        return trace_numeric(X, y, sensitive_features, settings)
     if sensitive != "groups":
         raise InputError(
             'sensitive="continuous" traces a numeric target: pass task="regression" too; for '
             "labels use `theory.align`."
         )
-    rows = X if estimator is not None and not isinstance(estimator, str) else None
     data = as_data(X, y, sensitive_features, groups, min_level_rows)
-    return trace_data(
-        data, name="data", estimator=estimator, raw=rows, blind=blind, max_eo_gap=max_eo_gap,
-        criterion=criterion, method=method, trade_offs=trade_offs, cv=cv, out=out,
-        random_state=random_state, execution=Execution(n_jobs=processes, progress=progress),
-    )  # fmt: skip
+    return trace_data(data, settings, raw=X)
 
 
-def trace_data(
-    data: Data,
-    *,
-    name: str,
-    estimator: Any = None,
-    raw: Any = None,
-    max_eo_gap: float = 0.05,
-    blind: bool = False,
-    criterion: str = "separation",
-    method: str | Sequence[str] | None = None,
-    trade_offs: Sequence[float] | None = None,
-    cv: int = 5,
-    random_state: int = 0,
-    out: str | Path | None = None,
-    execution: Execution = HERE,
-) -> Frontier:
-    """`trace` of data that are loaded already, under a name."""
-    cv = whole_number(cv, "cv")
-    if not 3 <= cv <= len(data):  # a model that saw neither of two folds needs a third
-        raise InputError(f"`cv` must be between 3 and the {len(data):,} rows of {name}, got {cv}.")
-    _check_sizes(data, cv)
-    _check_criterion(criterion, data, blind)
-    wanted = _methods(method)
-    if wanted and data.units is not None:
-        raise InputError(
-            "Trained paths do not know which rows are about one person: leave out `method` or "
-            "`groups`."
-        )
-    if trade_offs is not None and not wanted:
-        raise InputError("`trade_offs` are the λ of trained paths: pass `method` too, as 'cmi'.")
-    source = Source(name, data=data)
-    jobs = _jobs(wanted, trade_offs, blind)
-    stacks = grid([source], jobs, folds=cv, seed=random_state, final=True)
-    if method is not None:
-        _check_methods(wanted, {stack.job.method for stack in stacks}, data)
-    stages = Stages(execution.progress)
-    with writing(out) as folder:
-        if (folder / NUMERIC).is_file():
-            raise InputError(
-                f"{str(folder)!r} holds the frontier of a numeric target. Pass another folder for "
-                "labels, or remove that one."
-            )
-        check_same_rows(folder, data)
+def trace_data(data: Data, settings: Settings, *, name: str = "data", raw: Any = None) -> Frontier:
+    """`trace` of data that are loaded already.
+
+    Args:
+        data: rows with labels and groups.
+        settings: of the trace.
+        name: of the data, for people.
+        raw: the caller's rows, which an estimator object sees as they are.
+    """
+    _check(data, settings)
+    stages, work = Stages(settings.execution.progress), settings.execution
+    stacks = _stacks(data, settings, name)
+    with writing(settings.out) as folder:
+        check_same(folder, task=Frontier.task, fingerprint=fingerprint(data))
         remove_checksums(folder)
-        fold = datasets.folds(data.y, data.z, cv, random_state, data.units)
+        fold = datasets.folds(data.y, data.z, settings.cv, settings.random_state, data.units)
         with stages.stage("Choosing the base model"):
-            base = base_of(data, estimator, raw, fold, random_state)
+            base = base_of(data, settings.estimator, raw, fold, settings.random_state)
         key = base_key(data, base, fold)
-        check_same_base(folder, key, base.note)
+        impossible = _impossible(settings, raw, base)
+        about = {
+            "bases": base.bases, "key": key, "reads": base.reads, "note": base.note,
+            "left_out": base.left_out,
+        }  # fmt: skip
+        check_same(folder, key=key, told=base.note)
         notes = few_rows(data) + repeated_rows(data)
         with stages.stage("Looking for columns that predict the label alone"):
-            notes += leaking_columns(data, random_state)
-        if blind:
+            notes += leaking_columns(data, settings.random_state)
+        if settings.blind:
             with stages.stage("Looking for columns that give the group away"):
-                notes += _blind_notes(data, random_state)
-        impossible = no_other_columns(estimator, raw, base.left_out) if base.left_out else ""
-        if blind and impossible:
-            raise InputError(f"`blind=True` decides without the group, but {impossible}.")
-        another = base.reads == "xz" or (base.left_out and not impossible)
-        kinds = [LABELS, *([WITHOUT] if another else []), *([JOINT] if blind else [])]
+                notes += _blind_notes(data, settings.random_state)
         fits = len(plan_fits(base.bases))
-        for kind in kinds:
-            what = {LABELS: "", WITHOUT: " without the group", JOINT: " for blind rules"}[kind]
+        for kind, what in _KINDS.items():
+            without = base.reads == "xz" or (base.left_out and not impossible)
+            if not {LABELS: True, WITHOUT: without, JOINT: settings.blind}[kind]:
+                continue
             with stages.stage(f"Fitting the base model{what}", fits) as done:
                 try:
                     scores = fit_base(
-                        folder, data, base, fold, kind=kind, n_jobs=execution.n_jobs, done=done
+                        folder, data, base, fold, kind=kind, n_jobs=work.n_jobs, done=done
                     )
                 except Exception as error:  # a user's pipeline may raise anything: it is listed
                     if kind != WITHOUT or base.reads == "xz":
@@ -223,57 +207,78 @@ def trace_data(
             if kind == LABELS:
                 notes = [*useless_model(scores.honest, data.y), *notes]
         if stacks:
-            named = ", ".join(dict.fromkeys(job.method for job in jobs))
+            named = ", ".join(dict.fromkeys(stack.job.method for stack in stacks))
             with stages.stage(f"Training {named}", len(stacks)) as done:
-                run(stacks, folder, execution, done)
-            _check_outcome(folder, wanted)
+                run(stacks, folder, work, done)
+            _check_outcome(folder, settings.methods)
         Store(folder).describe(name, describe(data))
         if impossible:
             notes = [*notes, f"Without the group: not possible, {impossible}."]
-        about = {
-            "bases": base.bases, "key": key, "reads": base.reads, "note": base.note,
-            "left_out": base.left_out, "impossible": impossible,
-        }  # fmt: skip
-        settings = {"name": name, "seed": random_state, "base": about, "blind": blind}
-        settings |= {"criterion": criterion, "max_eo_gap": max_eo_gap, "notes": notes}
-        write_manifest(folder, data, fold, settings)
+        _write_manifest(
+            folder, data, fold, settings, name, notes, about | {"impossible": impossible}
+        )
         frontier = Frontier(folder)
         with stages.stage("Measuring what could be shipped"):
             write_answers(frontier)
-    if out is None:  # a temporary folder lives as long as its frontier
-        weakref.finalize(frontier, shutil.rmtree, folder, ignore_errors=True)
-    return frontier
+    return kept_with(frontier, settings.out)
 
 
-def _check_criterion(criterion: str, data: Data, blind: bool) -> None:
-    criterion_named(criterion)
-    if criterion != "separation" and len(data.labels) > 2:
+def _check(data: Data, settings: Settings) -> None:
+    """Refuse settings that these data do not allow."""
+    settings.check_folds(len(data))
+    if settings.criterion != "separation" and len(data.labels) > 2:
         raise InputError(
-            f"criterion={criterion!r} needs two labels, and there are {len(data.labels)}. Leave it "
-            "out for separation."
+            f"criterion={settings.criterion!r} needs two labels, and there are "
+            f"{len(data.labels)}. Leave it out for separation."
         )
-    if criterion == "sufficiency" and blind:
+    if settings.criterion == "sufficiency" and settings.blind:
         raise InputError("Sufficiency needs the group at decision time: leave `blind` out.")
-
-
-def _check_sizes(data: Data, cv: int) -> None:
-    """Every label and group must be in the training rows of every fold."""
+    if settings.methods and data.units is not None:
+        raise InputError(
+            "Trained paths do not know which rows are about one person: leave out `method` or "
+            "`groups`."
+        )
+    # every label and group must be in the training rows of every fold
     units = np.arange(len(data)) if data.units is None else data.units
     for what, names, codes in (("label", data.labels, data.y), ("group", data.groups, data.z)):
         sizes = [len(np.unique(units[codes == k])) for k in range(len(names))]
         least = int(np.argmin(sizes))
-        if sizes[least] < cv:
+        if sizes[least] < settings.cv:
             rows = "rows" if data.units is None else "people"
             raise InputError(
                 f"The {what} {group_name(names[least])!r} has {sizes[least]} {rows}, too few for "
-                f"{cv} folds. Join it with another one, leave its rows out, or pass fewer folds."
+                f"{settings.cv} folds. Join it with another one, leave its rows out, or pass fewer "
+                "folds."
             )
 
 
-def _methods(method: str | Sequence[str] | None) -> list[str]:
-    """The trained paths that were asked for."""
-    asked = [] if method is None else [method] if isinstance(method, str) else method
-    return list(dict.fromkeys(asked))
+def _stacks(data: Data, settings: Settings, name: str) -> list[Stack]:
+    """What to train for the paths that were asked for."""
+    own = None if settings.trade_offs is None else tuple(float(t) for t in settings.trade_offs)
+    jobs = []
+    for asked in settings.methods:
+        method, _, recipe = asked.partition(":")
+        for inputs in ("xz", "x") if settings.blind else ("xz",):
+            jobs.append(Job(method, own, inputs, recipe or "default", keep=True))
+    source = Source(name, data=data)
+    stacks = grid([source], jobs, folds=settings.cv, seed=settings.random_state, final=True)
+    able = {stack.job.method for stack in stacks}
+    unable = [job.method for job in jobs if job.method not in able]
+    if unable:
+        raise InputError(
+            f"The method {unable[0]!r} cannot learn {len(data.labels)} labels and "
+            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
+            "any."
+        )
+    return stacks
+
+
+def _impossible(settings: Settings, raw: Any, base: Base) -> str:
+    """Why no model can do without the columns that hold the group; "" if one can."""
+    why = no_other_columns(settings.estimator, raw, base.left_out) if base.left_out else ""
+    if settings.blind and why:
+        raise InputError(f"`blind=True` decides without the group, but {why}.")
+    return why
 
 
 def _blind_notes(data: Data, random_state: int) -> list[str]:
@@ -285,26 +290,6 @@ def _blind_notes(data: Data, random_state: int) -> list[str]:
     return [*(said if known else []), str(found)]
 
 
-def _jobs(wanted: Sequence[str], trade_offs: Sequence[float] | None, blind: bool) -> list[Job]:
-    own = None if trade_offs is None else tuple(float(t) for t in trade_offs)
-    inputs = ("xz", "x") if blind else ("xz",)
-    jobs = []
-    for name in wanted:
-        method, _, recipe = name.partition(":")
-        jobs += [Job(method, own, one, recipe or "default", keep=True) for one in inputs]
-    return jobs
-
-
-def _check_methods(wanted: Sequence[str], able: set[str], data: Data) -> None:
-    missing = [m for m in wanted if m.partition(":")[0] not in able]
-    if missing:
-        raise InputError(
-            f"The method {missing[0]!r} cannot learn {len(data.labels)} labels and "
-            f"{len(data.groups)} groups. `separatrix methods` lists what each takes; 'cmi' takes "
-            "any."
-        )
-
-
 def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
     """Refuse a frontier in which a method that was asked for has no point."""
     records = Store(folder).records()
@@ -312,3 +297,34 @@ def _check_outcome(folder: Path, wanted: Sequence[str]) -> None:
         own = [record for record in records if record.run.method == name.partition(":")[0]]
         if own and not any(record.status == "ok" for record in own):
             raise DataError(f"Every run of {name!r} is lost ({own[0].status}): {own[0].message}.")
+
+
+def _write_manifest(
+    folder: Path,
+    data: Data,
+    fold: NDArray[np.intp],
+    settings: Settings,
+    name: str,
+    notes: Sequence[str],
+    base: Mapping[str, Any],
+) -> None:
+    """What is the same for all points; the preprocessing is that of each fold's training rows."""
+    whole = data.preprocessing
+    fitted = {
+        k: None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
+        for k in (ALL_ROWS, *range(settings.cv))
+    }
+    about = {
+        "task": Frontier.task, "name": name, "fingerprint": fingerprint(data),
+        "people": len(data) if data.units is None else len(np.unique(data.units)),
+        "labels": [to_plain(label) for label in data.labels],
+        "groups": [to_plain(group) for group in data.groups],
+        "features": list(data.features), "target": data.target,
+        "grouping": None if data.grouping is None else data.grouping.to_dict(),
+        "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
+        "card": data.card.to_dict(), "seed": settings.random_state, "base": base,
+        "blind": settings.blind, "criterion": settings.criterion,
+        "max_eo_gap": settings.max_eo_gap, "notes": list(notes),
+    }  # fmt: skip
+    codes = {"y": data.y, "z": data.z, "fold": fold}
+    write_manifest(folder, {k: v.astype(np.int64) for k, v in codes.items()}, about)

@@ -1,7 +1,8 @@
-"""Traced: the folder of one trace, with its rows, its preprocessing, its models and its checksums.
+"""The folder of one trace, with its rows, its preprocessing, its models and its checksums.
 
-Beside the records and the models it holds `frontier.json` (names, preprocessing of each fold, card)
-and `rows.safetensors` (label, group and fold of every row). `checksums.json` is written when
+Beside the fits in `base/` it holds `frontier.json` (names, preprocessing, base models; of numbers
+also the points) and `rows.safetensors` (outcome, group and fold of every row); of labels also the
+records, the models of trained paths and the answers. `checksums.json` is written when
 everything else is there and removed before anything is added, so a folder without it is one that is
 being written: a changed byte is refused, it changes no number. Pages and figures are no data.
 """
@@ -12,42 +13,112 @@ import hashlib
 import json
 import shutil
 import tempfile
+import weakref
 from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from separatrix.columns.groups import from_plain, to_plain
+from separatrix.columns.groups import from_plain
 from separatrix.crossfit.nested import NestedScores
-from separatrix.datasets import Data, Grouping, Preprocessing
+from separatrix.datasets import Grouping, Preprocessing
 from separatrix.errors import DataError, InputError
 from separatrix.frontier.base_models import JOINT, LABELS, WITHOUT, BaseRows, read_bases, read_model
 from separatrix.frontier.results import Columns, Results
 from separatrix.frontier.store import ALL_ROWS, ReferenceCurve, SavedRun
-from separatrix.frontier.sweep import fingerprint
-from separatrix.io import as_folder, as_path, write_whole
+from separatrix.io import as_folder, as_path, copy_folder, write_whole
 from separatrix.procedure.procedures import Procedure, Rows
 from separatrix.procedure.promise import Measured, Run
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST, ROWS = "frontier.json", "rows.safetensors"
+CHECKSUMS = "checksums.json"
+_DATA = (".json", ".model", ".safetensors")
+_OTHER = {  # what a folder holds that cannot be added to
+    "task": "the frontier of {task}",
+    "fingerprint": "the frontier of other rows ({name!r}, {rows:,} rows)",
+    "key": "a frontier of another base model, other folds or another seed ({note} Asked now: "
+    "{told})",
+}
 
 
-class Traced:
-    """The folder of one trace.
+class Folder:
+    """The folder of one trace, of labels or of numbers: its manifest, rows and base models.
 
     Args:
         folder: that `trace` wrote.
     """
 
+    task = "labels"
+
     def __init__(self, folder: str | Path) -> None:
         self.folder = as_path(folder, "folder")
         self.manifest = read_manifest(self.folder)
+        if self.manifest["task"] != self.task:
+            raise InputError(
+                f"{str(folder)!r} holds the frontier of {self.manifest['task']}, not of "
+                f"{self.task}: open it with `Frontier.load`."
+            )
         self._scores: dict[str, NestedScores] = {}
+
+    @property
+    def name(self) -> str:
+        """What the data are called."""
+        return str(self.manifest["name"])
+
+    @property
+    def groups(self) -> tuple[Hashable, ...]:
+        """The groups in the order of their codes."""
+        return tuple(map(from_plain, self.manifest["groups"]))
+
+    @cached_property
+    def rows(self) -> dict[str, NDArray[Any]]:
+        """`y`, `z` (codes, or numbers) and `fold` of every row."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            return dict(load_file(self.folder / ROWS))
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{self.folder / ROWS} is damaged: {error}.") from error
+
+    def scores(self, kind: str) -> NestedScores:
+        """The base models' honest scores of a kind; see `base_models`."""
+        if kind not in self._scores:
+            bases = self.manifest["base"]["bases"]
+            self._scores[kind] = read_bases(self.folder, self._base_rows(kind), bases)
+        return self._scores[kind]
+
+    def base_model(self, kind: str, k: int | None = None) -> Any:
+        """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
+        return read_model(self.folder, self._base_rows(kind), self.manifest["base"]["bases"], k)
+
+    def _base_rows(self, kind: str) -> BaseRows:
+        shape = len(self.manifest["labels"]), len(self.groups)
+        codes = self.rows["y"], self.rows["z"], shape, self.rows["fold"]
+        return BaseRows(None, *codes, self.manifest["base"]["key"], kind)
+
+    def save(self, folder: str | Path) -> Path:
+        """Copy the frontier to a folder that does not exist yet; whole or not at all."""
+        return copy_folder(self.folder, as_path(folder, "folder"))
+
+    def __repr__(self) -> str:
+        size = f"{self.manifest['rows']:,} rows, {self.manifest['folds']} folds"
+        return f"<{type(self).__name__} of {self.name!r}: {size}>"
+
+
+FolderT = TypeVar("FolderT", bound=Folder)
+
+
+class Traced(Folder):
+    """The folder of a trace of labels."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder)
         self._measured: dict[str, Measured] = {}  # solving twice takes twice the time
 
     @cached_property
@@ -66,26 +137,9 @@ class Traced:
         return self.results.mean
 
     @property
-    def name(self) -> str:
-        """What the data are called."""
-        return str(self.manifest["name"])
-
-    @property
     def labels(self) -> tuple[Hashable, ...]:
         """The labels in the order of their codes."""
         return tuple(self.manifest["labels"])
-
-    @property
-    def groups(self) -> tuple[Hashable, ...]:
-        """The groups in the order of their codes."""
-        return tuple(map(from_plain, self.manifest["groups"]))
-
-    @cached_property
-    def rows(self) -> dict[str, NDArray[Any]]:
-        """`y`, `z` (codes) and `fold` of every row."""
-        from safetensors.numpy import load_file
-
-        return dict(load_file(self.folder / ROWS))
 
     @cached_property
     def table(self) -> Rows:
@@ -120,11 +174,7 @@ class Traced:
                 "This frontier was traced with the group only. Trace it again with blind=True "
                 "(--blind) for decisions without the group."
             )
-        kind = LABELS if kind == WITHOUT and not self.reads_group else kind
-        if kind not in self._scores:
-            bases = self.manifest["base"]["bases"]
-            self._scores[kind] = read_bases(self.folder, self._base_rows(kind), bases)
-        return self._scores[kind]
+        return super().scores(LABELS if kind == WITHOUT and not self.reads_group else kind)
 
     def measured(self, kind: str, procedure: Procedure) -> Measured:
         """A procedure around the base model, run on every outer fold and on all rows; once."""
@@ -162,16 +212,6 @@ class Traced:
     def blind(self) -> bool:
         """Whether decisions without the group were traced too."""
         return bool(self.manifest["blind"])
-
-    def base_model(self, kind: str = LABELS, k: int | None = None) -> Any:
-        """The fitted base model that ships: of all rows, or of the outer fold that certifies."""
-        rows, bases = self._base_rows(kind), self.manifest["base"]["bases"]
-        return read_model(self.folder, rows, bases, k)
-
-    def _base_rows(self, kind: str) -> BaseRows:
-        shape, known = (len(self.labels), len(self.groups)), self.rows
-        codes = known["y"], known["z"], shape, known["fold"]
-        return BaseRows(None, *codes, self.manifest["base"]["key"], kind)
 
     @property
     def limit(self) -> ReferenceCurve | None:
@@ -237,70 +277,44 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def write_manifest(
-    folder: Path, data: Data, fold: NDArray[np.intp], settings: Mapping[str, Any]
+    folder: Path, rows: Mapping[str, NDArray[Any]], about: Mapping[str, Any]
 ) -> None:
     """Write what is the same for all points: rows, names, preprocessing, base models.
 
     Args:
         folder: of the trace.
-        data: the rows.
-        fold: of each row.
-        settings: `name`, `seed`, `blind`, `criterion`, `max_eo_gap` (that the first sentence is
-            about), `notes` (what the user was told) and `base`: `bases` (the base model of each
-            outer fold, and of all rows), `key` (hash of what they are fitted to), `reads` (what
-            they see), `note` (how they were chosen).
+        rows: `y`, `z` and `fold` of each.
+        about: `task`, `name`, `labels`, `groups`, `seed`, `fingerprint` of the rows, `notes` (what
+            the user was told) and `base`: `bases` (the base model of each outer fold, and of all
+            rows), `key` (hash of what they are fitted to), `note` (how they were chosen); and more
+            that each task needs.
     """
     from safetensors.numpy import save
 
-    whole, folds = data.preprocessing, int(fold.max()) + 1
-    fitted = {
-        str(k): None if whole is None else whole.refit(data.columns, np.flatnonzero(fold != k))
-        for k in (ALL_ROWS, *range(folds))
-    }
-    manifest = {
-        "format": FORMAT,
-        "fingerprint": fingerprint(data),
-        "rows": len(data),
-        "people": len(data) if data.units is None else len(np.unique(data.units)),
-        "folds": folds,
-        "labels": [to_plain(label) for label in data.labels],
-        "groups": [to_plain(group) for group in data.groups],
-        "features": list(data.features),
-        "target": data.target,
-        "grouping": None if data.grouping is None else data.grouping.to_dict(),
-        "preprocessing": {k: None if p is None else p.to_dict() for k, p in fitted.items()},
-        "card": data.card.to_dict(),
-        **settings,
-    }
-    codes = {"y": data.y, "z": data.z, "fold": fold}
-    write_whole(folder / ROWS, save({name: v.astype(np.int64) for name, v in codes.items()}))
+    fold = rows["fold"]
+    manifest = {"format": FORMAT, "rows": len(fold), "folds": int(fold.max()) + 1, **about}
+    write_whole(folder / ROWS, save({name: np.ascontiguousarray(v) for name, v in rows.items()}))
     write_whole(folder / MANIFEST, json.dumps(manifest, indent=1))
 
 
-def check_same_rows(folder: Path, data: Data) -> None:
-    """A folder belongs to one dataset: its models and its preprocessing would not fit another's."""
-    if (folder / MANIFEST).is_file():
-        known = read_manifest(folder)
-        if known["fingerprint"] != fingerprint(data):
+def check_same(folder: Path, told: str = "", **now: Any) -> None:
+    """A folder belongs to one task, dataset and base model: points of two would be averaged.
+
+    Args:
+        folder: to write to.
+        told: of the base model that is asked for.
+        now: what the manifest must hold, by name.
+    """
+    if not (folder / MANIFEST).is_file():
+        return
+    manifest = read_manifest(folder)
+    known = {**manifest["base"], **manifest}
+    for name, value in now.items():
+        if known[name] != value:
             raise InputError(
-                f"{str(folder)!r} holds the frontier of other rows ({known['name']!r}, "
-                f"{known['rows']:,} rows). Pass another folder, or remove that one."
+                f"{str(folder)!r} holds {_OTHER[name].format(**known, told=told)}. Pass another "
+                "folder, or remove that one."
             )
-
-
-def check_same_base(folder: Path, key: str, note: str) -> None:
-    """A folder belongs to one base model and its folds: points of two would be averaged."""
-    if (folder / MANIFEST).is_file():
-        known = read_manifest(folder)["base"]
-        if known["key"] != key:
-            raise InputError(
-                f"{str(folder)!r} holds a frontier of another base model, other folds or another "
-                f"seed ({known['note']} Asked now: {note}) Pass another folder, or remove that one."
-            )
-
-
-CHECKSUMS = "checksums.json"
-_DATA = (".json", ".model", ".safetensors")
 
 
 @contextmanager
@@ -319,6 +333,13 @@ def writing(out: str | Path | None) -> Iterator[Path]:
         if out is None:
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def kept_with(frontier: FolderT, out: str | Path | None) -> FolderT:
+    """The frontier; a temporary folder lives as long as it."""
+    if out is None:
+        weakref.finalize(frontier, shutil.rmtree, frontier.folder, ignore_errors=True)
+    return frontier
 
 
 def write_checksums(folder: Path) -> None:

@@ -25,7 +25,7 @@ and the released value is the mean outcome of that cell. Everything is an array,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -364,7 +364,8 @@ def align(
     if max_violation is not None:
         asked = not_negative(max_violation, "max_violation")
         folds, seed = whole_number(cv, "cv", least=2), seed_of(random_state)
-        last = chosen(data, asked, levels=levels, cv=folds, random_state=seed)
+        inner = inner_violations(data, levels=levels, cv=folds, random_state=seed)
+        last = least_penalty(asked, inner)
     return aligned_path(data, _up_to(last), levels)[-1]
 
 
@@ -459,10 +460,10 @@ def outcome(values: Any, name: str = "y_true") -> Array:
     return y
 
 
-def chosen(
-    data: Numeric, asked: float, *, levels: int, cv: int = 5, random_state: int = 0
-) -> float:
-    """The least β whose mean violation over inner folds is within what is asked."""
+def inner_violations(
+    data: Numeric, *, levels: int, cv: int = 5, random_state: int = 0
+) -> Iterator[float]:
+    """Mean violation over inner folds of each of the `PENALTIES` in turn."""
     n, rng = len(data.y), np.random.default_rng(random_state)
     if not 2 <= cv <= n:
         raise InputError(f"`cv` must be a number of folds between 2 and {n:,}, got {cv}.")
@@ -471,16 +472,23 @@ def chosen(
     fold[np.lexsort((rng.random(n), codes))] = np.arange(n) % cv  # a group is in every fold
     parts = [(data[fold != k], data[fold == k], codes[fold == k]) for k in range(cv)]
     problems = [_problem(train) for train, _, _ in parts]
-    steps, found = [problem.start() for problem in problems], []
+    steps = [problem.start() for problem in problems]
     for penalty in PENALTIES:
         steps = [one.descend(at, penalty) for one, at in zip(problems, steps, strict=True)]
         v = []
         for problem, at, (_, test, z) in zip(problems, steps, parts, strict=True):
             out = problem.released(at, penalty, levels).coded(test.s, test.z)
             v.append(rank_violation(test.y, out.astype(np.float64), z, n_codes, test.weight))
-        found.append(float(np.mean(v)))
-        if found[-1] <= asked:
+        yield float(np.mean(v))
+
+
+def least_penalty(asked: float, violations: Iterable[float]) -> float:
+    """The least of the `PENALTIES` whose violation, of `inner_violations`, is within a budget."""
+    found = []
+    for penalty, violation in zip(PENALTIES, violations, strict=False):
+        if violation <= asked:
             return penalty
+        found.append(violation)
     least = min(found)
     raise InfeasibleError(
         f"With these rows no rising map is expected to keep v ≤ {asked:g} on unseen rows: the "
