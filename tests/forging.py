@@ -30,7 +30,7 @@ from sklearn.svm import SVC
 from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.crossfit.base_models import JointModel
 from separatrix.errors import DataError
-from separatrix.predictor.stored import model_bytes, model_from_bytes
+from separatrix.predictor.models import model_bytes, model_from_bytes
 
 RNG = np.random.default_rng(0)
 X = np.c_[RNG.normal(size=(120, 2)), RNG.integers(0, 6, 120)]

@@ -20,8 +20,8 @@ from .frontier.frontier import Frontier as Frontier
 from .frontier.trace import trace as trace
 from .optimum.limit import limit as limit
 from .optimum.objectives import Cost as Cost
-from .predictor.loading import load as load
 from .predictor.predictor import Predictor as Predictor
+from .predictor.predictor import load as load
 from .production.monitor import Monitor as Monitor
 from .statistics.planning import sample_size as sample_size
 

@@ -13,8 +13,8 @@ from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.errors import DataError, InputError
 from separatrix.optimum.rules import PlainRule
 from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.models import file_ending, model_bytes, model_digest, model_from_bytes
 from separatrix.predictor.predictor import Predictor
-from separatrix.predictor.stored import file_ending, model_bytes, model_digest, model_from_bytes
 
 skops = pytest.importorskip("skops.io")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pickle
@@ -17,9 +18,8 @@ import separatrix as sx
 from people import people
 from separatrix.errors import DataError, InputError, MissingExtraError
 from separatrix.optimum.rules import OneThreshold, PlainRule
-from separatrix.predictor import saving
 from separatrix.predictor.branch import Base, Branch
-from separatrix.predictor.saving import CORE, Content
+from separatrix.predictor.folder import Content, manifest_text
 
 
 class Bomb:
@@ -53,17 +53,20 @@ def resign(folder, change):
     manifest.pop("checksum")
     for path in folder.iterdir():
         if path.name != "manifest.json" and path.name in manifest["files"]:
-            manifest["files"][path.name] = saving.file_entry(path.read_bytes())
+            manifest["files"][path.name] = listed(path.read_bytes())
     change(manifest)
-    (folder / "manifest.json").write_text(
-        json.dumps(manifest | {"checksum": saving.checksum(manifest)})
-    )
+    (folder / "manifest.json").write_bytes(manifest_text(manifest))
+
+
+def listed(content):
+    """What a manifest says of a file."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def rewrite(folder, name, change):
     """Change the arrays of a file, and compute everything anew."""
     from safetensors import safe_open
-    from safetensors.numpy import load, load_file, save
+    from safetensors.numpy import load, save
 
     path = folder / name
     with safe_open(path, "numpy") as opened:
@@ -73,10 +76,8 @@ def rewrite(folder, name, change):
     path.write_bytes(save(arrays, about))
 
     def hashed(manifest):
-        core = {field: manifest[field] for field in CORE}
-        rules = load_file(folder / "arrays.safetensors")
-        models = {one["base"]: (folder / one["base"]).read_bytes() for one in manifest["branches"]}
-        manifest["model"] = Content(core, rules, models).hash
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        manifest["model"] = Content.from_files(manifest, files).hash
 
     resign(folder, hashed)
 
@@ -200,9 +201,9 @@ def test_a_pickle_is_never_opened(folder, tmp_path, monkeypatch):
         sx.load(folder)
     resign(
         folder,
-        lambda manifest: manifest["files"].update({"extra.pkl": saving.file_entry(bomb)}),
+        lambda manifest: manifest["files"].update({"extra.pkl": listed(bomb)}),
     )
-    with pytest.raises(DataError, match="which no predictor has"):
+    with pytest.raises(DataError, match="does not describe a predictor: 'files'"):
         sx.load(folder)
     (folder / "extra.pkl").unlink()
     resign(folder, lambda manifest: manifest["files"].pop("extra.pkl"))

@@ -19,7 +19,7 @@ from people import people
 from separatrix.columns.groups import OTHER, Grouping
 from separatrix.errors import DataError, InputError
 from separatrix.io import OpenFolder
-from separatrix.predictor.saving import MANIFEST
+from separatrix.predictor.folder import MANIFEST
 
 
 @pytest.mark.slow

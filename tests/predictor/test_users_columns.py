@@ -15,8 +15,8 @@ from separatrix.errors import DataError
 from separatrix.methods import Lane, Recipe, Sample
 from separatrix.optimum.rules import DrawnLabel
 from separatrix.predictor.branch import Base, Branch
+from separatrix.predictor.folder import manifest_text
 from separatrix.predictor.predictor import Predictor
-from separatrix.predictor.saving import FIELDS, has_shape
 from separatrix.production.streaming import predict_file
 
 pytest.importorskip("torch")
@@ -73,15 +73,18 @@ def test_a_saved_model_reads_them_from_rows_groups_and_files(predictor, data, tm
 
 
 def test_a_damaged_grouping_is_refused(predictor, tmp_path):
-    predictor.save(tmp_path / "model")
-    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text(encoding="utf-8"))
-    grouping, shape = manifest["grouping"], FIELDS["grouping"]
+    place = predictor.save(tmp_path / "model") / "manifest.json"
+    manifest = json.loads(place.read_text(encoding="utf-8"))
+    grouping = manifest["grouping"]
     assert grouping["missing"] is True
-    assert has_shape(grouping, shape)
-    for change in ({"edges": {"age": []}}, {"edges": {"age": [2, 1]}}, {"missing": 1}, {"more": 0}):
-        assert not has_shape(grouping | change, shape)
+    changes = ({"edges": {"age": []}}, {"edges": {"age": [2, 1]}}, {"missing": 1}, {"more": 0})
+    for change in changes:
+        forged = manifest | {"grouping": grouping | change}
+        forged.pop("checksum")
+        place.write_bytes(manifest_text(forged))
+        with pytest.raises(DataError, match="does not describe a predictor"):
+            sx.load(tmp_path / "model")
     manifest["grouping"]["edges"]["age"] = [1.0]
-    text = json.dumps(manifest)
-    (tmp_path / "model" / "manifest.json").write_text(text, encoding="utf-8")
+    place.write_text(json.dumps(manifest), encoding="utf-8")
     with pytest.raises(DataError, match="checksum"):
         sx.load(tmp_path / "model")

@@ -128,7 +128,7 @@ def predict(
     --keep sex --out decisions.csv
     """
     from separatrix.columns.draws import UNSET, Unset, check_seed
-    from separatrix.predictor.loading import load
+    from separatrix.predictor.predictor import load
     from separatrix.production.streaming import predict_file
 
     if seed is not None and salt_file is not None:
@@ -168,7 +168,7 @@ def replay(
 
     Example: separatrix replay model decisions.jsonl people.csv --id person --salt-file secret.txt
     """
-    from separatrix.predictor.loading import load
+    from separatrix.predictor.predictor import load
     from separatrix.production.streaming import replay_file
 
     salt = None if salt_file is None else _secret(salt_file)

@@ -5,7 +5,7 @@ where the model may ship, the model itself. Each is a file of its own in `base/`
 done, so a killed trace goes on where it was. The name of a file is the hash of all that decides its
 numbers: rows, folds, model, what it predicts, and the folds left out.
 
-Models are kept as `predictor.stored` keeps them. Nothing is ever loaded through pickle.
+Models are kept as `predictor.models` keeps them. Nothing is ever loaded through pickle.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from separatrix.errors import DataError, InputError
 from separatrix.frontier.store import hash_of
 from separatrix.frontier.sweep import fingerprint
 from separatrix.io import in_processes, write_whole
-from separatrix.predictor.stored import model_bytes, model_from_bytes
+from separatrix.predictor.models import model_bytes, model_from_bytes
 
 BASE = "base"
 KEPT = 0  # the outer fold whose model is kept too: its rows certify it

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from separatrix.errors import InputError, require
 from separatrix.frontier.numeric import NumericFrontier
 from separatrix.io import write_whole
-from separatrix.predictor.loading import load
+from separatrix.predictor.predictor import load
 
 if TYPE_CHECKING:
     from separatrix.auditing.result import Audit

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from separatrix import methods
 from separatrix.columns.values import Coded
 from separatrix.crossfit.base_models import scores_of, with_group
 from separatrix.errors import InputError
 from separatrix.methods import POLICIES, Fitted, Stack
+from separatrix.nn.networks import Networks
 from separatrix.optimum.rules import (
     BlindRule,
     DrawnLabel,
@@ -31,7 +33,10 @@ from separatrix.optimum.scores.separated import SeparatedScore
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
-READS = ("x", "xz", "joint", "value")
+# what a base model is asked for, by what it reads
+READS = {
+    "x": "predict_proba", "xz": "predict_proba", "joint": "joint_proba", "value": "predict",
+}  # fmt: skip
 # the rules that a predictor may hold, by their names in its folder
 _KINDS: tuple[type[Rule], ...] = (
     PlainRule, OneThreshold, DrawnLabel, ThresholdChannel, SoftmaxChannel, HardMixture, BlindRule,
@@ -65,8 +70,11 @@ class Base:
     def __post_init__(self) -> None:
         if self.reads not in READS:
             raise InputError(f"`reads` must be one of {', '.join(READS)}, got {self.reads!r}.")
-        if not np.isfinite(self.trade_off):
-            raise InputError(f"λ must be finite, got {self.trade_off}.")
+        if not np.isfinite(self.trade_off) or min(self.lane, *self.left_out, 0) < 0:
+            raise InputError(
+                "λ must be finite and places not negative, got "
+                f"{self.trade_off}, {self.lane}, {self.left_out}."
+            )
         if self.method and (status := self.model.status[self.lane]) != "ok":
             raise InputError(
                 f"{self.method} at λ = {self.trade_off} is {status!r}: it cannot predict."
@@ -79,6 +87,20 @@ class Base:
         if isinstance(fitted, Stack):
             fitted, lane, reads = fitted[[lane]], 0, "xz" if fitted.n_groups else "x"
         return cls(fitted, reads, (), method, float(trade_off), lane)
+
+    def check(self, labels: int) -> None:
+        """Refuse, with a `ValueError`, a model that does not do what its file is for."""
+        if self.method not in ("", *methods.names()):
+            raise ValueError(f"there is no method {self.method!r}")
+        asked = "posteriors" if self.method else READS[self.reads]
+        classifier = hasattr(self.model, "predict_proba")
+        if not callable(getattr(self.model, asked, None)) or (asked == "predict" and classifier):
+            raise ValueError(f"a {type(self.model).__name__} is no model for {asked!r}")
+        if asked == "predict_proba":
+            classes = np.asarray(getattr(self.model, "classes_", ()))
+            codes = classes.dtype.kind in "iub" and len(classes) > 0  # some may be unseen
+            if len(classes) != labels and not (codes and {*classes.tolist()} <= {*range(labels)}):
+                raise ValueError(f"its model was not fitted to the {labels} labels")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -129,6 +151,38 @@ class Branch:
         assert isinstance(self.rule, Score)
         coin = np.full(len(coin), 0.5) if self.rule.certain else coin
         return self.rule.drawn(scores, coin, sensitive_features=self._groups(z))
+
+    def check(self, labels: int, groups: int, width: int | None) -> None:
+        """Refuse, with a `ValueError`, a branch that answers a made-up row of a group with no law.
+
+        Only a trained method says how many columns it takes; other models are not asked, but their
+        rules are.
+
+        Args:
+            labels, groups: how many there are.
+            width: columns of the matrix, where they are known.
+        """
+        self.base.check(labels)
+        self.rule.check()
+        base, z = self.base, np.arange(max(groups, 1))  # a blind rule may not know any group
+        known = z if self.uses_groups else None
+        shape: dict[str, tuple[int, ...]] = {"value": (), "joint": (labels, groups)}
+        values = shape.get(base.reads, (labels,))
+        scores = np.full((len(z), *values), 1.0 / np.prod(values))
+        if isinstance(base.model, Networks):
+            if width not in (None, base.model.width):
+                raise ValueError(f"`X` must have the {base.model.width} columns of training")
+            width = base.model.width
+        if base.method and width is None:
+            return  # only the rows themselves say how many columns they have
+        if base.method:
+            with np.errstate(all="ignore"):
+                scores = base.scores(np.zeros((len(z), width)), known, (labels, groups))
+        law = self.law(scores, known)
+        if law.shape != (len(z), law.shape[-1] if isinstance(self.rule, Score) else labels):
+            raise ValueError(f"its law has the shape {law.shape} for {labels} labels")
+        if not np.isfinite(law).all() or (law < 0).any() or abs(law.sum(1) - 1.0).max() > 1e-4:
+            raise ValueError("its posteriors are no probabilities")
 
     @property
     def _decides(self) -> bool:

@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from separatrix.columns.draws import id_digests, id_texts, key_id
+from separatrix.columns.groups import to_plain
 from separatrix.columns.text import harmless
 from separatrix.errors import DataError, InputError
 from separatrix.io import appending
-from separatrix.predictor.saving import plain
 
 if TYPE_CHECKING:
     from separatrix.predictor.predictor import Predictor
@@ -61,7 +61,7 @@ def records(
     if ids is not None and salt is not None:
         known = id_digests(ids, salt, bytes.fromhex(model))  # type: ignore[assignment]
     key = None if salt is None else key_id(salt)
-    labels = map(plain, drawn.labels.tolist())
+    labels = map(to_plain, drawn.labels.tolist())
     rows = zip(known, *drawn.coins.T.tolist(), drawn.branch.tolist(), labels, strict=True)
     return [dict(zip(_FIELDS, (model, key, *row), strict=True)) for row in rows]
 

@@ -9,6 +9,7 @@ mixture are the weighted means over its branches.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,22 +23,34 @@ from sklearn.utils.validation import _num_samples
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.draws import UNSET, Unset, drawn, key_id, uniforms
 from separatrix.columns.features import as_matrix, as_named_frame, raw_columns
-from separatrix.columns.groups import Grouping, group_codes
+from separatrix.columns.groups import Grouping, from_plain, group_codes
 from separatrix.columns.values import Levels, as_levels, check_lengths, listed, objects
 from separatrix.core.counts import CountTable
 from separatrix.crossfit.base_models import without_columns
 from separatrix.datasets import Preprocessing
-from separatrix.errors import InputError
-from separatrix.io import as_path
+from separatrix.errors import DataError, InputError, MissingExtraError
+from separatrix.io import as_path, read_whole
 from separatrix.optimum.rules import Score
 from separatrix.optimum.scores.align import attribute
 from separatrix.predictor import decision_log
-from separatrix.predictor.branch import Branch
+from separatrix.predictor.branch import RULES, Base, Branch
 from separatrix.predictor.decision_log import Drawn
-from separatrix.predictor.saving import Content, Key, save
+from separatrix.predictor.folder import (
+    BASE,
+    MANIFEST,
+    Content,
+    Key,
+    check_manifest,
+    manifest_of,
+    read,
+    rule_arrays,
+    save,
+)  # fmt: skip
+from separatrix.predictor.models import checked_arrays, model_from_bytes
 
 Array = NDArray[np.float64]
 Codes = NDArray[Any]
+_KEY_ID = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,6 +385,22 @@ class Predictor:
             return self.grouping.codes_of(sensitive_features, n)
         return group_codes(sensitive_features, self.groups, n, "sensitive_features")
 
+    def _check(self) -> None:
+        """Refuse, with a `ValueError`, parts of a file that do not fit together."""
+        if len(self.labels) < 2 or not (self.key_id is None or _KEY_ID.fullmatch(self.key_id)):
+            raise ValueError(f"its labels are {self.labels}, its key is {self.key_id!r}")
+        for edges in self.grouping.edges.values() if self.grouping else ():
+            if not edges or list(edges) != sorted({*edges}):
+                raise ValueError(f"the edges {edges} of a column do not rise")
+        prepared, width = self.preprocessing, len(self.features) or None
+        if prepared is not None:
+            empty = {column: np.array([None], dtype=object) for column in prepared.columns}
+            width = len(prepared.names)
+            if prepared.transform(empty).shape != (1, width):
+                raise ValueError("its preprocessing makes no matrix")
+        for branch in self.branches:
+            branch.check(len(self.labels), len(self.groups), width)
+
     def save(self, folder: str | Path, *, sign_key: Key | None = None) -> Path:
         """Write a folder: safetensors, JSON manifest with checksums, MODEL_CARD.md; all or none.
 
@@ -380,6 +409,66 @@ class Predictor:
             sign_key: Ed25519 private key in PEM, a file or its bytes; `load(folder, verify_key=)`.
         """
         return save(self, as_path(folder, "folder"), sign_key)
+
+
+def load(
+    folder: str | Path, *, trusted: Sequence[str] = (), verify_key: Key | None = None
+) -> Predictor:
+    """Load a predictor that `Predictor.save` wrote. Nothing in the folder is executed.
+
+    Args:
+        folder: the folder.
+        trusted: full names of further types in a scikit-learn model that you have checked.
+        verify_key: Ed25519 public key in PEM (file or bytes): refuse what its owner did not sign.
+    """
+    place = as_path(folder, "folder")
+    manifest, files = read_whole(place, lambda opened: read(opened, verify_key))
+    try:
+        return _loaded(place, manifest, files, trusted)
+    except (DataError, MissingExtraError):
+        raise
+    except (
+        ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError,
+    ) as error:  # fmt: skip
+        reason = str(error).rstrip(".") or type(error).__name__
+        raise DataError(f"{place / MANIFEST} does not describe a predictor: {reason}.") from error
+
+
+def _loaded(
+    place: Path, manifest: Mapping[str, Any], files: Mapping[str, bytes], trusted: Sequence[str]
+) -> Predictor:
+    """The predictor of a folder; anything that saving it would not write is a `ValueError`."""
+    content = Content.from_files(manifest, files)
+    labels, groups = (tuple(map(from_plain, manifest[axis])) for axis in ("labels", "groups"))
+    branches = []
+    for i, entry in enumerate(manifest["branches"]):
+        name, start = entry["base"], f"branch{i}."
+        model = model_from_bytes(files[name], trusted, str(place / name))
+        about = {field: entry[field] for field in BASE}
+        held = {key: array for key, array in content.arrays.items() if key.startswith(start)}
+        arrays = checked_arrays({key.removeprefix(start): array for key, array in held.items()})
+        rule = RULES[entry["rule"]].from_arrays(groups, arrays)
+        branches.append(Branch(Base(model, **about | {"left_out": (*entry["left_out"],)}), rule))
+    prepared, grouping = manifest["preprocessing"], manifest["grouping"]
+    predictor = Predictor(
+        labels=labels,
+        groups=groups,
+        branches=tuple(branches),
+        weights=tuple(float(entry["weight"]) for entry in manifest["branches"]),
+        preprocessing=None if prepared is None else Preprocessing.from_dict(prepared),
+        features=tuple(manifest["features"]),
+        grouping=None if grouping is None else Grouping.from_dict(grouping),
+        about=dict(manifest["about"]),
+        key_id=manifest["key_id"],
+    )
+    predictor._check()
+    if unknown := content.arrays.keys() - rule_arrays(predictor).keys():
+        raise ValueError(f"the array {min(unknown)!r} belongs to no branch")
+    expected = manifest_of(predictor, content, files, manifest["packages"])
+    check_manifest(manifest, expected)
+    # of these bytes, whatever a later skops would write
+    predictor.__dict__["model_hash"] = expected["model"]
+    return predictor
 
 
 def _array(levels: tuple[Hashable, ...]) -> NDArray[Any]:

@@ -23,8 +23,7 @@ from separatrix.errors import DataError, InputError, require
 from separatrix.io import interactive, one_at_a_time, whole_file
 from separatrix.predictor import decision_log
 from separatrix.predictor.decision_log import Drawn
-from separatrix.predictor.loading import load
-from separatrix.predictor.predictor import Predictor
+from separatrix.predictor.predictor import Predictor, load
 from separatrix.production.monitor import Monitor
 
 _ROWS = 50_000  # at a time

@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile, ZipInfo
@@ -37,13 +36,13 @@ _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "bool")
 _ANY, _PADDED = ("losses", "kernels"), ("thresholds",)  # may hold NaN; may hold ±inf
 _RATIO, _SMALL = 100, 1 << 24  # a sparse matrix may unpack to so many times its size, or to 16 MB
 _BOOSTER = "lightgbm.basic.Booster"
-_OBJECT, _TYPE, _FUNCTION = ("ObjectNode",), ("TypeNode",), ("FunctionNode",)
+_TYPE, _FUNCTION = ("TypeNode",), ("FunctionNode",)
 _KERNELS = "sklearn.gaussian_process.kernels."
 _SELECTION = "sklearn.feature_selection._univariate_selection."
 
-# Types of scikit-learn's own pipelines that skops asks about, each with its loaders. They hold
-# values and no code; `compiled` checks what the trees among them point at.
-_SKLEARN = {
+# Types that load without `trusted` beyond skops' own, each with its loaders. Those of scikit-learn
+# hold values and no code; `compiled` checks what the trees among them point at.
+_KNOWN = {
     "numpy.dtype": ("DTypeNode",),
     "numpy.number": _TYPE,
     "builtins.object": _TYPE,  # a dtype that a column selector asks for
@@ -53,27 +52,29 @@ _SKLEARN = {
     "scipy.sparse._csr.csr_array": ("SparseMatrixNode",),
     "sklearn.utils._bunch.Bunch": ("DictNode", "TypeNode"),  # the parts of an ensemble, by name
     "sklearn.utils.validation.check_array": _FUNCTION,
-    "sklearn.calibration._CalibratedClassifier": _OBJECT,
-    "sklearn.calibration._SigmoidCalibration": _OBJECT,
-    "sklearn.compose._column_transformer.make_column_selector": _OBJECT,
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": _OBJECT,
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace": _OBJECT,
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer": _OBJECT,
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer": _OBJECT,
-    "sklearn.tree._tree.Tree": ("TreeNode",),
-    **{_KERNELS + name: _OBJECT for name in ("ConstantKernel", "Product", "RBF", "Sum", "Matern")},
-    _KERNELS + "WhiteKernel": _OBJECT,
     **{_SELECTION + name: _FUNCTION for name in ("chi2", "f_classif", "f_regression")},
-}
-# Boosted trees of other libraries: by module, so that they are known only where installed.
-_LIBRARIES = {
-    "lightgbm": ("basic.Booster", "sklearn.LGBMClassifier", "sklearn.LGBMRegressor"),
-    "xgboost": (
-        "core.Booster", "sklearn.XGBClassifier", "sklearn.XGBRegressor",
-        "sklearn.XGBRFClassifier", "sklearn.XGBRFRegressor",
+    "sklearn.tree._tree.Tree": ("TreeNode",),
+    **dict.fromkeys(
+        (
+            "sklearn.calibration._CalibratedClassifier",
+            "sklearn.calibration._SigmoidCalibration",
+            "sklearn.compose._column_transformer.make_column_selector",
+            "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+            "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+            "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+            "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+            *(_KERNELS + name for name in ("ConstantKernel", "Product", "RBF", "Sum", "Matern")),
+            _KERNELS + "WhiteKernel",
+            *(f"lightgbm.{name}" for name in ("sklearn.LGBMClassifier", "sklearn.LGBMRegressor")),
+            _BOOSTER,
+            *(f"xgboost.sklearn.XGB{name}" for name in ("Classifier", "Regressor")),
+            *(f"xgboost.sklearn.XGBRF{name}" for name in ("Classifier", "Regressor")),
+            "xgboost.core.Booster",
+            *(f"catboost.core.CatBoost{name}" for name in ("Classifier", "Regressor")),
+        ),
+        ("ObjectNode",),
     ),
-    "catboost": ("core.CatBoostClassifier", "core.CatBoostRegressor"),
-}  # fmt: skip
+}
 
 
 def model_bytes(model: Any, method: str = "") -> bytes:
@@ -131,7 +132,7 @@ def model_digest(content: bytes) -> str:
             about = hashlib.sha256(parts[_ABOUT]).hexdigest()
             each = [about, *(model_digest(parts[name]) for name in _MODELS)]
             return hashlib.sha256("\n".join(each).encode()).hexdigest()
-        return _digest(_schema(parts), parts, {}).hex()
+        return _digest(json.loads(parts["schema.json"]), parts, {}).hex()
     except DataError:
         raise
     except Exception as error:  # a damaged zip raises many kinds
@@ -161,13 +162,12 @@ def model_from_bytes(content: bytes, trusted: Sequence[str] = (), source: object
 
 
 def _joint_bytes(model: JointModel) -> bytes:
-    levels = [np.asarray(one).tolist() for one in (model.classes_, model.groups_)]
-    parts = [json.dumps(levels).encode()]
-    parts += [model_bytes(getattr(model, f"{name}_")) for name in _MODELS]
+    levels = [np.asarray(axis).tolist() for axis in (model.classes_, model.groups_)]
     whole = BytesIO()
-    with ZipFile(whole, "w") as archive:
-        for name, content in zip((_ABOUT, *_MODELS), parts, strict=True):
-            archive.writestr(ZipInfo(name), content)  # without a date: equal models, equal bytes
+    with ZipFile(whole, "w") as archive:  # without dates: equal models, equal bytes
+        archive.writestr(ZipInfo(_ABOUT), json.dumps(levels).encode())
+        for name in _MODELS:
+            archive.writestr(ZipInfo(name), model_bytes(getattr(model, f"{name}_")))
     return whole.getvalue()
 
 
@@ -182,19 +182,15 @@ def _is_joint(parts: Mapping[str, bytes]) -> bool:
 
 def _joint(parts: Mapping[str, bytes], trusted: Sequence[str], source: object) -> JointModel:
     model = JointModel()
-    for name in _MODELS:
+    classes, groups = json.loads(parts[_ABOUT])
+    for name, levels in zip(_MODELS, (classes, range(len(groups))), strict=True):
         part = model_from_bytes(parts[name], trusted, f"{source} ({name})")
         if isinstance(part, JointModel):
             raise ValueError("one joint model holds another")
+        if not levels or not set(np.asarray(part.classes_).tolist()) <= {*levels}:
+            raise ValueError(f"the labels of its {name} are not its own")
         setattr(model, f"{name}_", part)
-    classes, groups = json.loads(parts[_ABOUT])
     model.classes_, model.groups_ = np.asarray(classes), np.asarray(groups)
-    seen = np.asarray(model.group_model_.classes_)
-    sizes = model.classes_.ndim == model.groups_.ndim == 1 and len(classes) and len(groups)
-    if not sizes or not np.isin(seen, np.arange(len(groups))).all():
-        raise ValueError("its labels or groups are not those of its classifiers")
-    if not np.isin(np.asarray(model.label_model_.classes_), model.classes_).all():
-        raise ValueError("its labels are not those of its classifiers")
     model.n_features_in_ = model.group_model_.n_features_in_
     return model
 
@@ -269,7 +265,7 @@ def _from_skops(
 ) -> Any:
     import skops.io as skops
 
-    known = {**_known_types(), **dict.fromkeys(trusted)}  # what the caller knows has any loader
+    known = {**_KNOWN, **dict.fromkeys(trusted)}  # what the caller knows has any loader
     _check_nodes(parts, known)
     unknown = [name for name in skops.get_untrusted_types(data=content) if name not in known]
     if unknown:
@@ -283,15 +279,6 @@ def _from_skops(
     return model
 
 
-def _known_types() -> dict[str, tuple[str, ...]]:
-    """Full names of the types that load without `trusted`, beyond skops' own, and their loaders."""
-    known = dict(_SKLEARN)
-    for library, names in _LIBRARIES.items():
-        if find_spec(library) is not None:
-            known |= {f"{library}.{name}": _OBJECT for name in names}
-    return known
-
-
 def _check_nodes(parts: Mapping[str, bytes], known: Mapping[str, tuple[str, ...] | None]) -> None:
     """Refuse, with a `ValueError`, what skops would construct without a look.
 
@@ -299,7 +286,7 @@ def _check_nodes(parts: Mapping[str, bytes], known: Mapping[str, tuple[str, ...]
         parts: the files of a skops archive.
         known: the loaders of each known type; None for any.
     """
-    schema = _schema(parts)
+    schema = json.loads(parts["schema.json"])
     _digest(schema, parts, {})  # refuses two nodes of one id
     for node in _nodes(schema):
         name = f"{node.get('__module__')}.{node.get('__class__')}"
@@ -331,10 +318,6 @@ def _parts(content: bytes) -> dict[str, bytes]:
         elif name.endswith(".npz"):
             _check_sparse(part, name)
     return parts
-
-
-def _schema(parts: Mapping[str, bytes]) -> Any:
-    return json.loads(parts["schema.json"])
 
 
 def _digest(node: Any, parts: Mapping[str, bytes], ids: dict[Any, bytes]) -> bytes:
@@ -412,12 +395,9 @@ def _check_sparse(content: bytes, name: str) -> None:
 def _check_booster(node: Mapping[str, Any]) -> None:
     """The text of a LightGBM model must be whole before LightGBM parses it."""
     state = node.get("content", {})
-    fields = state.get("content", {}) if state.get("__loader__") == "DictNode" else {}
+    fields = state["content"] if state.get("__loader__") == "DictNode" else {}
     texts = [fields[name] for name in ("_handle", "handle") if name in fields]
-    if not texts:
+    if not texts or any(text["__loader__"] != "JsonNode" for text in texts):
         raise ValueError("its LightGBM model has no text")
-    for one in texts:
-        text = json.loads(one["content"]) if one.get("__loader__") == "JsonNode" else None
-        if not isinstance(text, str):
-            raise ValueError("its LightGBM model is no text")
-        check_model(text)
+    for text in texts:
+        check_model(json.loads(text["content"]))

@@ -24,7 +24,7 @@ from sklearn.svm import SVC
 import forging
 from separatrix.crossfit.array_models import BoostedTrees, Logistic
 from separatrix.errors import DataError, InputError
-from separatrix.predictor.stored import model_bytes, model_digest, model_from_bytes
+from separatrix.predictor.models import model_bytes, model_digest, model_from_bytes
 
 RNG = np.random.default_rng(0)
 X = np.c_[RNG.normal(size=(300, 2)), RNG.integers(0, 6, 300)]
