@@ -179,15 +179,13 @@ def test_planes_hold_for_every_predictor() -> None:
     rng = np.random.default_rng(0)
     s, y, z = rows(10)
     regions = regions_of(limit_of(s, y, z, points=2))
-    kappa = rng.normal(size=(50, 2)) * 3
+    kappa = rng.normal(size=(50, 1, 2)) * 3 * np.ones((1, 2, 1))
     sloppy = rng.uniform(0.01, 0.99, (50, 2, 2))
-    normals, offsets = regions.planes(kappa, sloppy)
-    t = rng.random((400, 2))
-    top = regions.height(t.ravel())[:, :].reshape(400, 2, 2)
-    top = np.stack([top[:, 0, 0], top[:, 1, 1]], axis=1)
-    x = np.stack([t, t + rng.random((400, 2)) * (top - t)], axis=-1)
-    value = regions.mean(x) @ normals.T - rates_violation(x, regions.mass)[:, None]
-    assert (value <= offsets + 1e-12).all()
+    s = rng.random((400, 2))
+    x = np.stack([s, s + rng.random((400, 2)) * (regions.height(s) - s)], axis=-1)
+    value = np.einsum("nzy,mzy->nm", x, regions.mass * kappa)
+    value -= rates_violation(x, regions.mass)[:, None]
+    assert (value <= regions.bound(kappa, sloppy) + 1e-12).all()
 
 
 def test_concave_hull_of_a_roc_curve_dominates_it() -> None:

@@ -10,30 +10,31 @@ between its two neighbours. The distance of a vertex from C falls with the squar
 about twenty half-planes will do.
 
 `most_useful_vertex` does this for any budget whose linear objectives can be solved.
-`certified_curve` does it for all levels of the violation v at once: C_v is the projection of a
-convex set, since v is convex in the rates, and every ξ of `regions` gives a feasible predictor on
-its boundary and a half-plane that contains it, the slice w = v of a plane that supports all
-predictors' (s, t, v). Each half-plane is valid to rounding however roughly its point was computed.
+`certified_curve` does it for all levels of an information at once, by the roots of `lagrangian`.
 
-A new half-plane comes from a point of the frontier. The quick way takes it on the path between
-those of the corner's neighbours in the plane of ξ, where it is explicit (see `regions`); the sure
-way takes the point whose normal is halfway between theirs.
+Under v = I(U;Z|Y) there is a quicker way: v is convex in the rates, so C_v is the projection of a
+convex set, and every ξ of `regions` gives a feasible predictor on its boundary and a half-plane
+that contains it, the slice w = v of a plane that supports all predictors' (s, t, v). Each is valid
+to rounding however roughly its point was computed. The new half-plane is taken on the path between
+those of the corner's neighbours in the plane of ξ, where it is explicit; where that stalls, the
+sure way takes the one whose normal is between theirs.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import logit
 
 from separatrix.core.information import rates_utility
-from separatrix.optimum.roc.regions import Regions, lower_curve
+from separatrix.optimum.roc.lagrangian import best_linear
+from separatrix.optimum.roc.regions import ParityRegions, Regions
 
 Array = NDArray[np.float64]
-Line = tuple[float, ...]
 _DIRECTIONS = 400  # support directions of one vertex; what is left shows in the upper bound
 # each halves the angle at every corner that is still too high; what is left shows in the upper
 # bound
@@ -41,11 +42,26 @@ _ROUNDS = 14
 _TAU = np.arange(-6.0, 6.5, 1.0)
 _LOG_RHO = np.linspace(np.log(1e-4), np.log(1e5), 61)
 _PARALLEL = 1e-5  # radians
-# a start for Newton's method closer to 0 or 1 than this stays there when the answer is elsewhere
-_AWAY = 1e-4
-_PRICE_BRACKET = (
-    1e-3  # in the logarithm of the price of v: the half-plane is off by the square of it
-)
+_LINE_GAP = 0.02  # of the tolerance of u: how loose a half-plane of the sure way may be
+_STALLED = 0.8  # of the sum of what is unproven, after a round
+
+
+class _Line(NamedTuple):
+    """−cos(angle) s + sin(angle) t ≤ value.
+
+    Args:
+        angle, value: of the line.
+        point: the overall rates (s, t) that touch it, or None.
+        place: (τ, log ρ) of these rates in the plane of ξ, or None.
+    """
+
+    angle: float
+    value: float
+    point: Array | None = None
+    place: Array | None = None
+
+
+_SIDES = (_Line(0.0, 0.0), _Line(np.pi / 2, 1.0))  # 0 ≤ s and t ≤ 1
 
 
 def most_useful_vertex(
@@ -60,11 +76,9 @@ def most_useful_vertex(
         tolerance: stop where bound and value are this close.
     """
     best, best_found = -1.0, None
-    lines = [_Line(0.0, 0.0, None), _Line(np.pi / 2, 1.0, None)]
+    lines = list(_SIDES)
     for _ in range(_DIRECTIONS):
-        sides = np.array([(line.angle, line.value) for line in lines])
-        corner = corners(sides[:, 0], sides[:, 1])
-        height = rates_utility(corner, prior)
+        height = _heights(lines, prior)
         i, top = int(height.argmax()), float(height.max())
         if top <= best + tolerance or lines[i + 1].angle - lines[i].angle < 1e-9:
             break
@@ -75,14 +89,6 @@ def most_useful_vertex(
         if u > best:
             best, best_found = u, found
     return best_found, max(top, best)
-
-
-class _Line(NamedTuple):
-    """−cos(angle) s + sin(angle) t ≤ value, and the point (s, t) of the polygon that it touches."""
-
-    angle: float
-    value: float
-    point: Array | None
 
 
 def _between(first: _Line, last: _Line) -> float:
@@ -97,6 +103,12 @@ def _between(first: _Line, last: _Line) -> float:
         if np.hypot(ds, dt) > 1e-9 and first.angle + room < angle < last.angle - room:
             return angle
     return (first.angle + last.angle) / 2
+
+
+def _heights(lines: list[_Line], prior: Array) -> Array:
+    """The utility at the corner of each two neighbours of the lines."""
+    angle, value = np.array([(line.angle, line.value) for line in lines]).T
+    return rates_utility(corners(angle, value), prior)
 
 
 def corners(angle: Array, value: Array) -> Array:
@@ -114,14 +126,18 @@ def corners(angle: Array, value: Array) -> Array:
     >>> corners(np.array([0.0, np.pi / 2]), np.array([-0.25, 0.75]))
     array([[0.25, 0.75]])
     """
-    shape = (-1, *np.ones(value.ndim - 1, dtype=int))
-    sine, cosine = np.sin(angle).reshape(shape), np.cos(angle).reshape(shape)
-    apart = np.sin(np.diff(angle)).reshape(shape)
-    s = (value[1:] * sine[:-1] - value[:-1] * sine[1:]) / apart
-    t = (value[1:] * cosine[:-1] - value[:-1] * cosine[1:]) / apart
-    corner = np.clip(np.stack([s, t], axis=-1), 0.0, 1.0)
+    angle = angle.reshape(-1, *np.ones(value.ndim - 1, dtype=int))
+    meeting = _meeting(angle[:-1], value[:-1], angle[1:], value[1:])
+    corner = np.clip(np.stack(meeting, axis=-1), 0.0, 1.0)
     corner[corner[..., 1] < corner[..., 0]] = 0.0
     return corner
+
+
+def _meeting(angle: Any, value: Any, next_angle: Any, next_value: Any) -> tuple[Any, Any]:
+    """(s, t) where two lines meet."""
+    apart = np.sin(next_angle - angle)
+    s = (next_value * np.sin(angle) - value * np.sin(next_angle)) / apart
+    return s, (next_value * np.cos(angle) - value * np.cos(next_angle)) / apart
 
 
 def most_useful(regions: Regions) -> Array:
@@ -130,11 +146,8 @@ def most_useful(regions: Regions) -> Array:
     u is convex in (s, t), so it is a vertex of the Minkowski sum of the regions: merge their edges
     by slope.
     """
-    edges, owner = [], []
-    for g, chain in enumerate(regions.chains):
-        edges.append(np.diff(chain, axis=0))
-        owner.append(np.full(len(chain) - 1, g))
-    edge, z = np.concatenate(edges), np.concatenate(owner)
+    edge = np.concatenate([np.diff(chain, axis=0) for chain in regions.chains])
+    z = np.repeat(np.arange(len(regions.chains)), [len(chain) - 1 for chain in regions.chains])
     with np.errstate(invalid="ignore", divide="ignore"):
         steepness = np.arctan2(edge[:, 1] * regions.share[z, 1], edge[:, 0] * regions.share[z, 0])
     order = np.argsort(-steepness, kind="stable")
@@ -150,200 +163,157 @@ def certified_curve(regions: Regions, levels: Array, tolerance: float) -> tuple[
     """The rates (n, groups, 2) of the best u for each level of v, and upper bounds (n,) on it.
 
     Args:
-        regions: the groups' ROC regions.
+        regions: the groups' ROC regions; their kind says what v is.
         levels: violations, rising, none negative.
         tolerance: stop where upper and lower bound are this close, in nats.
     """
-    free, equal = most_useful(regions), lower_curve(regions.chains)
-    # without any violation all groups have the same rates, below every group's curve
-    separated = equal[int(rates_utility(equal, regions.prior).argmax())]
-    rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
-    rates[levels >= regions.violation(free)] = free
-    utility = rates_utility(regions.mean(rates), regions.prior)
-    upper, top = utility.copy(), float(rates_utility(regions.mean(free[None]), regions.prior)[0])
-    pending = np.flatnonzero((levels > 0.0) & (levels < regions.violation(free)))
-    if not len(pending):
+    free, most = most_useful(regions), float(regions.violation(most_useful(regions)))
+    separated = regions.equal[int(_utility(regions, regions.equal).argmax())]
+    rates = np.where((levels >= most)[:, None, None], free, separated)
+    upper = _utility(regions, rates)
+    pending = np.flatnonzero((levels > 0.0) & (levels < most)).tolist()
+    if not pending:
         return rates, upper
-    search = _Search(regions, levels, tolerance)
-    search.start(pending)
-    quick, left = True, np.inf
+    search = _Search(regions, levels, rates, tolerance)
+    quick, left = not isinstance(regions, ParityRegions), np.inf
+    if quick:
+        search.start(pending)
     for _ in range(_ROUNDS):
-        for j in pending.tolist():
-            found = search.top[j]
-            if found is not None and found[0] > utility[j]:
-                utility[j], rates[j] = found
-        before, left = left, sum(search.bound(j) - utility[j] for j in pending.tolist())
-        quick = quick and left <= 0.8 * before  # it may stall
-        if not search.refine(pending, utility, quick=quick):
+        before, left = left, sum(search.bound(j) - search.utility[j] for j in pending)
+        quick = quick and left <= _STALLED * before
+        if not search.refine(pending, quick):
             break
-    for j in pending.tolist():
-        upper[j] = min(max(search.bound(j), utility[j]), top)
-    return rates, upper
+    top = float(_utility(regions, free))
+    for j in pending:
+        upper[j] = min(max(search.bound(j), search.utility[j]), top)
+    return search.rates, upper
+
+
+def _utility(regions: Regions, x: Array) -> Array:
+    return rates_utility(regions.overall(x), regions.prior)
 
 
 class _Search:
-    """The half-planes found so far and the best point, for each level of v."""
+    """The polygon and the best rates of each level of v.
 
-    def __init__(self, regions: Regions, levels: Array, tolerance: float) -> None:
-        self.regions, self.levels, self.tolerance = regions, levels, tolerance
-        # normal (2), offset at this level, logit x̄ (2), place (2) or NaN
-        self.plane: list[list[Array]] = [[] for _ in levels]
-        self.top: list[tuple[float, Array] | None] = [None] * len(levels)
+    Args:
+        regions: the groups' ROC regions.
+        levels: of v.
+        rates: rates within each level to begin with, array (n, groups, 2).
+        tolerance: of u, in nats.
+    """
+
+    def __init__(self, regions: Regions, levels: Array, rates: Array, tolerance: float) -> None:
+        self.regions, self.levels, self.rates, self.tolerance = regions, levels, rates, tolerance
+        self.utility = _utility(regions, rates)
+        self.polygons = [list(_SIDES) for _ in levels]
         # paths and angles that were asked for
         self.tried: list[set[tuple[bool, float]]] = [set() for _ in levels]
 
-    def start(self, pending: NDArray[np.intp]) -> None:
+    def bound(self, j: int) -> float:
+        """The largest u at a vertex of the level's polygon, above the diagonal."""
+        return float(_heights(self.polygons[j], self.regions.prior).max())
+
+    def start(self, pending: list[int]) -> None:
         """Note where each level is first passed along a few paths in the plane of ξ."""
         tau, log_rho = np.meshgrid(_TAU, _LOG_RHO, indexing="ij")
-        places = np.stack([tau.ravel(), log_rho.ravel()], axis=1)
-        profile = self._violation(places).reshape(tau.shape)
+        profile = self._violation(np.stack([tau.ravel(), log_rho.ravel()], axis=1))
+        profile = profile.reshape(tau.shape)
         above = profile[:, :, None] > self.levels[pending]
         first = np.where(above.any(1), above.argmax(1), len(_LOG_RHO) - 1)  # (path, level)
         path, level = np.indices(first.shape).reshape(2, -1)
         step = np.maximum(first.ravel(), 1)
         inner = np.stack([_TAU[path], _LOG_RHO[step - 1]], axis=1)
         outer = np.stack([_TAU[path], _LOG_RHO[step]], axis=1)
+        which = np.array(pending)[level]
         ends = inner, outer, profile[path, step - 1], profile[path, step]
-        self._add_places(pending[level], self._cross(*ends, self.levels[pending[level]]))
+        self._add_places(which, self._cross(*ends, self.levels[which]))
 
-    def refine(self, pending: NDArray[np.intp], best: Array, quick: bool) -> int:
-        """Cut off every corner of too high a utility; returns how many levels had one.
+    def refine(self, pending: list[int], quick: bool) -> bool:
+        """Cut off every corner of too high a utility; whether there was one.
 
         `quick`: by the point on the path halfway between the neighbours' paths, where both have
-        one; it need not have the right normal. Otherwise by the point whose normal is halfway
-        between the neighbours' normals, which always cuts.
+        one; it need not have the right normal. Otherwise by the line whose normal is between
+        theirs, which always cuts.
         """
-        by_place: list[tuple[int, Array]] = []
-        by_normal: list[tuple[int, Array]] = []
-        for j in pending.tolist():
-            planes, value, angle = self._polygon(j)
-            utility = rates_utility(corners(angle, value), self.regions.prior)
-            high = (utility > best[j] + self.tolerance) & (np.diff(angle) > 4 * _PARALLEL)
-            if not high.any():
-                continue
-            ends = np.column_stack([np.log(np.hypot(planes[:, 0], planes[:, 1])), planes[:, 3:]])
-            if not len(ends):
-                ends = np.array([[0.0, -1.0, 1.0, np.nan, np.nan]])
-            ends = np.concatenate([ends[:1], ends[: len(planes)], ends[-1:]])
-            middle, halfway = (ends[1:] + ends[:-1]) / 2, (angle[1:] + angle[:-1]) / 2
-            middle[[0, -1], 3:] = np.nan  # beside the axes there is no path halfway
+        places: list[tuple[int, Array]] = []
+        angles: list[tuple[int, float]] = []
+        for j in pending:
+            lines = self.polygons[j]
+            high = _heights(lines, self.regions.prior) > self.utility[j] + self.tolerance
             for k in np.flatnonzero(high).tolist():
-                path, normal = (True, middle[k, 3].round(9)), (False, halfway[k].round(9))
-                if quick and np.isfinite(middle[k, 3]) and path not in self.tried[j]:
-                    self.tried[j].add(path)
-                    by_place.append((j, middle[k, 3:]))
-                elif normal not in self.tried[j]:  # else the answer would be the same
+                first, last = lines[k : k + 2]
+                if last.angle - first.angle <= 4 * _PARALLEL:
+                    continue
+                angle = _between(first, last)
+                path, normal = (True, 0.0), (False, round(angle, 9))
+                if quick and first.place is not None and last.place is not None:
+                    place = (first.place + last.place) / 2
+                    path = (True, round(float(place[0]), 9))
+                    if path not in self.tried[j]:
+                        self.tried[j].add(path)
+                        places.append((j, place))
+                        continue
+                if normal not in self.tried[j]:  # else the answer would be the same
                     self.tried[j].add(normal)
-                    by_normal.append((j, np.r_[halfway[k], middle[k, :3]]))
-        if by_place:
-            level, guess = np.array([j for j, _ in by_place]), np.array([x for _, x in by_place])
-            self._add_places(level, self._on_path(guess, self.levels[level]))
-        if by_normal:
-            level, guess = np.array([j for j, _ in by_normal]), np.array([x for _, x in by_normal])
-            self._toward(level, guess)
-        return len({j for j, _ in (*by_place, *by_normal)})
+                    angles.append((j, angle))
+        if places:
+            which, guess = np.array([j for j, _ in places]), np.array([x for _, x in places])
+            self._add_places(which, self._on_path(guess, self.levels[which]))
+        if angles:
+            which, normals = np.array([j for j, _ in angles]), np.array([x for _, x in angles])
+            self._add_angles(which, normals)
+        return bool(places or angles)
 
-    def bound(self, j: int) -> float:
-        """Largest u at a vertex of the polygon of the level's half-planes, above the diagonal."""
-        _, value, angle = self._polygon(j)
-        return float(rates_utility(corners(angle, value), self.regions.prior).max())
+    def _add_angles(self, which: NDArray[np.intp], angle: Array) -> None:
+        """Add the half-planes of these normals, and the points that touch them."""
+        direction = np.stack([-np.cos(angle), np.sin(angle)], axis=1) / self.regions.prior
+        price = np.broadcast_to(direction[:, None], (len(angle), *self.regions.mass.shape))
+        close = _LINE_GAP * self.tolerance
+        x, value = best_linear(self.regions, price, self.levels[which], close)
+        self._add(which, x, angle, value)
 
-    def _polygon(self, j: int) -> tuple[Array, Array, Array]:
-        """The half-planes that bound the polygon, by angle, between those of s ≥ 0 and t ≤ 1.
+    def _add_places(self, which: NDArray[np.intp], place: Array) -> None:
+        """Add the half-planes and points of places (τ, log ρ) in the plane of ξ."""
+        xi, x = self._project(place)
+        mean = np.clip(self.regions.mean(x), 1e-300, 1.0 - 2.0**-53)
+        kappa = xi - logit(mean)[:, None]
+        normal = self.regions.prior * kappa[:, 0]
+        length = np.hypot(*normal.T)
+        value = (self.regions.bound(kappa, x) + self.levels[which]) / length
+        self._add(which, x, np.arctan2(normal[:, 1], -normal[:, 0]), value, place)
 
-        Of nearly parallel half-planes only one is kept: leaving one out only enlarges the polygon,
-        and the corners of well-separated lines are accurate.
+    def _add(
+        self,
+        which: NDArray[np.intp],
+        x: Array,
+        angle: Array,
+        value: Array,
+        place: Array | None = None,
+    ) -> None:
+        """Note half-planes, and the points where they are within the level and the best so far."""
+        point, utility = self.regions.overall(x), _utility(self.regions, x)
+        within = self.regions.violation(x) <= self.levels[which]
+        for i, j in enumerate(which.tolist()):
+            where = None if place is None else place[i]
+            line = _Line(float(angle[i]), float(value[i]), point[i], where)
+            self.polygons[j] = _cut(self.polygons[j], line)
+            if within[i] and utility[i] > self.utility[j]:
+                self.utility[j], self.rates[j] = utility[i], x[i]
 
-        Returns:
-            the planes; the value and the angle of all sides, their normals of unit length.
+    def _project(self, place: Array) -> tuple[Array, Array]:
+        """ξ = (τ − ρ e^{−τ/2}, τ + ρ e^{τ/2}) of the places (τ, log ρ), for all groups; x(ξ).
+
+        For fixed τ this is a path from the diagonal, where U is constant, to a linear objective.
+        The paths do not cross and fill the half-plane ξ₁ > ξ₀.
         """
-        plane = np.array(self.plane[j]).reshape(-1, 7)
-        length = np.hypot(plane[:, 0], plane[:, 1])
-        angle = np.arctan2(plane[:, 1], -plane[:, 0])
-        inside = (angle > _PARALLEL) & (angle < np.pi / 2 - _PARALLEL)
-        usable = np.flatnonzero((length > 0) & inside)
-        order = usable[np.argsort(angle[usable], kind="stable")]
-        unit = plane[order, :3] / length[order, None]
-        kept: list[int] = []
-        sides: list[Line] = [(-1.0, 0.0, 0.0)]
-        found = zip(order.tolist(), map(tuple, unit.tolist()), strict=True)
-        for i, line in [*found, (-1, (0.0, 1.0, 1.0))]:
-            while kept:
-                if i >= 0 and angle[i] - angle[kept[-1]] < _PARALLEL:
-                    if _slack(line) >= _slack(sides[-1]):
-                        break  # the one that is kept already is the tighter of the two
-                elif not _hidden(sides[-2], sides[-1], line):
-                    break
-                kept.pop()
-                sides.pop()
-            if i >= 0 and (not kept or angle[i] - angle[kept[-1]] >= _PARALLEL):
-                kept.append(i)
-                sides.append(line)
-        value = np.array([line[2] for line in (*sides, (0.0, 1.0, 1.0))])
-        return plane[kept], value, np.r_[0.0, angle[kept], np.pi / 2]
-
-    def _toward(self, level: NDArray[np.intp], guess: Array) -> None:
-        """Add each level's point with the normal's angle of a guess (angle, log length, logit x̄).
-
-        Along a fixed direction the violation rises with the normal's length, since the length is
-        the price of v: bracket, then regula falsi in log v. Where v jumps across the level, the
-        points on both sides maximise the same objective, and so does their mixture, which by
-        convexity has no more than the level.
-        """
-        n = len(level)
-        direction = np.stack([-np.cos(guess[:, 0]), np.sin(guess[:, 0])], axis=1)
-        direction = direction / self.regions.prior
-        want = np.log(self.levels[level])
-        at, mean = guess[:, 1].copy(), expit(guess[:, 2:4])
-        low, high = np.full(n, -np.inf), np.full(n, np.inf)
-        f_low, f_high = np.full(n, np.nan), np.full(n, np.nan)
-        step, side = np.full(n, 0.5), np.zeros(n, dtype=np.int8)
-        shape = (n, *self.regions.mass.shape)
-        under_x, over_x = np.zeros(shape), np.zeros(shape)
-        todo = np.arange(n)
-        for turn in range(50):
-            _, x = self.regions.maximise(np.exp(at[todo])[:, None] * direction[todo], mean[todo])
-            mean[todo] = np.clip(self.regions.mean(x), _AWAY, 1.0 - _AWAY)
-            v = self.regions.violation(x)
-            f = np.log(np.maximum(v, 1e-30)) - want[todo]
-            under = f <= 0
-            a, b = todo[under], todo[~under]
-            f_high[a] = np.where(side[a] == -1, f_high[a] / 2, f_high[a])
-            f_low[b] = np.where(side[b] == 1, f_low[b] / 2, f_low[b])
-            low[a], f_low[a], under_x[a], side[a] = at[a], f[under], x[under], -1
-            high[b], f_high[b], over_x[b], side[b] = at[b], f[~under], x[~under], 1
-            done = (under & (f > -2e-3)) | (high[todo] - low[todo] < _PRICE_BRACKET)
-            todo = todo[~(done | (low[todo] > 14.0) | (high[todo] < -25.0))]
-            if not len(todo):
-                break
-            lo, h = low[todo], high[todo]
-            both = np.isfinite(lo) & np.isfinite(h)
-            with np.errstate(invalid="ignore"):
-                falsi = (lo * f_high[todo] - h * f_low[todo]) / (f_high[todo] - f_low[todo])
-                falsi = np.clip(falsi, lo + 0.02 * (h - lo), h - 0.02 * (h - lo))
-                # v may jump, and then only halving converges
-                falsi = (lo + h) / 2 if turn % 3 == 2 else falsi
-            stepped = np.where(np.isfinite(lo), lo + step[todo], h - step[todo])
-            at[todo] = np.where(both, falsi, stepped)
-            step[todo] *= 2.0
-        found = np.flatnonzero(np.isfinite(low))
-        v_low, v_high = (self.regions.violation(x[found]) for x in (under_x, over_x))
-        level_v = self.levels[level[found]]
-        jump = np.isfinite(high[found]) & (v_high > level_v)
-        share = np.zeros(len(found))
-        np.divide(level_v - v_low, v_high - v_low, out=share, where=jump)
-        mixed = under_x[found] + share[:, None, None] * (over_x[found] - under_x[found])
-        kappa = np.exp(low[found])[:, None] * direction[found]
-        self._add(level[found], kappa, under_x[found], mixed)
-
-    def _add_places(self, level: NDArray[np.intp], place: Array) -> None:
-        """Add the points and half-planes of places w = (τ, log ρ), see `_xi`."""
-        xi = _xi(place)
-        x = self.regions.project(xi)
-        self._add(level, self.regions.normal(xi, x), x, x, place)
+        tau, rho = place[:, 0], np.exp(place[:, 1])
+        xi = np.stack([tau - rho * np.exp(-tau / 2), tau + rho * np.exp(tau / 2)], axis=1)
+        each = np.broadcast_to(xi[:, None], (len(xi), *self.regions.mass.shape))
+        return each, self.regions.project(each)[0]
 
     def _violation(self, place: Array) -> Array:
-        return self.regions.violation(self.regions.project(_xi(place)))
+        return self.regions.violation(self._project(place)[1])
 
     def _on_path(self, guess: Array, level: Array) -> Array:
         """The places on the paths of guesses (τ, log ρ) that have these violations."""
@@ -372,58 +342,50 @@ class _Search:
             if not len(todo):
                 break
             a, b, fa, fb = low[todo], high[todo], f_low[todo], f_high[todo]
-            at = np.clip((a * fb - b * fa) / (fb - fa), a + 1e-3 * (b - a), b - 1e-3 * (b - a))
-            place = inner[todo] + at[:, None] * (outer - inner)[todo]
+            middle = np.clip((a * fb - b * fa) / (fb - fa), a + 1e-3 * (b - a), b - 1e-3 * (b - a))
+            place = inner[todo] + middle[:, None] * (outer - inner)[todo]
             f = np.sqrt(self._violation(place)) - root[todo]
             under = f <= 0
             f_low[todo] = np.where(under, f, np.where(side[todo] == 1, fa / 2, fa))
             f_high[todo] = np.where(under, np.where(side[todo] == -1, fb / 2, fb), f)
-            low[todo], high[todo] = np.where(under, at, a), np.where(under, b, at)
+            low[todo], high[todo] = np.where(under, middle, a), np.where(under, b, middle)
             side[todo] = np.where(under, -1, 1)
             result[todo] = low[todo]
             todo = todo[~((under & (f > -1e-5 * root[todo])) | (b - a < 1e-13))]
         return inner + result[:, None] * (outer - inner)
 
-    def _add(
-        self,
-        level: NDArray[np.intp],
-        kappa: Array,
-        x: Array,
-        feasible: Array,
-        place: Array | None = None,
-    ) -> None:
-        """Note the half-planes of x, and the feasible points where they are the best so far."""
-        normals, offsets = self.regions.planes(kappa, x)
-        eta = logit(np.clip(self.regions.mean(x), 1e-300, 1.0 - 2.0**-53))
-        where = np.full((len(level), 2), np.nan) if place is None else place
-        v = self.regions.violation(feasible)
-        utility = rates_utility(self.regions.mean(feasible), self.regions.prior)
-        for i, j in enumerate(level.tolist()):
-            offset = offsets[i] + self.levels[j]
-            self.plane[j].append(np.array([*normals[i], offset, *eta[i], *where[i]]))
-            top = self.top[j]
-            if v[i] <= self.levels[j] and (top is None or utility[i] > top[0]):
-                self.top[j] = (float(utility[i]), feasible[i])
 
+def _cut(lines: list[_Line], line: _Line) -> list[_Line]:
+    """The polygon with a new line, without the lines that then cut no corner.
 
-def _xi(place: Array) -> Array:
-    """ξ = (τ − ρ e^{−τ/2}, τ + ρ e^{τ/2}) of the place (τ, log ρ).
-
-    For fixed τ this is a path from the diagonal, where U is constant, to a linear objective. The
-    paths do not cross and fill the half-plane ξ₁ > ξ₀.
+    Of nearly parallel lines only the tighter is kept: leaving one out only enlarges the polygon,
+    and the corners of well-separated lines are accurate.
     """
-    tau, rho = place[:, 0], np.exp(place[:, 1])
-    return np.stack([tau - rho * np.exp(-tau / 2), tau + rho * np.exp(tau / 2)], axis=1)
+    place = bisect([other.angle for other in lines], line.angle)
+    if not 0 < place < len(lines):
+        return lines
+    before, after = lines[:place], lines[place:]
+    while line.angle - before[-1].angle < _PARALLEL or after[0].angle - line.angle < _PARALLEL:
+        near = before if line.angle - before[-1].angle < _PARALLEL else after
+        k = -1 if near is before else 0
+        if len(near) == 1 or _slack(near[k]) <= _slack(line):
+            return lines
+        del near[k]
+    if _hidden(before[-1], line, after[0]):
+        return lines
+    while len(before) > 1 and _hidden(before[-2], before[-1], line):
+        del before[-1]
+    while len(after) > 1 and _hidden(line, after[0], after[1]):
+        del after[0]
+    return [*before, line, *after]
 
 
-def _slack(line: Line) -> float:
+def _slack(line: _Line) -> float:
     """How far the line is from the centre (½, ½) of the square."""
-    return line[2] - 0.5 * (line[0] + line[1])
+    return line.value - 0.5 * float(np.sin(line.angle) - np.cos(line.angle))
 
 
-def _hidden(first: Line, middle: Line, last: Line) -> bool:
-    """Whether `middle` does not cut the corner of its neighbours (normals less than π apart)."""
-    det = first[0] * last[1] - first[1] * last[0]
-    s = (first[2] * last[1] - first[1] * last[2]) / det
-    t = (first[0] * last[2] - first[2] * last[0]) / det
-    return middle[0] * s + middle[1] * t <= middle[2]
+def _hidden(first: _Line, middle: _Line, last: _Line) -> bool:
+    """Whether `middle` does not cut the corner of its neighbours."""
+    s, t = _meeting(first.angle, first.value, last.angle, last.value)
+    return bool(np.sin(middle.angle) * t - np.cos(middle.angle) * s <= middle.value)

@@ -26,10 +26,10 @@ from separatrix.core.envelope import rising
 from separatrix.core.measures import Metric, budget_named
 from separatrix.errors import InputError
 from separatrix.optimum.objectives import Cost, Value
-from separatrix.optimum.roc.certified import certified_curve, most_useful_vertex
+from separatrix.optimum.roc.certified import certified_curve
 from separatrix.optimum.roc.lagrangian import best_linear
 from separatrix.optimum.roc.linear_programme import Programme
-from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, lower_curve, roc_curve
+from separatrix.optimum.roc.regions import ParityRegions, Regions, RocCurve, roc_curve
 from separatrix.optimum.roc.sufficiency import PredictiveSearch
 from separatrix.optimum.rules import ThresholdChannel
 
@@ -86,8 +86,6 @@ def solve(
         rates, upper = _under_predictive_gap(regions, value, levels, tolerance)
     elif kind.widths is not None:
         rates, upper = _under_widths(regions, value, kind, levels, tolerance)
-    elif value.price is None and isinstance(regions, ParityRegions):
-        rates, upper = _useful_under_parity(regions, levels, tolerance)
     else:
         rates, upper = _under_violation(regions, value, levels, tolerance)
     values = value(rates)
@@ -100,16 +98,9 @@ def _under_violation(
 ) -> tuple[Array, Array]:
     if value.price is None:
         return certified_curve(regions, levels, tolerance or _UTILITY_GAP)
-    separated = _best_equal(regions, value)
-    rates = np.broadcast_to(separated, (len(levels), *regions.mass.shape)).copy()
-    upper = np.asarray(value(rates))
-    some = levels > 0
-    if some.any():
-        rates[some], bound = best_linear(
-            regions, value.price, levels[some], separated, tolerance or _SHARE_GAP
-        )
-        upper[some] = value.constant + bound
-    return rates, upper
+    price = np.broadcast_to(value.price, (len(levels), *regions.mass.shape))
+    rates, upper = best_linear(regions, price, levels, tolerance or _SHARE_GAP)
+    return rates, value.constant + upper
 
 
 def _under_widths(
@@ -120,30 +111,13 @@ def _under_widths(
     exact = bool((programme.widths.max(0) > 0).all())  # at level 0 the groups are equal
     for j, level in enumerate(levels.tolist()):
         if level == 0 and exact:
-            rates[j] = _best_equal(regions, value)
+            rates[j] = regions.equal[int(value(regions.equal).argmax())]
             upper[j] = value(rates[j])
         elif value.price is None:
             rates[j], upper[j] = programme.most_useful(level, tolerance or _SHARE_GAP)
         else:
             rates[j], bound = programme.support(regions.mass * value.price, level)
             upper[j] = value.constant + bound
-    return rates, upper
-
-
-def _useful_under_parity(
-    regions: ParityRegions, levels: Array, tolerance: float | None
-) -> tuple[Array, Array]:
-    """The utility under I(U;Z): a vertex of the overall rates that linear objectives reach."""
-    rates, upper = np.empty((len(levels), *regions.mass.shape)), np.empty(len(levels))
-    for j, level in enumerate(levels):
-
-        def touch(angle: float, level: float = float(level)) -> tuple[Array, Array, float]:
-            price = np.broadcast_to([-np.cos(angle), np.sin(angle)], regions.mass.shape)
-            aim = Value(regions.mass, price / regions.prior, 0.0)
-            x, bound = _under_violation(regions, aim, np.array([level]), tolerance)
-            return x[0], (x[0] * regions.share).sum(0), float(bound[0])
-
-        rates[j], upper[j] = most_useful_vertex(touch, regions.prior, tolerance or _UTILITY_GAP)
     return rates, upper
 
 
@@ -166,20 +140,6 @@ def least_level(curves: Sequence[RocCurve], mass: Array, budget: str) -> float:
 def regions_for(budget: Metric) -> type[Regions]:
     """The kind of regions that a budget is measured on."""
     return ParityRegions if budget.criterion == "independence" else Regions
-
-
-def _best_equal(regions: Regions, value: Value) -> Array:
-    """The best rates (groups, 2) with nothing of the budget used.
-
-    Separation: the same in every group, in the intersection of the regions. The objective is
-    convex: the best is a corner.
-    """
-    if isinstance(regions, ParityRegions):
-        each = regions.equal()
-    else:
-        corners = lower_curve(regions.chains)
-        each = np.broadcast_to(corners[:, None], (len(corners), *regions.mass.shape))
-    return np.array(each[int(value(each).argmax())])
 
 
 def group_curves(

@@ -21,40 +21,42 @@ from separatrix.core.numerics import bisect
 from separatrix.optimum.roc.regions import Regions
 
 Array = NDArray[np.float64]
-_AWAY = (
-    1e-4  # a start for Newton's method closer to 0 or 1 stays there when the answer is elsewhere
-)
+# a start for Newton's method closer to 0 or 1 stays there when the answer is elsewhere
+_AWAY = 1e-4
 _DEAREST = 18.0  # logarithm of the largest price of v tried, for prices of errors of at most one
 _CHEAPEST = -18.0
 _TURNS = 40
 
 
 def best_linear(
-    regions: Regions, price: Array, levels: Array, separated: Array, tolerance: float
+    regions: Regions, price: Array, levels: Array, tolerance: float
 ) -> tuple[Array, Array]:
-    """Rates that maximise Σ a·price·x with v ≤ ε, for each level ε > 0, and upper bounds on it.
+    """Rates that maximise Σ a·price·x with v ≤ ε, for each question, and upper bounds on that.
 
     Args:
         regions: the groups' ROC regions.
-        price: array (groups, 2), the first column not above zero and the second not below.
-        levels: budgets ε, each above zero.
-        separated: the best rates (groups, 2) without any violation.
+        price: of each question, array (n, groups, 2); the first column not above zero and the
+            second not below.
+        levels: budget ε of each, array (n,).
         tolerance: stop where bound and value are this close.
 
     Returns:
         rates (n, groups, 2) and bounds (n,).
     """
-    scale = float(np.abs(price).max())
-    unit, mass, n = price / scale, regions.mass, len(levels)
-    free = _free(regions, unit)
-    rates = np.broadcast_to(free, (n, *mass.shape)).copy()
-    upper = np.full(n, regions.linear_max((mass * unit)[None]).sum())
-    todo = np.flatnonzero(levels < regions.violation(free))
+    scale = np.abs(price).max((1, 2))
+    unit = price / scale[:, None, None]
+    aim = regions.mass * unit
+    corners = regions.equal
+    separated = corners[np.einsum("nzy,mzy->nm", aim, corners).argmax(1)]
+    rates, upper = _free(regions, aim), regions.linear_max(aim).sum(1)
+    none = levels <= 0
+    rates[none], upper[none] = separated[none], (aim * separated).sum((1, 2))[none]
+    todo = np.flatnonzero(~none & (levels < regions.violation(rates)))
     if len(todo):
-        roots = _Roots(regions, unit, levels[todo], separated, free)
+        roots = _Roots(regions, unit[todo], levels[todo], separated[todo], rates[todo])
         for turn in range(_TURNS):
             roots.mix()
-            unsure = np.flatnonzero(roots.upper - roots.value > tolerance / scale)
+            unsure = np.flatnonzero(roots.upper - roots.value > tolerance / scale[todo])
             if not len(unsure):
                 break
             roots.evaluate(unsure, roots.next_price(turn)[unsure])
@@ -72,23 +74,30 @@ class _Side(NamedTuple):
 
 
 class _Roots:
-    """For each level the closest points on both sides, the best rates and the bound so far."""
+    """For each question the closest points on both sides, the best rates and the bound so far.
 
-    def __init__(self, regions: Regions, unit: Array, levels: Array, separated: Array, free: Array):
+    Args:
+        regions: the groups' ROC regions.
+        unit: c/a of each question, array (n, groups, 2).
+        levels: ε of each.
+        separated, free: its best rates without any violation, and without a budget.
+    """
+
+    def __init__(
+        self, regions: Regions, unit: Array, levels: Array, separated: Array, free: Array
+    ) -> None:
         self.regions, self.unit, self.levels, self.separated = regions, unit, levels, separated
-        n = len(levels)
-        self.under = self._side(np.inf, separated, n)  # the price that nothing but v = 0 can pay
-        self.over = self._side(-np.inf, free, n)
-        self.rates, self.value, self.upper = (
-            self.under.x.copy(),
-            self.under.top.copy(),
-            self.over.top.copy(),
-        )
+        self.aim = regions.mass * unit
+        # questions of one objective share all that is found out
+        self.objective = np.unique(unit, axis=0, return_inverse=True)[1].ravel()
+        self.under = self._side(np.inf, separated)  # the price that nothing but v = 0 can pay
+        self.over = self._side(-np.inf, free)
+        self.rates, self.value = separated.copy(), self.under.top.copy()
+        self.upper = self.over.top.copy()
 
-    def _side(self, log_price: float, x: Array, n: int) -> _Side:
-        each = np.broadcast_to(x, (n, *x.shape)).copy()
-        v = self.regions.violation(each)
-        return _Side(np.full(n, log_price), each, v, self._objective(each))
+    def _side(self, log_price: float, x: Array) -> _Side:
+        top = (self.aim * x).sum((1, 2))
+        return _Side(np.full(len(x), log_price), x.copy(), self.regions.violation(x), top)
 
     def next_price(self, turn: int) -> Array:
         """Where to look next: where the dual's tangents meet, where log v is likely ε, halfway."""
@@ -101,50 +110,49 @@ class _Roots:
             # D(β) − βε is convex with slope −v; the tangent on the side of no violation is flat
             cost = np.where(np.isfinite(high.log_price), high.v * np.exp(high.log_price), 0.0)
             meet = low.top + low.v * np.exp(low.log_price) - high.top - cost
-            at = np.log(meet / (low.v - high.v))
+            place = np.log(meet / (low.v - high.v))
             if rule == 1:
                 weight = np.log(low.v / self.levels) / np.log(low.v / high.v)
-                at = np.where(np.isfinite(a + b) & (high.v > 0), a + weight * (b - a), at)
-        inner = (at > a + 1e-3 * (b - a)) & (at < b - 1e-3 * (b - a))
-        return np.where(inner, at, halfway)
+                place = np.where(np.isfinite(a + b) & (high.v > 0), a + weight * (b - a), place)
+        inner = (place > a + 1e-3 * (b - a)) & (place < b - 1e-3 * (b - a))
+        return np.where(inner, place, halfway)
 
     def evaluate(self, which: NDArray[np.intp], log_price: Array) -> None:
-        """Maximise at these prices. Every point tells every level on which side it lies."""
-        beta = np.exp(log_price)
-        kappa = self.unit / beta[:, None, None]
-        best = float(self._objective(self.separated))
-        x, dual = self._maximise(kappa, self.over.x[which])
-        top = self._objective(x) - beta * self.regions.violation(x)
-        again = np.flatnonzero(
-            (top < best) | (beta * dual - top > 1e-7)
-        )  # not there: start elsewhere
+        """Maximise at these prices; a point tells every level of its objective its side."""
+        aim, beta, separated = self.aim[which], np.exp(log_price), self.separated[which]
+        best = (aim * separated).sum((1, 2))
+        x, dual = self._maximise(which, beta, self.over.x[which])
+        v, value = self.regions.violation(x), (aim * x).sum((1, 2))
+        # not there: start elsewhere
+        again = np.flatnonzero((value - beta * v < best) | (dual - (value - beta * v) > 1e-7))
         if len(again):
-            other, bound = self._maximise(kappa[again], self.rates[which[again]])
+            other, bound = self._maximise(which[again], beta[again], self.rates[which[again]])
             dual[again] = np.minimum(dual[again], bound)
-            higher = (
-                self._objective(other) - beta[again] * self.regions.violation(other) > top[again]
-            )
-            x[again[higher]] = other[higher]
-        v, value = self.regions.violation(x), self._objective(x)
-        idle = (
-            value - beta * v < best
-        )  # Newton's method creeps towards rates of 0 or 1: this is there
-        x[idle], v[idle], value[idle], dual = self.separated, 0.0, best, beta * dual
-        for k in range(len(which)):
-            self.upper = np.minimum(self.upper, dual[k] + beta[k] * self.levels)
-            fits, at = v[k] <= self.levels, log_price[k]
-            for side, closer in (
-                (self.under, fits & (at < self.under.log_price)),
-                (self.over, ~fits & (at > self.over.log_price)),
-            ):
-                side.log_price[closer], side.x[closer], side.v[closer] = at, x[k], v[k]
-                side.top[closer] = value[k] - beta[k] * v[k]
+            other_v, other_value = self.regions.violation(other), (aim[again] * other).sum((1, 2))
+            higher = other_value - beta[again] * other_v > (value - beta * v)[again]
+            place = again[higher]
+            x[place], v[place], value[place] = other[higher], other_v[higher], other_value[higher]
+        # Newton's method creeps towards rates of 0 or 1: this is there
+        idle = value - beta * v < best
+        x[idle], v[idle], value[idle] = separated[idle], 0.0, best[idle]
+        same = self.objective[which][:, None] == self.objective
+        bounds = np.where(same, dual[:, None] + beta[:, None] * self.levels, np.inf)
+        self.upper = np.minimum(self.upper, bounds.min(0))
+        fits = v[:, None] <= self.levels
+        for side, on_side, sign in ((self.under, fits, 1.0), (self.over, ~fits, -1.0)):
+            order = np.where(same & on_side, sign * log_price[:, None], np.inf)
+            nearest, least = order.argmin(0), order.min(0)
+            closer = least < sign * side.log_price
+            point = nearest[closer]
+            side.log_price[closer], side.top[closer] = log_price[point], (value - beta * v)[point]
+            side.x[closer], side.v[closer] = x[point], v[point]
 
-    def _maximise(self, kappa: Array, start: Array) -> tuple[Array, Array]:
-        """Rates x(κ) from the overall rates of `start` by Newton's method, and the bound on J."""
+    def _maximise(self, which: NDArray[np.intp], beta: Array, start: Array) -> tuple[Array, Array]:
+        """Rates of max c·x − βv, from the overall rates of `start` by Newton's method; a bound."""
+        kappa = self.unit[which] / beta[:, None, None]
         mean = np.clip(self.regions.mean(start), _AWAY, 1.0 - _AWAY)
-        x = self.regions.maximise(kappa, mean)[1]
-        return x, self.regions.bound(kappa, x)
+        x = self.regions.maximise(kappa, mean)
+        return x, beta * self.regions.bound(kappa, x)
 
     def mix(self) -> None:
         """Note the mixture of both sides that has the level; v is convex along the segment."""
@@ -156,19 +164,12 @@ class _Roots:
 
         share, _ = bisect(fits, np.zeros(len(self.levels)), np.ones(len(self.levels)), 50)
         x = start + share[:, None, None] * step
-        value = self._objective(x)
+        value = (self.aim * x).sum((1, 2))
         better = value > self.value
         self.rates[better], self.value[better] = x[better], value[better]
 
-    def _objective(self, x: Array) -> Array:
-        return np.asarray((self.regions.mass * self.unit * x).sum((-2, -1)))
 
-
-def _free(regions: Regions, price: Array) -> Array:
-    """The best rates (groups, 2) without a budget: a vertex of each hull."""
-    return np.array(
-        [
-            chain[int((chain @ (price[z] * regions.mass[z])).argmax())]
-            for z, chain in enumerate(regions.chains)
-        ]
-    )
+def _free(regions: Regions, aim: Array) -> Array:
+    """The best rates (n, groups, 2) without a budget: a vertex of each hull."""
+    best = [chain[(aim[:, z] @ chain.T).argmax(1)] for z, chain in enumerate(regions.chains)]
+    return np.stack(best, axis=1)

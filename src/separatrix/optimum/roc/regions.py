@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,7 @@ Array = NDArray[np.float64]
 _TINY, _ONE = 1e-300, 1.0 - 2.0**-53  # the open unit interval, in floats
 _EDGE = 1e-12  # overall rates closer to 0 or 1 than this are not told from 0 and 1
 _SAME = 1e-14  # curves closer than this are not told apart: a few roundings of numbers below one
+_NEWTON_STEPS = _BISECTIONS = 60  # at most
 _FAR = 40.0  # log odds beyond which a share of U = 1 is none or all
 
 
@@ -115,6 +117,7 @@ class Regions:
         self.mass = np.asarray(mass, dtype=np.float64) / np.sum(mass)
         self.prior = self.mass.sum(0)
         self.share = self.mass / self.prior  # P(z | y)
+        self.weight = self.mass  # of what the violation sees
         longest = max(map(len, self.chains))
         vertex = np.ones((len(chains), longest, 2))
         for z, chain in enumerate(self.chains):
@@ -132,37 +135,36 @@ class Regions:
         self._offset = product.sum(-1)
         self._offset[(self._edge == 0).all(-1)] = np.inf  # padding is never on the rising side
 
-    def project(self, xi: Array) -> Array:
-        """x_z(ξ) for every row of ξ (n, 2) and every group: array (n, groups, 2)."""
-        return self._project(xi)[0]
+    @cached_property
+    def equal(self) -> Array:
+        """Rates (n, groups, 2) that use nothing of the budget: the same in every group.
 
-    def maximise(self, kappa: Array, mean: Array, steps: int = 60) -> tuple[Array, Array]:
-        r"""ξ = κ + logit x̄(ξ) for given κ: the point of the frontier with that normal; ξ and x(ξ).
+        Those of the corners of the intersection of the regions. The objectives are convex in the
+        rates, so that the best of these is the best of all.
+        """
+        corners = lower_curve(self.chains)
+        return np.broadcast_to(corners[:, None], (len(corners), *self.mass.shape))
 
-        κ (n, 2), or (n, groups, 2) where the groups' rates have different prices; ξ likewise.
+    def maximise(self, kappa: Array, mean: Array) -> Array:
+        r"""The rates (n, groups, 2) that maximise J for given prices κ (n, groups, 2) of the rates.
 
         φ(m) = max_x Σ a (κx − KL(x ‖ m)) is concave in m, its gradient p (x̄ − m)/(m(1−m))
         continuous: Newton's method with a backtracking line search, from m = `mean`, until x̄ = m
-        to seven digits. The planes are valid wherever it ends.
+        to seven digits. The bound holds wherever it ends.
         """
         n = len(kappa)
-        price = self._per_group(kappa)
         x = np.empty((n, *self.mass.shape))
         m = np.clip(mean, _EDGE, 1.0 - _EDGE)
-        best, rise, length, direction = (
-            np.full(n, -np.inf),
-            np.zeros(n),
-            np.ones(n),
-            np.zeros((n, 2)),
-        )
+        best, rise, length = np.full(n, -np.inf), np.zeros(n), np.ones(n)
+        direction = np.zeros((n, 2))
         todo = np.arange(n)
-        for _ in range(steps):
+        for _ in range(_NEWTON_STEPS):
             trial = np.clip(m[todo] + length[todo, None] * direction[todo], _EDGE, 1.0 - _EDGE)
-            found, slope = self._project(price[todo] + logit(trial)[:, None])
+            found, slope = self.project(kappa[todo] + logit(trial)[:, None])
             away = relative_entropy(found, trial[:, None]) + relative_entropy(
                 1.0 - found, 1.0 - trial[:, None]
             )
-            value = (self.mass * (price[todo] * found - away)).sum((1, 2))
+            value = (self.mass * (kappa[todo] * found - away)).sum((1, 2))
             residual = self.mean(found) - trial
             good = value >= best[todo] + 1e-4 * length[todo] * rise[todo] - 1e-15
             length[todo[~good]] *= 0.3
@@ -173,14 +175,12 @@ class Regions:
             hessian = (self.prior * w)[:, :, None] * slope[good] * w[:, None, :]
             hessian[:, [0, 1], [0, 1]] -= self.prior * w * (1.0 + r * (1.0 - 2.0 * t) * w)
             step = _ascent(hessian, gradient)
-            outward = ((t <= 2 * _EDGE) & (r < 0)) | (
-                (t >= 1.0 - 2 * _EDGE) & (r > 0)
-            )  # the rate is 0 or 1
+            # the rate is 0 or 1
+            outward = ((t <= 2 * _EDGE) & (r < 0)) | ((t >= 1.0 - 2 * _EDGE) & (r > 0))
             step[outward] = 0.0
             near = np.where(step > 0, 1.0 - t, t)
-            room = near * np.where(
-                near < 1e-3, 0.999, 0.9
-            )  # a rate on its way to 0 or 1 gets there fast
+            # a rate on its way to 0 or 1 gets there fast
+            room = near * np.where(near < 1e-3, 0.999, 0.9)
             shrink = np.minimum(1.0, (room / np.maximum(np.abs(step), _TINY)).min(1))
             direction[rows] = step * shrink[:, None]
             rise[rows] = (gradient * direction[rows]).sum(1)
@@ -189,57 +189,39 @@ class Regions:
             todo = todo[~finished & (length[todo] > 1e-9)]
             if not len(todo):
                 break
-        logit_m = logit(m)
-        return kappa + (logit_m if kappa.ndim == 2 else logit_m[:, None]), x
+        return x
 
-    def _per_group(self, prices: Array) -> Array:
-        """Prices (n, 2) that all groups share, or (n, groups, 2), as (n, groups, 2)."""
-        each = prices[:, None] if prices.ndim == 2 else prices
-        return np.broadcast_to(each, (len(prices), *self.mass.shape))
-
-    def _project(self, xi: Array) -> tuple[Array, Array]:
-        """x_z(ξ_z), and the derivative of x̄ with respect to a shift of all ξ_z, array (n, 2, 2)."""
-        xi = self._per_group(xi)
+    def project(self, xi: Array) -> tuple[Array, Array]:
+        """x_z(ξ_z) for ξ (n, groups, 2), and the derivative of x̄ with respect to a shift of all
+        ξ_z, array (n, 2, 2).
+        """
         x = np.clip(expit(xi), _TINY, _ONE)
-        inside = x[..., 1] <= self.height(x[..., 0])
-        slope = np.zeros((len(xi), 2, 2))
-        for y in range(2):
-            slope[:, y, y] = (inside * self.share[:, y] * x[..., y] * (1.0 - x[..., y])).sum(1)
-        row, z = np.nonzero(~inside)
-        x[row, z], part = self._on_chain(xi[row, z], z)
-        for y in range(2):
-            for other in range(2):
-                slope[:, y, other] += np.bincount(
-                    row, self.share[z, y] * part[:, y, other], minlength=len(xi)
-                )
-        return x, slope
+        slope = np.zeros((*x.shape, 2))
+        slope[..., [0, 1], [0, 1]] = x * (1.0 - x)
+        row, z = np.nonzero(x[..., 1] > self.height(x[..., 0]))
+        x[row, z], slope[row, z] = self._on_chain(xi[row, z], z)
+        return x, np.einsum("nzij,zi->nij", slope, self.share)
 
     def height(self, s: Array) -> Array:
-        """Largest true-positive rate of each group at s, (n,) or (n, groups): array (n, groups)."""
-        each = np.broadcast_to(s[:, None] if s.ndim == 1 else s, (len(s), len(self.chains)))
-        return np.stack(
-            [
-                np.interp(each[:, z], chain[:, 0], chain[:, 1])
-                for z, chain in enumerate(self.chains)
-            ],
-            axis=-1,
-        )
+        """The largest true-positive rates at the false-positive rates s, arrays (n, groups)."""
+        heights = [np.interp(s[:, z], *chain.T) for z, chain in enumerate(self.chains)]
+        return np.stack(heights, axis=-1)
+
+    def seen(self, x: Array) -> Array:
+        """What the violation sees of the rates x (..., groups, 2): all of them."""
+        return x
 
     def violation(self, x: Array) -> Array:
-        """v of the rates x (..., groups, 2)."""
-        return rates_violation(x, self.mass)
+        """What the rates x (..., groups, 2) use of the budget, in nats."""
+        return rates_violation(self.seen(x), self.weight)
 
     def mean(self, x: Array) -> Array:
-        """x̄_y = P(U=1 | y): array (n, 2)."""
-        return np.einsum("nzy,zy->ny", x, self.share)
+        """The mean over the groups of what the violation sees, array (n, 2) or (n, 1)."""
+        return np.einsum("nzy,zy->ny", self.seen(x), self.weight / self.weight.sum(0))
 
-    def normal(self, xi: Array, x: Array) -> Array:
-        """κ = ξ − logit x̄ (n, 2)."""
-        return xi - logit(np.clip(self.mean(x), _TINY, _ONE))
-
-    def planes(self, kappa: Array, x: Array) -> tuple[Array, Array]:
-        r"""Half-spaces n·x̄ − w ≤ c that hold for every predictor's (x̄, v): normals and offsets."""
-        return self.prior * kappa, self.bound(kappa, x)
+    def overall(self, x: Array) -> Array:
+        """P(U=1 | y) of the rates x (..., groups, 2): array (..., 2)."""
+        return np.asarray((x * self.share).sum(-2))
 
     def bound(self, kappa: Array, x: Array) -> Array:
         r"""Upper bounds (n,) on J(x') = Σ a κ x' − v(x') over all x', tight where x maximises J.
@@ -248,11 +230,11 @@ class Regions:
         the polygons. That makes the bound valid to rounding for *any* κ and x in the open unit
         cube, however roughly x was computed.
         """
-        x, price = np.clip(x, _TINY, _ONE), self._per_group(kappa)
-        mean = np.clip(self.mean(x), _TINY, _ONE)
-        gradient = self.mass * (price + logit(mean)[:, None] - logit(x))
+        x = np.clip(x, _TINY, _ONE)
+        mean, seen = np.clip(self.mean(x), _TINY, _ONE), np.clip(self.seen(x), _TINY, _ONE)
+        gradient = self.mass * (kappa + logit(mean)[:, None] - logit(seen))
         gap = (self.linear_max(gradient) - np.einsum("nzy,nzy->nz", gradient, x)).sum(-1)
-        value = (self.mass * price * x).sum((1, 2)) - rates_violation(x, self.mass)
+        value = (self.mass * kappa * x).sum((1, 2)) - self.violation(x)
         return np.asarray(value + np.maximum(gap, 0.0))
 
     def linear_max(self, direction: Array) -> Array:
@@ -270,10 +252,8 @@ class Regions:
         Returns:
             x (n, 2) and its derivative with respect to ξ (n, 2, 2), zero at a vertex.
         """
-        low, high = (
-            np.zeros(len(z), dtype=np.intp),
-            np.full(len(z), self._edge.shape[1] - 1, dtype=np.intp),
-        )
+        low = np.zeros(len(z), dtype=np.intp)
+        high = np.full(len(z), self._edge.shape[1] - 1, dtype=np.intp)
         while (open_ := low < high).any():
             middle = (low + high) // 2
             pull = self._pull[z, middle]
@@ -308,9 +288,8 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         s0, s1, e0, e1, p0, p1, f, zero, one = fixed
         x0, x1 = np.clip(s0 + position * e0, _TINY, _ONE), np.clip(s1 + position * e1, _TINY, _ONE)
         slope = f - p0 * logit(x0) - p1 * logit(x1)
-        newton = slope / np.maximum(
-            p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1)), _TINY
-        )
+        curvature = p0 * e0 / (x0 * (1.0 - x0)) + p1 * e1 / (x1 * (1.0 - x1))
+        newton = slope / np.maximum(curvature, _TINY)
         rising = slope > 0
         low, high = np.where(rising, position, low), np.where(rising, high, position)
         step = position + newton
@@ -318,9 +297,8 @@ def _root_on_edge(start: Array, edge: Array, pull: Array, xi: Array) -> Array:
         step[near] = _scaled(position[near], newton[near])
         near = one & (position > 0.5)
         step[near] = 1.0 - _scaled(1.0 - position[near], -newton[near])
-        new = np.where(
-            (step >= low) & (step <= high), step, 0.5 * (low + high)
-        )  # at the root the step is none
+        # at the root the step is none
+        new = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
         # where x is close to 0 or 1 its ratio to the overall rate counts, hence the relative error
         room = np.minimum(
             np.minimum(x0, 1.0 - x0) / np.maximum(e0, _TINY),
@@ -354,14 +332,8 @@ def _ascent(hessian: Array, gradient: Array) -> Array:
     a, b, d = hessian[:, 0, 0], 0.5 * (hessian[:, 0, 1] + hessian[:, 1, 0]), hessian[:, 1, 1]
     a, d = np.minimum(a, -1e-12), np.minimum(d, -1e-12)
     b = np.where(b * b < 0.999999 * a * d, b, 0.0)
-    det = a * d - b * b
-    return np.stack(
-        [
-            (b * gradient[:, 1] - d * gradient[:, 0]) / det,
-            (b * gradient[:, 0] - a * gradient[:, 1]) / det,
-        ],
-        axis=1,
-    )
+    first, second = gradient.T
+    return np.stack([b * second - d * first, b * first - a * second], 1) / (a * d - b * b)[:, None]
 
 
 class ParityRegions(Regions):
@@ -370,39 +342,9 @@ class ParityRegions(Regions):
     def __init__(self, chains: Sequence[Array], mass: Array) -> None:
         super().__init__(chains, mass)
         self._hulls = [_Hull.from_chain(*one) for one in zip(self.chains, self.mass, strict=True)]
+        self.weight = self.mass.sum(1, keepdims=True)
 
-    def violation(self, x: Array) -> Array:
-        """I(U;Z) of the rates x (..., groups, 2)."""
-        return rates_violation(selection_rates(x, self.mass), self.mass.sum(1, keepdims=True))
-
-    def mean(self, x: Array) -> Array:
-        """r̄ = P(U=1), array (n, 1)."""
-        return np.asarray((x * self.mass).sum((-2, -1)))[:, None]
-
-    def maximise(self, kappa: Array, mean: Array, steps: int = 60) -> tuple[Array, Array]:
-        """The rates (n, groups, 2) that maximise Σ a κ x − I(U;Z), and logit r̄ (n, 1).
-
-        Bisection for logit m, `steps` times; it needs no start.
-        """
-        price = self._per_group(kappa) * self.mass
-        slopes = [hull.slopes(price[:, z]) for z, hull in enumerate(self._hulls)]
-
-        def rises(log_odds: Array) -> NDArray[np.bool_]:
-            return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
-
-        ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
-        low, high = bisect(rises, *ends, steps)
-        return high[:, None], self._best(slopes, 0.5 * (low + high))
-
-    def bound(self, kappa: Array, x: Array) -> Array:
-        """Upper bounds (n,) on Σ a κ x' − I(U;Z) over all x', as in `Regions.bound`."""
-        r = np.clip(selection_rates(x, self.mass), _TINY, _ONE)
-        mean = np.clip(self.mean(x), _TINY, _ONE)[:, None]
-        gradient = self.mass * (self._per_group(kappa) + logit(mean) - logit(r))
-        gap = (self.linear_max(gradient) - (gradient * x).sum(-1)).sum(-1)
-        value = (self.mass * self._per_group(kappa) * x).sum((1, 2)) - self.violation(x)
-        return np.asarray(value + np.maximum(gap, 0.0))
-
+    @cached_property
     def equal(self) -> Array:
         """Rates (n, groups, 2) of all common shares r at which some group's hull has a vertex.
 
@@ -411,6 +353,22 @@ class ParityRegions(Regions):
         """
         shares = np.unique(np.concatenate([hull.share for hull in self._hulls]))
         return np.stack([hull.at(shares) for hull in self._hulls], axis=1)
+
+    def seen(self, x: Array) -> Array:
+        """The shares of U = 1, (..., groups, 1)."""
+        return selection_rates(x, self.mass)
+
+    def maximise(self, kappa: Array, mean: Array) -> Array:
+        """The rates (n, groups, 2) that maximise Σ a κ x − I(U;Z): bisection for logit r̄."""
+        price = kappa * self.mass
+        slopes = [hull.slopes(price[:, z]) for z, hull in enumerate(self._hulls)]
+
+        def rises(log_odds: Array) -> NDArray[np.bool_]:
+            return np.asarray(self.mean(self._best(slopes, log_odds))[:, 0] > expit(log_odds))
+
+        ends = np.full(len(kappa), -_FAR), np.full(len(kappa), _FAR)
+        low, high = bisect(rises, *ends, _BISECTIONS)
+        return self._best(slopes, 0.5 * (low + high))
 
     def _best(self, slopes: list[Array], log_odds: Array) -> Array:
         """x for given logit m (n,): in each group the edge where the slope passes zero."""
