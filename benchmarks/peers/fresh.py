@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import separatrix as sx
 from separatrix.columns.counting import soft_sums
-from separatrix.core import score_gaps
+from separatrix.core import score_tables
 from separatrix.core.measures import table_measures
 from separatrix.procedure.promise import mean_cost, unseen_score
 from separatrix.statistics.unseen import unseen
@@ -23,7 +23,7 @@ def distribution(point: Any, X: Any, z: Any) -> Array:
     if not point.is_score:
         return np.asarray(point.predictor.predict_proba(X, sensitive_features=z))
     q = point.predictor.branch_proba(X, np.asarray(z))[0]
-    return score_gaps.merged(q, q.mean(0), 100)
+    return score_tables.merged(q, q.mean(0), 100)
 
 
 def shown_by(q: Array, y: Any, z: Any, shape: tuple[int, int], aim: Any = "") -> dict[str, Any]:

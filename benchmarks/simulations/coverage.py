@@ -20,7 +20,7 @@ from benchmarks.simulations.simulate import simulate
 from benchmarks.simulations.tables import TableLaw, random_law
 from separatrix import CountTable
 from separatrix.columns.counting import count_scores
-from separatrix.core.score_gaps import gap_curve, largest_gap
+from separatrix.core.score_tables import gap_curve, largest_gap
 from separatrix.statistics import bounds, inference
 from separatrix.statistics.bounds import gap_bound
 from separatrix.statistics.shuffling import shuffled_tables

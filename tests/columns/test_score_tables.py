@@ -11,8 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information, eo_gap
-from separatrix.core.score_gaps import gap_curve, largest_gap
-from separatrix.core.score_tables import ScoreTable
+from separatrix.core.score_tables import ScoreTable, gap_curve, largest_gap
 from separatrix.errors import InputError
 
 
@@ -45,7 +44,7 @@ def test_the_largest_gap_is_that_of_brute_force_over_all_thresholds(rows, monkey
     s, y, z, w = rows
     gaps = [float(eo_gap(decided(s, y, z, w, t))) for t in np.unique(s)]
     for entries_in_a_bin in (16, 300, 2_048):
-        monkeypatch.setattr("separatrix.core.score_gaps._ROWS", entries_in_a_bin)
+        monkeypatch.setattr("separatrix.core.score_tables._ROWS", entries_in_a_bin)
         gap, at = largest_gap(count_scores(y, s, sensitive_features=z, sample_weight=w))
         assert gap == pytest.approx(max(gaps), abs=1e-12)
         assert float(eo_gap(decided(s, y, z, w, at))) == pytest.approx(gap, abs=1e-12)

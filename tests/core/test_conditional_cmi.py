@@ -29,7 +29,7 @@ def test_the_gradient_is_that_of_finite_differences(seed, weighted):
     the rows, whose slope has a floor (`log_ratio`), count as they are here.
     """
     y, u, z, w = some(seed)
-    v = ConditionalCMI.of(y, z, 3, w if weighted else None)
+    v = ConditionalCMI.from_outcome(y, z, 3, w if weighted else None)
     direction, step = np.random.default_rng(seed + 1).normal(size=len(u)), 1e-7
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(binned_cmi, "EMPTY", 1e-15)
@@ -39,7 +39,7 @@ def test_the_gradient_is_that_of_finite_differences(seed, weighted):
 
 def test_shifts_and_scales_of_the_output_change_nothing():
     y, u, z, w = some(0)
-    v = ConditionalCMI.of(y, z, 3, w)
+    v = ConditionalCMI.from_outcome(y, z, 3, w)
     assert v(40.0 - 3.0 + 7.0 * u, AT).value == pytest.approx(v(u, AT).value, abs=1e-12)
     slope = v(u, AT).gradient  # so the gradient has no part along them
     assert slope.sum() == pytest.approx(0.0, abs=1e-12)
@@ -51,8 +51,8 @@ def test_rows_of_weight_two_are_rows_that_occur_twice():
     rng = np.random.default_rng(1)
     y, w = rng.integers(0, 3, 600).astype(float), rng.integers(1, 3, 600)
     twice = [np.repeat(x, w) for x in (y, u, z)]
-    weighted = ConditionalCMI.of(y, z, 3, w.astype(float))(u, AT)
-    repeated = ConditionalCMI.of(twice[0], twice[2], 3)(twice[1], AT)
+    weighted = ConditionalCMI.from_outcome(y, z, 3, w.astype(float))(u, AT)
+    repeated = ConditionalCMI.from_outcome(twice[0], twice[2], 3)(twice[1], AT)
     assert weighted.value == pytest.approx(repeated.value, abs=1e-12)
     assert weighted.gradient == pytest.approx(
         np.bincount(np.repeat(np.arange(600), w), repeated.gradient)
@@ -68,7 +68,7 @@ def test_for_two_labels_it_is_the_violation_of_the_standardised_score():
     for label in (0, 1):
         own = u[y == label]
         t[y == label] = (own - own.mean()) / own.std()
-    found = ConditionalCMI.of(y.astype(float), z, 2)(u, AT)
+    found = ConditionalCMI.from_outcome(y.astype(float), z, 2)(u, AT)
     assert found.value == pytest.approx(cmi_of_scores(t, 2 * y + z, (2, 2), AT).value, abs=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_bins_of_the_outcome_alone_would_invent_a_violation():
     z = rng.integers(0, 2, n)
     y = rng.normal(size=n) + 2 * z
     u = y + 0.3 * rng.normal(size=n)
-    v = ConditionalCMI.of(y, z, 2)
+    v = ConditionalCMI.from_outcome(y, z, 2)
     assert v(u, v.centres(u, 8)).value < 0.002
     band, plain = (np.searchsorted(np.quantile(x, [0.33, 0.67]), x) for x in (y, u))
     table = np.zeros((3, 2, 3))
@@ -92,14 +92,14 @@ def test_a_violation_of_location_or_scale_is_seen(shape):
     rng = np.random.default_rng(4)
     z, y, e = rng.integers(0, 2, 20_000), *rng.normal(size=(2, 20_000))
     u = y + e + 0.5 * z if shape == "location" else y + (1 + z) * e
-    v = ConditionalCMI.of(y, z, 2)
+    v = ConditionalCMI.from_outcome(y, z, 2)
     assert v(u, v.centres(u, 8)).value > 0.015
     assert rank_violation(y, u, z, 2) > 0.015
 
 
 def test_an_output_that_is_a_function_of_the_outcome_has_no_violation_and_no_slope():
     y, _, z, _ = some(5)
-    v = ConditionalCMI.of(y, z, 3)
+    v = ConditionalCMI.from_outcome(y, z, 3)
     for u in (2.0 * y + 1.0, np.zeros(len(y))):
         found = v(u, AT)
         assert found.value < 0.02

@@ -163,11 +163,6 @@ def test_secant_extrapolates_a_concave_frontier_from_above(
     assert float(line.at(strict)) >= frontier(strict) - 1e-12
 
 
-def test_secant_needs_two_different_points() -> None:
-    with pytest.raises(InputError, match="more than the X-only"):
-        secant((0.1, 0.2), (0.1, 0.3))
-
-
 @pytest.mark.parametrize(
     "call",
     [

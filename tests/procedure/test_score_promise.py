@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from separatrix.core import score_gaps
+from separatrix.core import score_tables
 from separatrix.core.information import conditional_mutual_information
 from separatrix.procedure.promise import unseen_score
 
@@ -50,11 +50,11 @@ def _told_and_true(rng, groups, rows, apart, width, differ):
                         optimize=True)  # fmt: skip
     whole = np.einsum("yt,ztl->yzl", latent, kernels[FOLDS]) * shares[..., None]
     mass = tables.sum((0, 1, 2))
-    binned = score_gaps.merged(whole, mass, score_gaps.BINS)
+    binned = score_tables.merged(whole, mass, score_tables.BINS)
     truth = {
         "violation": float(conditional_mutual_information(binned)),
-        "eo_gap": float(score_gaps.gap_curve(binned).max(-1)),
-        "auroc": float(score_gaps.area(whole)),
+        "eo_gap": float(score_tables.gap_curve(binned).max(-1)),
+        "auroc": float(score_tables.area(whole)),
     }
     return unseen_score(tables, moments), truth
 

@@ -7,7 +7,7 @@ import pytest
 
 from separatrix.columns.counting import count_scores
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.score_gaps import gap_curve, largest_gap
+from separatrix.core.score_tables import gap_curve, largest_gap
 from separatrix.statistics.bounds import (
     gap_bound,
     mean_radius,

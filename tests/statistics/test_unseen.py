@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from separatrix.core.measures import table_measures
-from separatrix.core.score_gaps import area
+from separatrix.core.score_tables import area
 from separatrix.statistics.unseen import Promise, unseen
 
 MEASURES = table_measures()

@@ -15,8 +15,7 @@ from separatrix.columns.groups import group_name
 from separatrix.columns.values import listed
 from separatrix.core import information
 from separatrix.core.counts import CountTable, diagonal
-from separatrix.core.score_gaps import gap_curve, largest_gap, tail_rates
-from separatrix.core.score_tables import Binned, ScoreTable
+from separatrix.core.score_tables import Binned, ScoreTable, gap_curve, largest_gap, tail_rates
 from separatrix.errors import InputError
 from separatrix.report import audits
 from separatrix.report.audit_page import AuditPage

@@ -52,7 +52,7 @@ class Value(NamedTuple):
 class SoftBins(NamedTuple):
     """The law of U for each score: `low` with probability 1 − share, `low + 1` with `share`.
 
-    >>> bins = SoftBins.of(np.array([0.0, 0.25, 3.0]), np.array([0.0, 1.0, 2.0]))
+    >>> bins = SoftBins.from_scores(np.array([0.0, 0.25, 3.0]), np.array([0.0, 1.0, 2.0]))
     >>> bins.low.tolist(), bins.share.tolist()
     ([0, 0, 1], [0.0, 0.25, 1.0])
     """
@@ -61,7 +61,7 @@ class SoftBins(NamedTuple):
     share: Array
 
     @staticmethod
-    def of(score: Array, at: Array) -> SoftBins:
+    def from_scores(score: Array, at: Array) -> SoftBins:
         """Soft bins of scores, for at least two rising centres `at`."""
         low = bins_below(score, at).astype(np.intp)
         share = (score - at.take(low)) / np.diff(at).take(low)

@@ -43,7 +43,7 @@ from scipy.special import ndtri
 
 from separatrix.core.binned_cmi import Value, centres, cmi_of_scores
 from separatrix.core.crosstab import crosstab
-from separatrix.core.information import conditional_mutual_information, miller_madow_observed
+from separatrix.core.information import conditional_mutual_information, miller_madow
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.integer[Any]]
@@ -74,12 +74,12 @@ class ConditionalCMI:
         cell: band · n_groups + group of each row.
         shape: (bands, n_groups).
         weight: of each row; None for one each.
-        mass: weight of each block.
+        mass: weight of each block; one where it has none, since it divides.
 
     >>> rng = np.random.default_rng(0)
     >>> z, y = rng.integers(0, 2, 4000), rng.normal(size=4000)
     >>> y = y + z                                            # the groups' outcomes differ
-    >>> v = ConditionalCMI.of(y, z, 2)
+    >>> v = ConditionalCMI.from_outcome(y, z, 2)
     >>> u, noise = y, rng.normal(size=4000)
     >>> round(v(u + noise, v.centres(u + noise, 8)).value, 2)           # separated
     0.0
@@ -95,13 +95,8 @@ class ConditionalCMI:
     mass: Array
 
     @staticmethod
-    def of(
-        y: Array,
-        z: Codes,
-        n_groups: int,
-        weight: Array | None = None,
-        *,
-        bins: int = 8,
+    def from_outcome(
+        y: Array, z: Codes, n_groups: int, weight: Array | None = None, *, bins: int = 8
     ) -> ConditionalCMI:
         """For outcomes y and groups z.
 
@@ -118,11 +113,11 @@ class ConditionalCMI:
         n = len(y)
         block = outcome_blocks(y, max(n // _BLOCKS, int(2.0 * np.sqrt(n)), 2))
         k = int(block.max()) + 1
-        w = np.ones(len(y)) if weight is None else weight
-        mass, safe = _masses(block, w)
-        x = y - (np.bincount(block, w * y) / safe)[block]
+        w = np.ones(n) if weight is None else weight
+        mass = _divisors(block, w)
+        x = y - (np.bincount(block, w * y) / mass)[block]
         length = np.sqrt(np.bincount(block, w * x * x))
-        flat = length <= 1e-12 * np.abs(y).max(initial=0.0) * np.sqrt(safe)
+        flat = length <= 1e-12 * np.abs(y).max(initial=0.0) * np.sqrt(mass)
         x = x * np.where(flat, 0.0, 1.0 / np.where(flat, 1.0, length))[block]
         bands = min(_BANDS, k, max(n // (_ROWS * bins * n_groups), 1))
         band = block * bands // k
@@ -130,11 +125,10 @@ class ConditionalCMI:
 
     def cleared(self, u: Array) -> tuple[Array, Array]:
         """t of each row, and 1/σ of each block; both are zero where u is a function of y."""
-        k, w = len(self.mass), 1.0 if self.weight is None else self.weight
-        safe = np.where(self.mass > 0, self.mass, 1.0)
-        r = u - (np.bincount(self.block, w * u, k) / safe)[self.block]
-        r = r - self.x * np.bincount(self.block, w * self.x * r, k)[self.block]
-        spread = np.sqrt(np.bincount(self.block, w * r * r, k) / safe)
+        w = 1.0 if self.weight is None else self.weight
+        r = u - (np.bincount(self.block, w * u) / self.mass)[self.block]
+        r = r - self.x * np.bincount(self.block, w * self.x * r)[self.block]
+        spread = np.sqrt(np.bincount(self.block, w * r * r) / self.mass)
         some = spread > _TINY * max(float(np.ptp(u)), np.finfo(float).tiny)
         inverse = np.where(some, 1.0 / np.where(some, spread, 1.0), 0.0)
         return r * inverse[self.block], inverse
@@ -146,15 +140,13 @@ class ConditionalCMI:
     def __call__(self, u: Array, at: Array) -> Value:
         """v in nats and ∂v/∂u for fixed centres `at`."""
         t, inverse = self.cleared(u)
-        found = cmi_of_scores(t, self.cell, self.shape, at, self.weight)
-        k, w = len(self.mass), 1.0 if self.weight is None else self.weight
-        safe = np.where(self.mass > 0, self.mass, 1.0)
-        h = found.gradient
-        along = np.bincount(self.block, h * t, k) / safe
+        v, h = cmi_of_scores(t, self.cell, self.shape, at, self.weight)
+        w = 1.0 if self.weight is None else self.weight
+        along = np.bincount(self.block, h * t) / self.mass
         h = (h - w * t * along[self.block]) * inverse[self.block]
-        level = np.bincount(self.block, h, k) / safe
-        slope = np.bincount(self.block, h * self.x, k)
-        return Value(found.value, h - w * (level[self.block] + self.x * slope[self.block]))
+        level = np.bincount(self.block, h) / self.mass
+        slope = np.bincount(self.block, h * self.x)
+        return Value(v, h - w * (level[self.block] + self.x * slope[self.block]))
 
 
 def rank_violation(
@@ -185,7 +177,7 @@ def rank_violation(
     table = crosstab(codes, (bands, n_groups, bins), weight)
     if weight is not None:  # as many rows of equal weight as say as much
         table = table * (weight.sum() / (weight @ weight))
-    return float(conditional_mutual_information(table) - miller_madow_observed(table))
+    return float(conditional_mutual_information(table) - miller_madow(table))
 
 
 def outcome_blocks(y: Array, rows: int | None = None) -> Blocks:
@@ -201,9 +193,7 @@ def outcome_blocks(y: Array, rows: int | None = None) -> Blocks:
     >>> outcome_blocks(np.array([3.0, 1.0, 2.0, 4.0, 0.0, 0.0]), rows=2)
     array([2, 1, 1, 2, 0, 0])
     """
-    order = np.argsort(y, kind="stable")
-    start = _starts(y[order])
-    length = np.diff(np.append(start, len(y)))
+    _, place, length = np.unique(y, return_inverse=True, return_counts=True)
     asked = max(int(2.0 * np.sqrt(len(y))), 2) if rows is None else rows
     alone = (2 * length >= asked) & (length > 1)
     # a stretch is an atom, or the values between two atoms
@@ -215,9 +205,7 @@ def outcome_blocks(y: Array, rows: int | None = None) -> Blocks:
     parts[alone] = 1.0
     part = np.floor((before - first + 0.5 * length) / of_stretch[stretch] * parts)
     new = np.append(True, (np.diff(stretch) > 0) | (np.diff(part) > 0))
-    block = np.empty(len(y), dtype=np.intp)
-    block[order] = np.repeat(np.cumsum(new) - 1, length)
-    return block
+    return np.asarray((np.cumsum(new) - 1)[place], dtype=np.intp)
 
 
 def block_parts(y: Array, block: Blocks, parts: int) -> Blocks:
@@ -261,53 +249,41 @@ def conditional_rank(
     block = outcome_blocks(y) if block is None else block
     w = np.ones(len(u)) if weight is None else weight
     # of a column with many ties no multiple of y is taken: it would break the ties in y's order
-    residual = u if is_tied(u) else _residual(_scores(u), _scores(y), w, block)
+    residual = u if is_tied(u) else _residual(_normal_scores(u), _normal_scores(y), w, block)
     order = np.lexsort((rng.random(len(u)), residual, block))
-    mass, heavy = _masses(block, w)
-    placed = w[order]
+    placed, mass = w[order], np.bincount(block, w).astype(np.float64)
     below = np.cumsum(placed) - placed - (np.cumsum(mass) - mass)[block[order]]
     rank = np.empty(len(u))
-    rank[order] = (below + placed * rng.random(len(u))) / heavy[block[order]]
+    rank[order] = (below + placed * rng.random(len(u))) / _divisors(block, w)[block[order]]
     return np.clip(rank, 0.0, np.nextafter(1.0, 0.0))  # sums of weights round
 
 
-def _masses(block: Blocks, weight: Array) -> tuple[Array, Array]:
-    """The weight of each block, and the same to divide by: one where there is none."""
+def _divisors(block: Blocks, weight: Array) -> Array:
+    """The weight of each block; one where there is none."""
     mass = np.bincount(block, weight).astype(np.float64)
-    return mass, np.where(mass > 0, mass, 1.0)
+    return np.where(mass > 0, mass, 1.0)
 
 
 def _residual(u: Array, y: Array, w: Array, block: Blocks) -> Array:
     """u minus its least-squares line in y, inside each block."""
-    y = y - (np.bincount(block, w * y) / _masses(block, w)[1])[block]
+    y = y - (np.bincount(block, w * y) / _divisors(block, w))[block]
     spread = np.bincount(block, w * y * y)
     slope = np.bincount(block, w * y * u) / np.where(spread > 0, spread, np.inf)
     return np.asarray(u - slope[block] * y)
 
 
-def _scores(x: Array) -> Array:
+def _normal_scores(x: Array) -> Array:
     """Normal scores: Φ⁻¹ of the middle rank."""
     return np.asarray(ndtri(_middle_ranks(x) / len(x)))
 
 
 def _middle_ranks(x: Array) -> Array:
     """Ranks 0.5, 1.5, …; equal values share their mean."""
-    order = np.argsort(x, kind="stable")
-    start = _starts(x[order])
-    length = np.diff(np.append(start, len(x)))
-    rank = np.empty(len(x))
-    rank[order] = np.repeat(start + 0.5 * length, length)
-    return rank
-
-
-def _starts(ordered: Array) -> Blocks:
-    """Where a new value begins."""
-    return np.flatnonzero(np.append(True, np.diff(ordered) > 0))
+    _, place, length = np.unique(x, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(length) - 0.5 * length)[place])
 
 
 def is_tied(x: Array) -> bool:
     """Whether more than one row in twenty has a value that another row has too."""
-    ordered = np.sort(x)
-    same = ordered[1:] == ordered[:-1]
-    tied = np.append(False, same) | np.append(same, False)
-    return float(tied.mean()) > _TIED
+    counts = np.unique(x, return_counts=True)[1]
+    return bool(counts[counts > 1].sum() > _TIED * len(x))

@@ -140,7 +140,6 @@ def diagonal(counts: Array) -> Array:
 
 def _check_axis(levels: object, name: str) -> None:
     """Refuse an axis that is not a tuple of different names."""
-    good = isinstance(levels, tuple)
     try:
         good = isinstance(levels, tuple) and len(set(levels)) == len(levels)
     except TypeError:  # a list among them

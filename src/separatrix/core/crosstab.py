@@ -8,7 +8,7 @@ goes through one fused code per row and `np.bincount`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,12 +36,12 @@ def crosstab_small(columns: Sequence[Codes]) -> Array | None:
         Counts of the codes 0, 1, … of each column; None where a value is negative or the table has
         too many cells.
     """
-    parts = _on_threads(len(columns[0]), lambda a, b: _planes_range(columns, a, b))
-    tables = [table for table in parts if table is not None]
-    if len(tables) < len(parts):
+    tables = _on_threads(len(columns[0]), lambda a, b: _count_planes(columns, a, b), _SPAN)
+    known = [table for table in tables if table is not None]
+    if len(known) < len(tables):
         return None
-    total = np.zeros(np.max([table.shape for table in tables], axis=0))
-    for table in tables:
+    total = np.zeros(np.max([table.shape for table in known], axis=0))
+    for table in known:
         total[tuple(map(slice, table.shape))] += table
     return total if total.size <= 1 << _PLANES else None
 
@@ -56,7 +56,8 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
         )
     small = crosstab_small(codes) if weight is None and sum(bits) <= _PLANES else None
     if small is None:
-        parts = _on_threads(len(codes[0]), lambda a, b: _fused_range(codes, bits, weight, a, b))
+        n = len(codes[0])
+        parts = _on_threads(n, lambda a, b: _count_fused(codes, bits, weight, a, b), n)
         small = np.sum(parts, axis=0).reshape([1 << b for b in bits])
     total = np.zeros(tuple(shape))
     seen = tuple(slice(min(a, b)) for a, b in zip(small.shape, shape, strict=True))
@@ -64,34 +65,27 @@ def crosstab(codes: Sequence[Codes], shape: Sequence[int], weight: Array | None 
     return total
 
 
-def _on_threads(n: int, work: Any) -> list[Any]:
+def _on_threads(n: int, work: Callable[[int, int], Any], most: int) -> list[Any]:
+    """What the work gives for each stretch of at most so many rows."""
     if n <= _CHUNK:  # a thread takes longer to start than so few rows to count
         return [work(0, n)]
-    edges = [n * part // _THREADS for part in range(_THREADS + 1)]
+    step = min(-(-n // _THREADS), most)
+    starts = range(0, n, step)
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(work, edges[:-1], edges[1:]))
+        return list(pool.map(work, starts, [min(a + step, n) for a in starts]))
 
 
-def _planes_range(columns: Sequence[Codes], start: int, stop: int) -> Array | None:
-    total, depth = np.zeros((1,) * len(columns)), [0] * len(columns)
+def _count_planes(columns: Sequence[Codes], start: int, stop: int) -> Array | None:
+    """The table of a stretch of rows; None where they need too many bit planes."""
     spare = np.empty((2, min(stop - start, _BLOCK)), np.uint8)
-    for a in range(start, stop, _SPAN):
-        planes: list[NDArray[np.uint64]] = []
-        for column in columns:
-            own = _planes(column[a : min(a + _SPAN, stop)], spare)
-            if own is None or sum(map(len, planes)) + len(own) > _PLANES:
-                return None
-            planes.append(own)
-        depth = [max(old, len(own)) for old, own in zip(depth, planes, strict=True)]
-        if sum(depth) > _PLANES:
+    planes: list[NDArray[np.uint64]] = []
+    for column in columns:
+        own = _planes(column[start:stop], spare)
+        if own is None or sum(map(len, planes)) + len(own) > _PLANES:
             return None
-        table = _cells(np.concatenate(planes), min(_SPAN, stop - a))
-        table = table.reshape([1 << len(own) for own in planes])
-        grown = np.zeros([1 << b for b in depth])
-        grown[tuple(map(slice, total.shape))] = total
-        grown[tuple(map(slice, table.shape))] += table
-        total = grown
-    return total
+        planes.append(own)
+    table = _cells(np.concatenate(planes), stop - start)
+    return table.reshape([1 << len(own) for own in planes])
 
 
 def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | None:
@@ -120,34 +114,28 @@ def _planes(column: Codes, spare: NDArray[np.uint8]) -> NDArray[np.uint64] | Non
 
 def _cells(planes: NDArray[np.uint64], rows: int) -> Array:
     """Rows of each combination of bits, array (2, …, 2) with one axis per plane."""
-    count = np.zeros((2,) * len(planes))
-    count[(0,) * len(planes)] = rows
-    _intersect(planes, (), None, count, np.empty_like(planes), np.empty(planes.shape[1], np.uint8))
-    for axis in range(len(planes)):  # rows without the bit = all rows − rows with it
+    k = len(planes)
+    ones = np.empty(planes.shape[1], np.uint8)
+    count = np.zeros(1 << k)
+    count[0] = rows
+    # The rows that have all bits of a subset of the planes. In rising order the subset without its
+    # lowest bit came before, and only larger subsets since: its words are still there.
+    spare, words = np.empty_like(planes), list(planes)
+    for subset in range(1, 1 << k):
+        rest, size = subset & (subset - 1), subset.bit_count()
+        last = planes[k - (subset ^ rest).bit_length()]
+        words[size - 1] = (
+            np.bitwise_and(words[size - 2], last, out=spare[size - 1]) if rest else last
+        )
+        count[subset] = np.add.reduce(np.bitwise_count(words[size - 1], out=ones), dtype=np.int64)
+    count = count.reshape((2,) * k)
+    for axis in range(k):  # rows without the bit = all rows − rows with it
         halves = np.moveaxis(count, axis, 0)
         halves[0] -= halves[1]
     return count
 
 
-def _intersect(
-    planes: NDArray[np.uint64],
-    chosen: tuple[int, ...],
-    both: NDArray[np.uint64] | None,
-    count: Array,
-    spare: NDArray[np.uint64],
-    ones: NDArray[np.uint8],
-) -> None:
-    """Count the rows in `both`, the intersection of `chosen` planes, and in any later planes."""
-    first = len(chosen)
-    for k in range(first, len(planes)):
-        words = planes[k] if both is None else np.bitwise_and(both, planes[k], out=spare[first])
-        place = (*chosen, *(0,) * (k - first), 1)
-        rest = (0,) * (len(planes) - k - 1)
-        count[(*place, *rest)] = np.add.reduce(np.bitwise_count(words, out=ones), dtype=np.int64)
-        _intersect(planes, place, words, count, spare, ones)
-
-
-def _fused_range(
+def _count_fused(
     codes: Sequence[Codes], bits: list[int], weight: Array | None, start: int, stop: int
 ) -> Array:
     """Count the rows chunk by chunk as one word each, with each column's code in its own bits."""

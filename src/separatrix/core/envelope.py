@@ -127,8 +127,8 @@ class Envelope:
     def hypervolume(self, v_max: float) -> float:
         """Area under the envelope between its first vertex and `v_max`, above u = 0."""
         _check_reference(v_max)
-        v, u = _clip(self.violation, self.utility, v_max)
-        return float(np.sum(np.diff(v) * (u[1:] + u[:-1]) / 2))
+        v = np.append(self.violation[self.violation < v_max], v_max)
+        return float(np.trapezoid(np.maximum(self.at(v), 0.0), v))
 
 
 def concave_envelope(violation: ArrayLike, utility: ArrayLike) -> Envelope:
@@ -202,30 +202,19 @@ def secant(x_only: tuple[float, float], unconstrained: tuple[float, float]) -> S
 
     .. math:: \frac{u_{XZ} - u_X}{v_{XZ} - v_X}
 
+    The unconstrained predictor violates separation more than the X-only one.
+
     >>> s = secant((0.01, 0.2), (0.03, 0.3))
     >>> round(s.slope, 6), round(float(s.at(0.0)), 6)
     (5.0, 0.15)
     """
     (v0, u0), (v1, u1) = x_only, unconstrained
-    if not np.isfinite([v0, u0, v1, u1]).all() or v1 <= v0:
-        raise InputError(
-            "The unconstrained point must violate separation more than the X-only one, got v = "
-            f"{v1} and {v0}. Without a difference there is no price to read off."
-        )
     return Secant((u1 - u0) / (v1 - v0), v0, u0)
 
 
 def _turns_left(v: Array, u: Array, a: int, b: int, c: int) -> bool:
     """Whether b lies on or below the segment from a to c."""
     return bool((v[b] - v[a]) * (u[c] - u[a]) >= (u[b] - u[a]) * (v[c] - v[a]))
-
-
-def _clip(v: Array, u: Array, v_max: float) -> tuple[Array, Array]:
-    """The curve on [v[0], v_max], continued flat beyond its last vertex."""
-    inside = v < v_max
-    if not inside.any():
-        return np.zeros(1), np.zeros(1)
-    return np.r_[v[inside], v_max], np.maximum(np.r_[u[inside], np.interp(v_max, v, u)], 0.0)
 
 
 def _points(violation: Any, utility: Any) -> tuple[Array, Array]:

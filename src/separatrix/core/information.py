@@ -123,25 +123,14 @@ def auditor_bound(violation: ArrayLike) -> Array:
     return np.sqrt(2.0 * np.maximum(np.asarray(violation, dtype=np.float64), 0.0))
 
 
-def miller_madow(n_labels: int, n_groups: int, n_predictions: int, n: float) -> float:
-    r"""Leading bias of the plug-in v of hard counts.
-
-    Proposition "Bias and concentration of hard-count plug-in CMI".
-
-    .. math:: \frac{K_Y (K_U - 1)(K_Z - 1)}{2 n}
-
-    For well-filled cells only: at 20 × 9 × 20 cells and n = 515 it exceeds log 9, the largest v.
-
-    >>> miller_madow(2, 2, 2, n=1000)
-    0.001
-    """
-    return n_labels * (n_predictions - 1) * (n_groups - 1) / (2.0 * n)
-
-
-def miller_madow_observed(counts: ArrayLike) -> Array:
-    r"""Miller–Madow per label, over the groups and predictions that occur with it.
+def miller_madow(counts: ArrayLike) -> Array:
+    r"""Leading bias of the plug-in v: Miller–Madow per label, over the groups and predictions seen.
 
     .. math:: \frac{1}{2n} \sum_y \bigl(\#\{zu\} - \#\{u\} - \#\{z\} + 1\bigr)
+
+    Where all cells have rows it is K_Y (K_U − 1)(K_Z − 1) / 2n (Proposition "Bias and concentration
+    of hard-count plug-in CMI"). For well-filled cells only: at 20 × 9 × 20 cells and n = 515 it
+    exceeds log 9, the largest v.
 
     Args:
         counts: hard, unweighted counts (..., y, z, u): their total is n.

@@ -30,7 +30,7 @@ from sklearn.utils.validation import check_is_fitted
 from separatrix.columns.draws import UNSET
 from separatrix.columns.values import Coded, Levels, listed
 from separatrix.core.information import conditional_mutual_information
-from separatrix.core.score_gaps import area, gap_curve
+from separatrix.core.score_tables import area, gap_curve
 from separatrix.errors import InputError
 from separatrix.estimators.base import ShippingClassifier
 from separatrix.optimum.scores.blind_scores import BlindScore, blind_scores

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from separatrix import methods
 from separatrix.auditing.result import Audit
 from separatrix.columns.values import Levels
-from separatrix.core import score_gaps
+from separatrix.core import score_tables
 from separatrix.core.information import conditional_rates
 from separatrix.core.measures import CRITERIA, table_measures
 from separatrix.errors import InfeasibleError
@@ -222,7 +222,7 @@ def _roc(tables: Array) -> list[list[list[float]]]:
         if (mass <= 0).any():
             curves.append([])
             continue
-        coarse = score_gaps.merged(own, own.sum(0), 50)
+        coarse = score_tables.merged(own, own.sum(0), 50)
         tail = np.cumsum((coarse / mass)[:, ::-1], axis=1).T
         curves.append([[0.0, 0.0], *np.clip(tail, 0.0, 1.0).round(5).tolist()])
     return curves

@@ -34,8 +34,7 @@ from threadpoolctl import threadpool_limits
 from separatrix import datasets, methods
 from separatrix.columns.groups import to_plain
 from separatrix.core.information import accuracy, eo_gap
-from separatrix.core.score_gaps import BINS, largest_gap
-from separatrix.core.score_tables import ScoreTable
+from separatrix.core.score_tables import BINS, ScoreTable, largest_gap
 from separatrix.datasets import Data
 from separatrix.errors import DataError, InputError, require
 from separatrix.frontier.store import ALL_ROWS, FINAL, Record, RunKey, Store, hash_of

@@ -149,7 +149,7 @@ def _penalty(
     column: Tensor, u: NDArray[Any], y: NDArray[Any], codes: NDArray[np.intp], bins: int
 ) -> Tensor:
     """v of rows of which the first are those of the column, and its gradient there."""
-    cmi = ConditionalCMI.of(y, codes, int(codes.max()) + 1, bins=bins)
+    cmi = ConditionalCMI.from_outcome(y, codes, int(codes.max()) + 1, bins=bins)
     at = cmi.centres(u, bins)
     found = cmi(u, at[spread_out(at)])
     own = found.gradient[: len(column)] * (len(u) / len(column))

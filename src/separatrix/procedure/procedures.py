@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Coded, Levels
-from separatrix.core import score_gaps
+from separatrix.core import score_tables
 from separatrix.core.information import conditional_mutual_information
 from separatrix.core.measures import METRICS
 from separatrix.errors import InfeasibleError, InputError
@@ -343,7 +343,7 @@ class Scoring:
         if isinstance(rule, BlindScore):
             return _steps(_blind_score(rule, scores))
         levels = rule.level_proba(scores, sensitive_features=z)
-        law = score_gaps.merged(levels, rule.table.sum((0, 1)), 100)
+        law = score_tables.merged(levels, rule.table.sum((0, 1)), 100)
         return law if law.shape[1] > 1 else np.hstack([np.zeros_like(law), law])
 
 
@@ -379,17 +379,17 @@ class _BlindPath(_Path):
     def __init__(self, scores: Array, y: Codes, z: Codes, groups: int) -> None:
         super().__init__(scores, y, z, groups)
         half = np.random.default_rng(0).permutation(len(y)) % 2
-        tables = np.zeros((len(_BLIND), 2, groups, score_gaps.BINS))
+        tables = np.zeros((len(_BLIND), 2, groups, score_tables.BINS))
         for k in (0, 1):
             test = half != k
             for i, one in enumerate(self._fitted(half == k)):
-                law = _steps(_blind_score(one, scores[test]), score_gaps.BINS)
+                law = _steps(_blind_score(one, scores[test]), score_tables.BINS)
                 table = soft_sums(law, y[test], z[test], (2, groups))[0]
                 tables[i, ..., : table.shape[-1]] += table
         for i, score in enumerate(self._fitted(np.ones(len(y), dtype=bool))):
             used = {
                 "violation": float(conditional_mutual_information(tables[i])),
-                "eo_gap": float(score_gaps.gap_curve(tables[i]).max(-1)),
+                "eo_gap": float(score_tables.gap_curve(tables[i]).max(-1)),
             }
             self.known[i] = score, used
         self.length = len(self.known)
@@ -414,13 +414,13 @@ def _steps(score: Array, most: int = 100) -> Array:
 
 def _expected(table: Array, cells: NDArray[np.intp]) -> dict[str, float]:
     """What unseen rows are expected to show of a fitted score: its law (2, z, level) drawn anew."""
-    coarse = score_gaps.merged(table, table.sum((0, 1)), score_gaps.BINS)
+    coarse = score_tables.merged(table, table.sum((0, 1)), score_tables.BINS)
     total = coarse.sum(-1, keepdims=True)
     rates = coarse / np.where(total > 0, total, 1.0)
     rates[(total <= 0)[..., 0], 0] = 1.0
     law = rates / rates.sum(-1, keepdims=True)
     drawn = np.random.default_rng(0).multinomial(cells, law, size=(_DRAWS, *cells.shape))
-    gap = score_gaps.gap_curve(drawn.astype(np.float64)).max(-1)
+    gap = score_tables.gap_curve(drawn.astype(np.float64)).max(-1)
     return {
         "violation": float(conditional_mutual_information(drawn).mean()),
         "eo_gap": float(gap.mean()),

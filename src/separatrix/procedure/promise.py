@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from separatrix.columns.counting import soft_sums
 from separatrix.columns.values import Levels
-from separatrix.core import score_gaps
+from separatrix.core import score_tables
 from separatrix.core.measures import label_of, table_measures
 from separatrix.crossfit.nested import NestedScores
 from separatrix.crossfit.out_of_fold import OutOfFoldScores
@@ -286,8 +286,10 @@ def unseen_score(tables: Array, moments: Array) -> dict[str, Promise]:
         tables: of its levels, (F, 2, z, level).
         moments: Σ q qᵀ of the same rows, (F, 2, z, level, level).
     """
-    found = unseen(*score_gaps.in_bins(tables, moments), {**score_gaps.AREA, **score_gaps.IN_BINS})
-    area = Promise.normal(float(score_gaps.area(tables).mean()), found["auroc"].error)
+    found = unseen(
+        *score_tables.in_bins(tables, moments), {"auroc": score_tables.area, **score_tables.IN_BINS}
+    )
+    area = Promise.normal(float(score_tables.area(tables).mean()), found["auroc"].error)
     return found | {"auroc": area}
 
 

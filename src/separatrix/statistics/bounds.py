@@ -13,8 +13,7 @@ from scipy.special import gammainccinv, kl_div, xlogy
 from separatrix.core.counts import CountTable
 from separatrix.core.information import check_confidence, violation_ceiling
 from separatrix.core.numerics import bisect
-from separatrix.core.score_gaps import largest_gap
-from separatrix.core.score_tables import ScoreTable
+from separatrix.core.score_tables import ScoreTable, largest_gap
 from separatrix.errors import InputError
 from separatrix.statistics.proportions import clopper_pearson
 

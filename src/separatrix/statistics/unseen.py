@@ -36,7 +36,7 @@ from scipy.special import ndtri
 
 from separatrix.core.information import eo_gap
 from separatrix.core.measures import METRICS
-from separatrix.core.score_gaps import IN_BINS
+from separatrix.core.score_tables import IN_BINS
 
 Array = NDArray[np.float64]
 Measure = Callable[[Array], Array]

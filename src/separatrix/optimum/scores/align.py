@@ -158,7 +158,7 @@ def hats(scores: Array, z: NDArray[Any], knots: Array, attribute_knots: Array) -
     if not len(attribute_knots):
         sides: list[tuple[NDArray[Any], Array]] = [(np.asarray(z), np.ones(len(z)))]
     else:
-        soft = SoftBins.of(np.asarray(z, dtype=np.float64), attribute_knots)
+        soft = SoftBins.from_scores(np.asarray(z, dtype=np.float64), attribute_knots)
         sides = [(soft.low, 1.0 - soft.share), (soft.low + 1, soft.share)]
     places, weights = [], []
     for which, share in sides:
@@ -218,7 +218,9 @@ class RisingMaps:
         self.line = slope * (self.knots - self.share @ s)
         self.pull = _PSEUDO / (len(y) * self.knots.shape[1])
         self.n_codes = int(self.codes.max()) + 1 if not groups else len(groups)
-        self.violation = ConditionalCMI.of(y, self.codes, self.n_codes, weight, bins=_BINS)
+        self.violation = ConditionalCMI.from_outcome(
+            y, self.codes, self.n_codes, weight, bins=_BINS
+        )
 
     def start(self) -> Array:
         """The steps (maps, J) of the line of all rows."""
